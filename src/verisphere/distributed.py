@@ -37,7 +37,7 @@ class World:
         local_rank: number of this process among those of its machine.
 
     Raises:
-        ValueError: a rank is negative, or not below the world size.
+        ValueError: `rank` is not in [0, size), or `local_rank` is negative.
     """
 
     rank: int = 0
@@ -95,8 +95,8 @@ _present: list[Any] = []
 class Groups:
     """All ranks, divided into groups of equal size that work side by side.
 
-    The ranks of a group are consecutive. Every rank must create this object, and all must enter `together` equally
-    often.
+    The ranks of a group are consecutive. Every rank must create this object, and all must call the same
+    collectives inside `together`.
 
     Args:
         count: number of groups.
@@ -106,7 +106,7 @@ class Groups:
         number: the group of this rank, from 0.
 
     Raises:
-        ValueError: `count` does not divide the number of ranks.
+        ValueError: `count` is below 1 or does not divide the number of ranks.
     """
 
     def __init__(self, count: int = 1) -> None:
@@ -168,7 +168,8 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
         patience: seconds after which waiting for other ranks ends with an error.
 
     Raises:
-        ValueError: a variable that a launcher sets is missing or malformed, or there are more ranks than GPUs.
+        ValueError: a variable that a launcher sets is missing or malformed, RANK is not below WORLD_SIZE, `patience` is
+            not a positive number, or with `cuda` this machine has more ranks than GPUs.
         ConnectionError: the other ranks could not be reached.
     """
     if not launched() or (dist.is_available() and dist.is_initialized()):
@@ -215,7 +216,7 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
         dist.destroy_process_group()
 
 
-#: Destroyed groups, whose threads end with the program.
+#: Process groups, kept until the program ends: their threads end with it.
 _parted: list[Any] = []
 
 

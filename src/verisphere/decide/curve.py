@@ -114,7 +114,7 @@ def curve_at(genuine: Ordered, impostor: Ordered, thresholds: Iterable[float]) -
 
 
 def thinned_roc(genuine: Ordered, impostor: Ordered, points: int = POINTS) -> Curve:
-    """The exact curve, thinned to a few hundred thresholds.
+    """The exact curve, thinned to about a thousand thresholds at most.
 
     Half of the thresholds are impostor scores whose ranks are even on a logarithmic scale from the highest, half are
     genuine scores whose ranks are spaced in the same way from the lowest: both tails, where error rates are small, are

@@ -16,7 +16,7 @@ stated with it is the most that any choice from this number of people can have w
 (`confidence_limit`).
 
 A guarantee is about two new people, each as likely as any other, and one image of each. The FAR over all pairs of a set
-differs from it if some people have many images, since these people weigh more there.
+is another quantity if some people have many images, since these people weigh more in it.
 """
 
 import math
@@ -67,7 +67,7 @@ class TooFewComparisonsError(ValueError):
 
 @dataclass(frozen=True)
 class GenuineRate:
-    """The number of genuine comparisons that pass a shipped threshold: measured, not guaranteed.
+    """The number and share of genuine comparisons that pass a shipped threshold: measured, not guaranteed.
 
     >>> from verisphere.decide import operating_point
     >>> rate = GenuineRate.at(operating_point([0.9, 0.8, 0.3], [0.5, 0.4], far="0.5"), "faces.npz")
@@ -130,7 +130,7 @@ class GuaranteedThreshold:
         replicates: replicates of the bootstrap for `approximate`, else None.
         seed: seed of the random choice of comparisons or of the bootstrap; None if nothing was chosen at random.
         calibrated_on: source of the images of these people; None if the file does not state it.
-        genuine: the genuine comparisons that pass; None if no file with genuine comparisons was given.
+        genuine: number and share of the genuine comparisons that pass; None if no file with such comparisons was given.
     """
 
     far_target: str
@@ -256,7 +256,7 @@ def independent_threshold(
     Raises:
         TooFewComparisonsError: the comparisons are too few for this guarantee at this FAR; the message states the
             number that is needed.
-        ValueError: NaN scores, a threshold that would be infinite, a FAR that no guarantee can be about.
+        ValueError: NaN scores, a threshold that would be infinite, a FAR below 1e-12, or of 1 or more.
     """
     order = ordered(scores, "impostor")
     rank = independent_rank(order.total, far, guarantee)
@@ -307,7 +307,7 @@ def approximate_threshold(
     Raises:
         TooFewComparisonsError: fewer people than `people_needed`.
         TooFewScoresError: more of the highest scores are needed than were given.
-        ValueError: a quantile that would be infinite, or a FAR that no guarantee can be about.
+        ValueError: a quantile that would be infinite, or a FAR below 1e-12, or of 1 or more.
     """
     people = len(pairs.images)
     if people < people_needed(far, "approximate"):

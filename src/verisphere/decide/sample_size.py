@@ -36,7 +36,7 @@ def independent_rank(comparisons: int, far: Far, guarantee: Guarantee) -> int:
         guarantee: `expected` or `confident`.
 
     Raises:
-        ValueError: `approximate`, which has no rank; a FAR that no guarantee can be about.
+        ValueError: `approximate`, which has no rank; a FAR below 1e-12, or of 1 or more.
     """
     rate = promised_rate(far)
     if guarantee == "expected":
@@ -59,7 +59,7 @@ def share_above(comparisons: int, far: Far) -> float:
     [0.37, 0.41, 0.46, 0.5]
 
     Raises:
-        ValueError: a FAR that no guarantee can be about.
+        ValueError: a FAR below 1e-12, or of 1 or more.
     """
     rank = independent_rank(comparisons, far, "expected")
     return math.ceil(100 * _chance_of_fewer(rank, comparisons, promised_rate(far))) / 100
@@ -81,7 +81,7 @@ def confidence_limit(people: int, far: Far) -> float:
     [0.26, 0.5, 0.63, 0.95]
 
     Raises:
-        ValueError: a FAR that no guarantee can be about.
+        ValueError: a FAR below 1e-12, or of 1 or more.
     """
     missed = _binomial_sum(1, people // 2, promised_rate(far))
     return min(math.floor(100 * _WIDE.subtract(Decimal(1), missed)) / 100, CONFIDENCE)
@@ -96,7 +96,7 @@ def comparisons_needed(far: Far, guarantee: Guarantee) -> int:
     [9999, 29956, 6932]
 
     Raises:
-        ValueError: a FAR that no guarantee can be about.
+        ValueError: a FAR below 1e-12, or of 1 or more.
     """
     rate = promised_rate(far)
     if guarantee == "expected":

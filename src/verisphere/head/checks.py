@@ -1,4 +1,8 @@
-"""The checks of a head: rows and labels must fit, the loss must belong to no other head, all ranks must stay equal."""
+"""The checks of a head.
+
+Rows and labels must fit, a loss with state must belong to no other head, replicated centers must not diverge between
+ranks, and sharded centers must not be in DDP.
+"""
 
 from itertools import chain
 from weakref import WeakKeyDictionary, ref

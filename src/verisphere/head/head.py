@@ -187,11 +187,11 @@ class Head(nn.Module):
         `torch.compile` of a model with a head compiles what is around the head; the engines compile their own work.
 
         Args:
-            embeddings: the output of a backbone; rows may have any length and any floating type.
+            embeddings: the output of a backbone; rows may have any norm and any floating type.
             labels: class numbers, of any integer type; -1 means 'no known class' and is for `sum` losses only.
             weights: a constant for each row (no gradient flows into it); the mean divides by the batch size, not by
                 the sum of the weights.
-            teacher: the teacher's embedding of each row, any length, for a loss that compares with a teacher.
+            teacher: the teacher's embedding of each row, of any norm, for a loss that compares with a teacher.
 
         Raises:
             ValueError: an empty batch, shapes that disagree, embeddings of another size, labels out of range, a teacher

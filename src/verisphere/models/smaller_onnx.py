@@ -21,7 +21,7 @@ from verisphere.models.onnx_file import quiet
 #: name of its output and the length of a row.
 RowsOf = Callable[[bytes, str, int], Float64[np.ndarray, "images numbers"]]
 
-#: Operators that exceed the range of float16, such as the sum of squares that normalises an embedding.
+#: Operators whose results may exceed the range of float16, such as the sum of squares that normalises an embedding.
 _IN_FLOAT32 = ("LpNormalization", "Pow", "ReduceL2", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Sqrt")
 _WITH_WEIGHTS = ("Conv", "Gemm", "MatMul")
 #: f(s x) = s f(x) for s > 0, in each channel.
@@ -64,9 +64,9 @@ def in_int8(content: bytes, rows_of: RowsOf, file: Path) -> bytes:
     float32.
 
     Channels of very different ranges would share one scale. Before a depthwise convolution they are scaled to one range
-    by a factor for each channel, which is multiplied into the weights on both sides: cross-layer equalization (Nagel et
-    al. 2019, arXiv:1906.04721, section 4.1). Beyond the paper it is restricted to depthwise convolutions, whose weights
-    have a scale for each channel, so that no factor costs precision.
+    by a factor for each channel: the weights before are multiplied by it, the weights after divided. That is cross-layer
+    equalization (Nagel et al. 2019, arXiv:1906.04721, section 4.1). Beyond the paper it is restricted to depthwise
+    convolutions, whose weights have a scale for each channel, so that no factor costs precision.
 
     Args:
         content: bytes of an ONNX graph, which have been checked.
@@ -91,7 +91,7 @@ def in_int8(content: bytes, rows_of: RowsOf, file: Path) -> bytes:
 
 @contextmanager
 def _naming(file: Path, precision: str) -> Iterator[None]:
-    """Turn any error of a converter into one line with file and precision, and drop what it prints or logs."""
+    """Turn any error inside into a ValueError with file and precision; drop what a converter prints or logs."""
     require_onnx()
     try:
         with quiet():
@@ -148,7 +148,7 @@ def _folded(content: bytes) -> Any:
 
 
 def _layers(model: Any) -> list[Any]:
-    """The nodes that have weights."""
+    """The convolutions and fully connected layers whose weights are float32 constants of the graph."""
     weights = {tensor.name for tensor in model.graph.initializer if tensor.data_type == _FLOAT}
     return [
         node

@@ -12,10 +12,10 @@ class TeacherDistance(PairTerm):
     """weight * the squared Euclidean distance between the unit embeddings of student and teacher, mean over the batch.
 
     ArcFace (arXiv:1801.07698, section 4.5) adds a "l2 regression loss" between the features with weight 1, and does not
-    write whether they are of unit length; since all that is used of an embedding is its direction, they are here. The
-    value is 2 - 2 * the cosine, from 0 to 4 before the weight. Its mean is logged as `teacher_distance`.
+    write whether they are of unit length; here both are scaled to length 1, for only the direction of an embedding
+    is used. The value is 2 - 2 * the cosine, from 0 to 4 before the weight. Its mean is logged as `teacher_distance`.
 
-    A recipe asks for it by `distill.l2`.
+    A recipe adds this term by `distill.l2`.
 
     >>> import torch
     >>> from verisphere.pairs import GlobalBatch, Step
@@ -56,7 +56,11 @@ class TeacherDistance(PairTerm):
             )
 
     def forward(self, step: Step) -> PairOutput:
-        """The distance over the global batch, and its gradient in this rank's rows and in the projection."""
+        """The distance over the global batch, and its gradient in this rank's rows and in the projection.
+
+        Raises:
+            ValueError: the step has no embeddings of a teacher.
+        """
         if step.teacher is None:
             raise ValueError("TeacherDistance: the step has no embeddings of a teacher")
         students = step.batch.gather_with_gradient(step.embeddings)

@@ -1,6 +1,6 @@
 """The angular triplet loss beside a class-center loss, or alone (ArcFace, Deng et al. 2019, arXiv:1801.07698, table 2).
 
-The text of table 2 requires arccos<x_pos, x> + m <= arccos<x_neg, x>; the loss is the amount by which this fails.
+The text of table 2 requires arccos<x_pos, x> + m <= arccos<x_neg, x>; the loss is the amount by which this is violated.
 """
 
 import logging

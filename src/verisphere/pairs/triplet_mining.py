@@ -50,7 +50,7 @@ class Triplets:
 def hinge(
     positive: Float[Tensor, "*#shape"], negative: Float[Tensor, "*#shape"], margin: float
 ) -> Float[Tensor, "*shape"]:
-    """The amount by which arccos<x_pos, x> + m <= arccos<x_neg, x> fails, in radians; 0 where it holds.
+    """The amount by which arccos<x_pos, x> + m <= arccos<x_neg, x> is violated, in radians; 0 where it holds.
 
     Args:
         positive: angle between anchor and positive, radians.

@@ -103,7 +103,7 @@ def rounded_known(
     unit: float | None = None,
     room: Shaped[Tensor, "most dim"] | None = None,
 ) -> Rounded:
-    """Rows of at most a known length in the type of the screening products; their lengths are not measured again.
+    """Rows of at most a known length in the type of the screening products; their lengths are not measured.
 
     Args:
         rows: rows in bfloat16 or float32; rows of the requested type are used unchanged.
@@ -280,7 +280,7 @@ class Screen:
         """`between` of several stretches at once."""
         ends = torch.tensor(stretches, dtype=torch.float64, device=self.left.device).view(-1, 2)
         low, high = (end.clamp(-self.reach, self.reach) for end in (ends[:, 0] - self.error, ends[:, 1] + self.error))
-        # keys keep the order of the products, so this holds for the keys as well
+        # keys keep the order of the products, so the keys of both ends bound the keys of all products between them
         dtype = torch.int32 if self.in_steps else torch.bfloat16 if self.by_bits else self.product_type
         lowest, highest = as_product(low, self.unit, dtype, -1), as_product(high, self.unit, dtype, 1)
         first, last = self.key(lowest), self.key(highest)
@@ -340,9 +340,10 @@ def product_type(dtype: torch.dtype) -> torch.dtype:
 def as_product(
     score: Float64[Tensor, "*shape"], unit: float, dtype: torch.dtype, side: Literal[-1, 1]
 ) -> Shaped[Tensor, "*shape"]:
-    """A score in the unit and type of the products, rounded down (-1) or up (1), so that it bounds every equal product.
+    """A score in the unit and type of the products: a lower (-1) or upper (1) bound of the products that equal it.
 
-    Rounding to a shorter floating-point type never changes an order; whole numbers are rounded outward, and once more.
+    For a floating-point type the score is rounded to nearest, which never changes an order; whole numbers are rounded
+    outward, and by one more.
     """
     if dtype != torch.int32:
         return score.to(dtype)

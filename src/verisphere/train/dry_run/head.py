@@ -27,6 +27,7 @@ class HeadWork:
         recipe: the recipe, for its loss, engine, optimizer and batch.
         held: number of classes that the rank holds.
         device: type of the device, cpu or cuda.
+        teacher_size: numbers in an embedding of the teachers; 0 without teachers.
 
     Attributes:
         dense: whether the dense engine computes the loss.
@@ -76,7 +77,7 @@ class HeadWork:
 
     @property
     def products(self) -> int:
-        """Number of products of rows and centers that a step computes."""
+        """Number of pairs of a row and a center, in one part of the batch."""
         return self.batch * self.seen * self.recipe.subcenters
 
     @property
@@ -86,7 +87,9 @@ class HeadWork:
 
     @property
     def terms(self) -> Iterator[tuple[ClassLoss, bool]]:
-        """The losses that compare with other centers, and whether the view keeps the exponentials of each."""
+        """The losses that compare with other centers, and whether the streamed engine keeps the exponentials of each.
+
+        The rule is that of `StreamedView.rest`."""
         budget = Streamed().keep_bytes
         for _, loss in self.recipe.loss.terms:
             if loss.query == "none":
@@ -103,7 +106,7 @@ class HeadWork:
         return sum(2 * self.products for _, keeps in self.terms if keeps)
 
     def logits(self, cost: DenseCost) -> int:
-        """Bytes that dense autograd keeps, and those of its backward: two numbers a logit, a copy of the centers."""
+        """Bytes that dense autograd keeps, and those of its backward: two numbers a product, a copy of the centers."""
         saved = cost.saved(self.batch, self.seen)
         return saved + 2 * FLOAT * self.products + self.seen * self.row
 
@@ -124,7 +127,10 @@ class HeadWork:
 
     @property
     def flops(self) -> int:
-        """Operations of a step's products: 3 products for each row and center, or 4 where no exponentials are kept."""
+        """Floating-point operations of a step's products, a multiplication and its addition counting as two.
+
+        3 products for each row and center, and a fourth if the streamed engine computes them again in its second pass;
+        more for a loss that looks for the nearest centers or has a teacher."""
         each = 2 * self.products * self.columns
         count = of_teacher = 0
         for loss, keeps in self.terms:

@@ -122,6 +122,7 @@ class TrainingCost:
         traffic: collectives of a step.
         backbone_flops: floating-point operations of one process in a step, in the backbone.
         head_flops: floating-point operations of one process in a step, in the products of the head.
+        teacher_flops: floating-point operations of one process in a step, in the teachers.
         available: bytes that a process has; None if unknown.
         would_fit: single changes with which the training would fit; empty if it fits, or if no single change suffices.
     """
