@@ -64,9 +64,9 @@ def in_int8(content: bytes, rows_of: RowsOf, file: Path) -> bytes:
     float32.
 
     Channels of very different ranges would share one scale. Before a depthwise convolution they are scaled to one range
-    by a factor for each channel: the weights before are multiplied by it, the weights after divided. That is cross-layer
-    equalization (Nagel et al. 2019, arXiv:1906.04721, section 4.1). Beyond the paper it is restricted to depthwise
-    convolutions, whose weights have a scale for each channel, so that no factor costs precision.
+    by a factor for each channel: the weights before are multiplied by it, the weights after divided. This is
+    cross-layer equalization (Nagel et al. 2019, arXiv:1906.04721, section 4.1). Beyond the paper it is restricted to
+    depthwise convolutions, whose weights have a scale for each channel, so that no factor costs precision.
 
     Args:
         content: bytes of an ONNX graph, which have been checked.
