@@ -1,7 +1,9 @@
-"""Docstrings are plain English: no entry of a section is a fragment, and words with a plainer one do not come back."""
+"""Docstrings, comments and messages are plain English: no fragments in sections, and no words with a plainer one."""
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,11 +36,28 @@ GLOSSARY = {
 }
 
 
+def without_code(text: str) -> str:
+    """The text with code in backquotes replaced by `x`."""
+    return re.sub(r"`[^`]+`", "`x`", text)
+
+
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """First line and text of each docstring, its code in backquotes replaced by `x`."""
+    """First line and text of each docstring, without code."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
-            yield node.body[0].lineno, re.sub(r"`[^`]+`", "`x`", text)
+            yield node.body[0].lineno, without_code(text)
+
+
+def other_texts(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each comment, and of each string constant with a blank that is no docstring: a message."""
+    tree, texts = ast.parse(source), dict(docstrings(source))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], without_code(token.string)
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+        if is_text and node.lineno not in texts:
+            yield node.lineno, without_code(node.value)
 
 
 def entries(text: str) -> Iterator[tuple[int, str]]:
@@ -59,13 +78,18 @@ def faults(source: str) -> list[str]:
     for first, text in docstrings(source):
         found += [f"{first + at}: fragment: {entry}" for at, entry in entries(text) if FRAGMENT.match(entry)]
         prose = re.sub(r"^    [\w*.]+(, [\w*.]+)*:", "    x:", text, flags=re.M)  # the name of an argument is no word
-        for word, plain in GLOSSARY.items():
-            for match in re.finditer(word, prose, re.I):
-                found.append(f"{first + prose[: match.start()].count(chr(10))}: {match[0]!r}: write {plain}")
-    return found
+        found += misused(first, prose)
+    return found + [fault for first, text in other_texts(source) for fault in misused(first, text)]
 
 
-def test_docstrings_are_plain_english():
+def misused(first: int, text: str) -> Iterator[str]:
+    """Line, counted from `first`, and fault of each word of the glossary."""
+    for word, plain in GLOSSARY.items():
+        for match in re.finditer(word, text, re.I):
+            yield f"{first + text[: match.start()].count(chr(10))}: {match[0]!r}: write {plain}"
+
+
+def test_docstrings_comments_and_messages_are_plain_english():
     found = [f"{path}:{fault}" for path in SOURCES for fault in faults(path.read_text())]
     assert not found, "\n".join(found)
 
@@ -82,3 +106,12 @@ def test_sentences_and_code_are_not_fragments():
 
 def test_words_of_the_glossary_are_found():
     assert len(faults('"""Told before the others; those are left out."""')) == 2
+
+
+@pytest.mark.parametrize("code", ["x = 1  # the images at hand", 'f"{x} ended for want of memory"', "x = 'is told'"])
+def test_words_are_found_in_comments_and_messages(code):
+    assert len(faults(code)) == 1
+
+
+def test_names_and_code_in_messages_are_not_words():
+    assert not faults("told = 'told'  # `told` is a name\nf'{told}: set `told` to 1'")

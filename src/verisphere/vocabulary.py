@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from verisphere.arrays import rows_of_numbers, text_column
-from verisphere.provenance import ImageSource, Origin, TrainingRecord  # noqa: F401  # data sets of one's own import them from here
+from verisphere.provenance import ImageSource, Origin, TrainingRecord  # noqa: F401  # custom data sets import them from here
 from verisphere.seeds import check_seed
 from verisphere.words import (  # noqa: F401  # other files import them from here
     FARS,
@@ -127,7 +127,7 @@ class Embeddings:
         if len(unnamed):
             raise ValueError(
                 f"{len(unnamed)} of {rows} identities {'is' if len(unnamed) == 1 else 'are'} empty, the first is that "
-                f"of {self._first(unnamed)}; such rows would all be one person: leave them out, or name each person"
+                f"of {self._first(unnamed)}; such rows would all be one person: exclude them, or name each person"
             )
         unique, first = np.unique(self.names, return_index=True)
         if len(unique) != rows:

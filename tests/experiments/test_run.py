@@ -70,7 +70,7 @@ def test_one_that_fails_takes_no_other_with_it(tmp_path: Path, caplog: pytest.Lo
     assert [run.finished for run in runs] == [True, False, False, False, True]
     assert sorted((failure.run.arm, failure.line) for failure in failures) == [
         ("four", "exit code 7"),
-        ("three", "ended by SIGKILL, perhaps for want of memory"),
+        ("three", "ended by SIGKILL, perhaps because memory ran out"),
         ("two", "step 3: the loss is nan"),
     ]
     assert Failure(runs[1], "why").text == f"two, seed 0: why (see {tmp_path / 'two' / 'seed-0' / 'log.txt'})"

@@ -52,7 +52,7 @@ def test_nothing_logged_says_nothing():
 
 def test_a_log_whose_losses_are_all_null_says_so():
     nulls = [{"step": 3, "loss": None}, {"step": 6, "loss": None}]
-    told = "no loss can be told: it is null in every entry of the log that has one (2)"
+    told = "no loss can be given: it is null in every entry of the log that has one (2)"
     assert text(nulls) == told
     assert text([*nulls, *validated(0.31)]).splitlines()[0] == told
 

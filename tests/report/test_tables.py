@@ -126,7 +126,7 @@ def test_one_threshold_of_two_domains():
 def test_skipped_domains_are_named():
     domains = {**DOMAINS, "fog": ([], [0.1])}
     text = one_threshold_table(one_threshold(domains, far="0.5", skip_empty=True, union="within"))
-    assert text.endswith("skipped for want of genuine or impostor comparisons: fog")
+    assert text.endswith("skipped, without genuine or without impostor comparisons: fog")
     assert "(impostors: within)" in text
     assert "too few" not in text
 

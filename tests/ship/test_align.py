@@ -104,7 +104,7 @@ def test_the_text_says_what_became_of_them(photos, landmarks, tmp_path):
     assert lines[0] == f"{tmp_path / 'out'}: 2 of 5 photos aligned to arcface_112x112"
     assert lines[1:4] == [
         "several faces, of which the most central was taken: 1",
-        "skipped for want of a face: 2",
+        "skipped, no face found: 2",
         "skipped as unreadable: 1",
     ]
     assert lines[4].startswith("  Ann/broken.jpg: not an image that can be decoded")

@@ -67,7 +67,7 @@ def test_where_nothing_is_told_the_best_is_taken(network):
     found = probe(network, people(30))
     assert found.declared == found.best.pixels
     assert not found.told
-    assert "taken, since not everything was told" in found.text()
+    assert "taken, since not everything was given" in found.text()
     assert "few people: RGB and BGR part from about 60 people on" in found.text()
 
 
@@ -101,7 +101,7 @@ def test_a_model_adopted_with_a_probe_takes_what_was_measured(tmp_path):
     net = of_red(tmp_path / "net.onnx")
     found = adopt_onnx(net, tmp_path / "model", Told(template="mine_8x8"), probe_with=tmp_path / "faces")
     assert found.description.preprocessing["colour"] == "RGB"
-    assert "taken, since not everything was told" in found.text()
+    assert "taken, since not everything was given" in found.text()
 
 
 def on_disk(folder: Path, faces: InMemory, side: int = SIDE, at: tuple[int, int] = (0, 0)) -> Path:
@@ -158,7 +158,7 @@ def test_templates_are_cut_from_photographs_by_landmarks_that_are_found_once(net
     assert found.best.pixels.crop == 1
     assert found.best.pixels.colour == "RGB"
     said = found.text()
-    assert "29 people, two images each (faces on photographs, found by one that knows; excluded, for want of" in said
+    assert "29 people, two images each (faces on photographs, found by one that knows; excluded, no face" in said
     assert "arcface_112x112, 116% of its view" in said
     assert "arcface_112x112, the middle 86%" in said
 
@@ -193,7 +193,7 @@ def test_what_is_told_in_part_is_kept(network):
     assert found.declared.colour == "BGR"
     assert found.best.pixels.colour == "RGB"
     assert probe(network, people(30), told=Told(mean=3.0, scale=9.0)).declared.scale == 9.0
-    with pytest.raises(ValueError, match="no way that is measured has the mean, or the scale, that is told"):
+    with pytest.raises(ValueError, match="no way that is measured has the mean, or the scale, that is given"):
         probe(network, people(30), told=Told(mean=3.0))
 
 
@@ -215,7 +215,7 @@ def test_lfw_shows_the_colours_from_sixty_people_on(real_data):
 def test_grey_images_say_nothing_of_the_colours(network):
     coloured = people(12)
     grey = InMemory(coloured.pixels[:, :1].expand(-1, 3, -1, -1), coloured.names, coloured.identities)
-    with pytest.raises(ValueError, match=r"grey, by which RGB and BGR cannot be told apart; give --colour"):
+    with pytest.raises(ValueError, match=r"grey, by which RGB and BGR cannot be distinguished; give --colour"):
         probe(network, grey)
     found = probe(network, grey, told=Told(colour="BGR"))
     assert {way.pixels.colour for way in found.ways} == {"BGR"}

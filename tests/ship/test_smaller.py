@@ -162,7 +162,7 @@ def test_what_cannot_be_made_smaller_or_measured(room, tmp_path, capsys, monkeyp
             (model, *fp16, faces, "--template", "arcface_112x112"),
             "its template is mine_8x8, and arcface_112x112 was asked",
         ),
-        ((room / "small", "--template", "arcface_112x112"), "model folder keeps its own, so leave --template out"),
+        ((room / "small", "--template", "arcface_112x112"), "model folder keeps its own, so omit --template"),
         ((room / "small", "--with-head"), "a model in int8 has no head"),
         ((room / "small", *fp16, faces), "runs in int8 already; export the model in float32 that it was made of"),
         ((tmp_path / "function", *fp16, faces, "--trust-code"), "a function cannot be written in another precision"),
@@ -178,7 +178,7 @@ def test_what_cannot_be_made_smaller_or_measured(room, tmp_path, capsys, monkeyp
     ):
         assert line in refused(capsys, tmp_path, "export", *words)
     assert call("embed", room / "small", faces, "--bfloat16", "--out", tmp_path / "e.npz") == 2
-    assert "precision is bfloat16, but an ONNX file runs in int8; leave --bfloat16 out" in capsys.readouterr().err
+    assert "precision is bfloat16, but an ONNX file runs in int8; omit --bfloat16" in capsys.readouterr().err
 
 
 def test_a_run_becomes_a_smaller_model_that_keeps_its_training(room, tmp_path, monkeypatch):

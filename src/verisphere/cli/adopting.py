@@ -154,7 +154,7 @@ def add_adopt(verbs: Verbs) -> None:
         type=Path,
         metavar="PHOTOS",
         help="faces of people with two images or more: measures other colours, normalisations, crops, templates (on "
-        "photographs) and flips, and takes the best way where none is told",
+        "photographs) and flips, and takes the best way where none is given",
     )
     add_detector(verb)
     verb.add_argument("--trainable", action="store_true", help="read the graph into a network that can be trained on")

@@ -118,7 +118,7 @@ def _found_in_file(options: argparse.Namespace, run: Path | None) -> "Found":
     used = options.method or _METHODS[0]
     for method, names in _OF_METHOD.items():
         if method != used and (idle := [name for name in names if getattr(options, name) is not None]):
-            raise ValueError(f"--{idle[0].replace('_', '-')} is for --method {method}, not for {used}; leave it out")
+            raise ValueError(f"--{idle[0].replace('_', '-')} is for --method {method}, not for {used}; omit it")
     given = {name: value for name in _OF_EMBEDDINGS if (value := getattr(options, name)) is not None}
     return found_in_embeddings(options.embeddings, **given, progress=progress())
 
@@ -135,7 +135,7 @@ def _loop(options: argparse.Namespace, rule: "Rule") -> str:
     refuse_misspelt(options, Recipe)
     words = list(options.overrides)
     if words and not words[0].startswith("--"):
-        raise ValueError(f"--recipe makes a run of its own: leave {printable(words[0])} out, or leave --recipe out")
+        raise ValueError(f"--recipe makes a run of its own: omit {printable(words[0])}, or omit --recipe")
     for name in ("embeddings", "faces", "method", "restarts", "eps", "min_samples"):
         if getattr(options, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} is not for --recipe, which cleans by the run that it trains")
@@ -189,7 +189,7 @@ def _inputs(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
         missing = "RUN and DATA" if run is None else "DATA, the data that the run was trained on,"
         raise ValueError(f"{missing} missing: clean RUN DATA, clean [RUN] --embeddings FILE, or clean --recipe RECIPE")
     if options.embeddings is not None and data is not None:
-        raise ValueError("DATA and --embeddings are both given; the embeddings are those of the data: leave one out")
+        raise ValueError("DATA and --embeddings are both given; the embeddings are those of the data: omit one")
     if run is not None and (given := [name for name in _OF_EMBEDDINGS if getattr(options, name) is not None]):
         raise ValueError(f"--{given[0].replace('_', '-')} is for --embeddings without RUN; a run has its sub-centers")
     if options.rank_1 and run is None:

@@ -41,7 +41,7 @@ def evaluate_identification(options: argparse.Namespace) -> str:
     names = ("enrol", "strangers", "seed", "galleries")
     drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.gallery and drawing:
-        raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; leave it out beside --gallery")
+        raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; omit it beside --gallery")
     if options.distractors and not options.gallery:
         raise ValueError("--distractors are enrolled beside the people of a --gallery, so name one too")
     if options.gallery:

@@ -53,7 +53,7 @@ def _refuse_without(options: argparse.Namespace, names: Sequence[str], given: ob
     """Refuse options of a part of the protocol whose files are not given, which would be ignored."""
     useless = next((name for name in names if getattr(options, name)), None)
     if not given and useless is not None:
-        raise ValueError(f"--{useless.replace('_', '-')} is for {what}; give them, or leave it out")
+        raise ValueError(f"--{useless.replace('_', '-')} is for {what}; give them, or omit it")
 
 
 def _group_names(words: list[str]) -> dict[str, str]:
@@ -100,7 +100,9 @@ def add_ijb(kinds: Verbs) -> None:
         metavar="FILE",
         help="1:N: CSV with TEMPLATE_ID and SUBJECT_ID; repeat for several, whose figures are averaged",
     )
-    verb.add_argument("--probes", type=Path, metavar="FILE", help="1:N: the same of the probes: *_1N_probe_mixed.csv")
+    verb.add_argument(
+        "--probes", type=Path, metavar="FILE", help="1:N: CSV of the probes with the same columns: *_1N_probe_mixed.csv"
+    )
     add_far(verb)
     add_fpir(verb, IJB_FPIRS)
     add_rank(verb)

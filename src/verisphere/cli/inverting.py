@@ -19,7 +19,7 @@ _FIELDS = {
     "rate": (float, "learning rate"),
     "decay": (str, "whether the rate stays (none) or falls to 0 (cosine)"),
     "identity": (float, "weight of the identity term"),
-    "batch_norm": (float, "weight of the batch-norm term; 0 leaves it out"),
+    "batch_norm": (float, "weight of the batch-norm term; 0 omits it"),
     "total_variation": (float, "weight of total variation"),
     "energy": (float, "weight of the mean square"),
     "shift": (int, "move all images of a step by up to so many pixels"),

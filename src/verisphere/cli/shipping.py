@@ -84,19 +84,17 @@ def export(options: argparse.Namespace) -> str:
         name: vars(options)[name] for name in ("name", "calibration", "evaluation", "flip", "template", "trust_code")
     }
     if options.leak is not None and options.precision is not None:
-        raise ValueError("--leak is of the network in float32; leave it out with --precision")
+        raise ValueError("--leak measures the network in float32; omit it with --precision")
     if options.precision is None:
         for_precision = {"--measured-on": options.measured_on, "--far": options.far, "--people": options.people}
         for flag, value in for_precision.items():
             if value is not None:
-                raise ValueError(
-                    f"{flag} is for --precision, whose drop of TAR it measures; leave it out, or give both"
-                )
+                raise ValueError(f"{flag} is for --precision, whose drop of TAR it measures; omit it, or give both")
         return export_model(
             options.run, options.out, **common, leak=options.leak, with_head=options.with_head, progress=progress()
         ).text()
     if options.with_head:
-        raise ValueError(f"--with-head ships a head in float32; a model in {options.precision} has none: leave it out")
+        raise ValueError(f"--with-head ships a head in float32; a model in {options.precision} has none: omit it")
     if options.measured_on is None:
         raise ValueError(
             f"--precision {options.precision} changes scores; give --measured-on FACES, aligned faces to measure the "
@@ -247,7 +245,7 @@ def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, Fin
     from verisphere.ship.people import warn_if_calibrated_with_another
 
     if options.aligned and options.detector is not None:
-        raise ValueError("--aligned looks for no face, and --detector says what finds it; leave one out")
+        raise ValueError("--aligned looks for no face, and --detector says what finds it; omit one")
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
     if not options.aligned:

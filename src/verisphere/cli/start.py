@@ -142,7 +142,7 @@ def _code_of(error: BaseException, less_memory: str) -> int:
     if isinstance(error, TrainingStopped):
         return fail(128 + error.reason, f"stopped; a checkpoint has been saved, {error.advice}")
     if isinstance(error, RuntimeError) and "DataLoader worker (pid" in str(error):
-        return fail(2, f"a process that reads images was ended from outside, perhaps for want of memory: {error}")
+        return fail(2, f"a process that reads images was ended from outside, perhaps because memory ran out: {error}")
     if lost_another(error):
         if anything_said():
             return 1

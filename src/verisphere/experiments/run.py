@@ -225,7 +225,7 @@ def _reason(run: Run, code: int, log_before: int) -> str:
         log_before: bytes that earlier processes have written to its log.
     """
     if code < 0:
-        guess = ", perhaps for want of memory" if code == -signal.SIGKILL else ""
+        guess = ", perhaps because memory ran out" if code == -signal.SIGKILL else ""
         return f"ended by {signal.Signals(-code).name}{guess}"
     if not (run.folder / "log.txt").is_file():
         return f"exit code {code}, and {run.folder} has lost its log.txt; was it removed while it trained?"

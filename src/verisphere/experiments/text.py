@@ -165,7 +165,7 @@ def _legend(baseline: str, seeds: Sequence[int], replicates: Sequence[int], accu
         lines.append("of gamma and the spreads, which redrawing inflates, that middle is reflected at the difference")
         lines.append("95 % over people: these trainings on other people")
         if len(seeds) > 1:
-            lines[-1] += "; over seeds: more trainings (Student's t) on these people; both must leave zero out to count"
+            lines[-1] += "; over seeds: more trainings (Student's t) on these people; both must exclude zero to count"
     return "\n".join(lines)
 
 

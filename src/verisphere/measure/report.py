@@ -107,7 +107,9 @@ def make_report(
     if not inputs:
         raise ValueError("no input: a report is about at least one run or embeddings file")
     if len(set(titles)) < len(titles):
-        raise ValueError(f"two inputs are called {max(titles, key=titles.count)!r}; a report tells them apart by title")
+        raise ValueError(
+            f"two inputs are called {max(titles, key=titles.count)!r}; a report distinguishes them by title"
+        )
     asked = _Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), degrees, progress)
     require_free(out)
     measured = [(entry, entry.embeddings) for entry in inputs if entry.embeddings is not None]

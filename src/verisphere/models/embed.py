@@ -115,8 +115,8 @@ def embed(
     if only is not None and precision != torch.float32:
         another = ", or name the model's folder" if model.fixed else ""
         raise ValueError(
-            f"precision is {str(precision).removeprefix('torch.')}, but an ONNX file runs in {only}; leave "
-            f"--bfloat16 out{another}"
+            f"precision is {str(precision).removeprefix('torch.')}, but an ONNX file runs in {only}; omit "
+            f"--bfloat16{another}"
         )
     if model.fixed and flip != model.flip:
         does = "adds the mirror image's embedding inside" if model.flip else "does not add the mirror image's embedding"

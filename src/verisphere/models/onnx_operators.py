@@ -86,7 +86,9 @@ def _matmul(reader: GraphReader, node: Any) -> None:
 def _batch_norm(reader: GraphReader, node: Any) -> None:
     known = attributes(node, epsilon=1e-5, momentum=0.9, spatial=1, training_mode=0)
     if known["training_mode"] or not known["spatial"]:
-        raise ValueError("it normalises by the images at hand, as in training; export the graph in evaluation mode")
+        raise ValueError(
+            "it normalises by the images of the batch, as in training; export the graph in evaluation mode"
+        )
     arrays = [reader.due(node, place) for place in range(1, 5)]
     reader.add(
         node,

@@ -25,7 +25,7 @@ _ZEROS = bytes(_BLOCK)
 _HEADER = struct.Struct("100s24x12s12x8sc100x6s82x155s12x")
 _PAX_RECORD = re.compile(rb"([1-9][0-9]{0,6}) ([^=]+)=")
 _COMPRESSIONS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-_MOST_PADDING = 1 << 20  # bytes of zeros after the end mark; GNU tar writes up to 10 KiB unless it is told otherwise
+_MOST_PADDING = 1 << 20  # bytes of zeros after the end mark; GNU tar writes up to 10 KiB by default
 _AT_ONCE = 2048  # bytes: the header and the text of a small member, and the header after it
 _SEARCHED = 1 << 20  # bytes of a damaged archive in which the next header is looked for at a time
 _LINKS = {b"1": "a link", b"2": "a symbolic link"}

@@ -84,7 +84,7 @@ def _check_text(check: Check, calibration: Calibration) -> str:
     if check.source.people is not None:
         lines.append("over all pairs, people with many images weigh more than in a guarantee, which takes one of each")
     if check.skipped:
-        lines.append(f"skipped for want of genuine or impostor comparisons: {listed(check.skipped)}")
+        lines.append(f"skipped, without genuine or without impostor comparisons: {listed(check.skipped)}")
     return "\n".join(lines)
 
 

@@ -150,7 +150,7 @@ class TrainingOutcome:
         lines = [course.text() for course in (self.loss, *self.validation) if course is not None]
         if self.without_loss:
             lines.insert(
-                0, f"no loss can be told: it is null in every entry of the log that has one ({self.without_loss})"
+                0, f"no loss can be given: it is null in every entry of the log that has one ({self.without_loss})"
             )
         if not self.advice:
             return "\n".join(lines)

@@ -243,7 +243,7 @@ def _domains_note(findings: Findings) -> str:
     if result.far_is_bound:
         notes.append(f"FAR 0 entered as 1 / impostor pairs in: {', '.join(result.far_is_bound)}.")
     if result.skipped:
-        notes.append(f"Left out for want of genuine or impostor pairs: {', '.join(result.skipped)}.")
+        notes.append(f"Skipped, without genuine or without impostor pairs: {', '.join(result.skipped)}.")
     return " ".join(notes)
 
 
@@ -274,7 +274,7 @@ def calibrated(calibration: Calibrated) -> Markup:
 
 _PROMISE = (
     "A promise is about two new people, one image of each, like those calibrated on. The tables below are about "
-    "another thing: all pairs of a set at hand, where a person with many images counts more often, every person is in "
+    "another thing: all pairs of one set, where a person with many images counts more often, every person is in "
     "many pairs, and a domain may be unlike the whole. So a FAR measured here can lie above the one promised. Its "
     "bounds take pairs as independent; where pairs share people, they are too narrow."
 )

@@ -182,7 +182,7 @@ def one_threshold_table(result: OneThreshold) -> str:
     if result.far_is_bound:
         foot += f"\nFAR 0 entered as 1 / impostors in: {listed(result.far_is_bound)}"
     if result.skipped:
-        foot += f"\nskipped for want of genuine or impostor comparisons: {listed(result.skipped)}"
+        foot += f"\nskipped, without genuine or without impostor comparisons: {listed(result.skipped)}"
     return f"{head}\n{text}\n{foot}"
 
 

@@ -247,7 +247,7 @@ class ListedScores:
         stretches = _outermost(stretches)
         keys = [self.keys.screen.between(low, high) for low, high in stretches]
         if sum(self.reaching[first] - self.reaching[last + 1] for first, last in keys) > WIDEST_SHARE * self.total:
-            # the scores of a model that cannot tell people apart, or ties: one window serves all further questions
+            # the scores of a model that cannot distinguish people, or ties: one window serves all further questions
             stretches, keys, self.windows = [(-np.inf, np.inf)], [(0, KEY_RANGE - 1)], []
         rows: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in keys]
         listing, lowest = self.pairs.listing, min(first for first, _ in keys)

@@ -79,7 +79,7 @@ class AlignResult:
         if self.several:
             lines.append(f"several faces, of which the most central was taken: {self.several:,}")
         if self.no_face:
-            lines.append(f"skipped for want of a face: {self.no_face:,}")
+            lines.append(f"skipped, no face found: {self.no_face:,}")
         if self.unreadable:
             lines.append(f"skipped as unreadable: {self.unreadable:,}")
         if self.other_format:
@@ -138,7 +138,7 @@ def align_photos(
     """
     check_word("image_format", image_format, ImageFormat)
     if landmarks is not None and detector is not None:
-        raise ValueError("landmarks and detector are both given, and each says where the faces are; leave one out")
+        raise ValueError("landmarks and detector are both given, and each says where the faces are; omit one")
     template_named(template)
     refuse_overwriting(out, [source, landmarks])
     if out.suffix.lower() != ".zip" and out.is_file():

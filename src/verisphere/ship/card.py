@@ -260,7 +260,7 @@ def _one_threshold(result: OneThreshold, source: str) -> Section:
         ],
     )
     if result.skipped:
-        yield f"Left out for want of genuine or impostor pairs: {', '.join(map(plain, result.skipped))}."
+        yield f"Skipped, without genuine or without impostor pairs: {', '.join(map(plain, result.skipped))}."
 
 
 def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
@@ -288,7 +288,7 @@ def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
     if above:
         notes.append(f"Above the target of {far}: {', '.join(map(plain, above))}.")
     if check.skipped:
-        notes.append(f"Left out for want of genuine or impostor pairs: {', '.join(map(plain, check.skipped))}.")
+        notes.append(f"Skipped, without genuine or without impostor pairs: {', '.join(map(plain, check.skipped))}.")
     if own:
         notes.append("This is the set that the threshold was chosen on.")
     elif check.shared_people:

@@ -140,7 +140,7 @@ def export_model(
             raise ValueError(f"{run}: an exported model already; export the run or checkpoint that it came from")
         if with_head:
             kind = "an adopted model" if before.reduced is None else f"a model in {before.reduced.precision}"
-            raise ValueError(f"{run}: {kind} has no head; leave --with-head out")
+            raise ValueError(f"{run}: {kind} has no head; omit --with-head")
         check_same_template(template, run, before)
         return _export_folder(run, out, name, calibration, evaluation, leak, flip, trust_code, progress)
     checkpoint = read_checkpoint(run)

@@ -166,7 +166,7 @@ def check_same_template(asked: str | None, folder: Path, before: Description) ->
     if asked is not None and asked != before.template:
         raise ValueError(
             f"{folder}: its template is {before.template}, and {asked} was asked for; a model folder keeps its own, so "
-            "leave --template out"
+            "omit --template"
         )
 
 

@@ -96,7 +96,7 @@ class ProbeResult:
             f"probe: {self.people} people, two images each ({printable(self.origin)}); own scores from the mean "
             "impostor score, in its standard deviations",
             table(["pixels (mean, scale)", "own score", "gain", "95 % of all ways"], rows),
-            f"* {'declared' if self.told else 'taken, since not everything was told'}; {self._verdict()}",
+            f"* {'declared' if self.told else 'taken, since not everything was given'}; {self._verdict()}",
         ]
         if self.grey:
             lines.append("all images are grey: whether the order of the colours is the right one was not measured")
@@ -149,7 +149,7 @@ def probe(
     grey = all(_is_grey(images) for images in seen.images.values())
     colour_told = told.colour if declared is None else declared.colour
     if grey and colour_told is None:
-        raise ValueError("all images are grey, by which RGB and BGR cannot be told apart; give --colour")
+        raise ValueError("all images are grey, by which RGB and BGR cannot be distinguished; give --colour")
     colours = _COLOURS if not grey else tuple(colour for colour in _COLOURS if colour == colour_told)
     ways = [(colour, *normal, view) for colour in colours for normal in normalisations for view in seen.images]
     scores: dict[Pixels, Float64[np.ndarray, " people"]] = {}
@@ -166,7 +166,7 @@ def probe(
             if (way.template, way.crop) == (own_template, own_crop) and told.allows(way) and (way.flip or not flip)
         ]
         if not candidates:
-            raise ValueError("no way that is measured has the mean, or the scale, that is told; tell both")
+            raise ValueError("no way that is measured has the mean, or the scale, that is given; give both")
         base = max(candidates, key=lambda way: float(scores[way].mean()))
     else:
         base = replace(declared, template=own_template, crop=own_crop)

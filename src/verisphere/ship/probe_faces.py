@@ -130,7 +130,7 @@ def _cut(
     }
     origin = f"faces on photographs, found by {detector.name}"
     if missing:
-        origin += f"; excluded, for want of a face: {len(missing)} people"
+        origin += f"; excluded, no face found: {len(missing)} people"
     return ProbeFaces(images, len(whole) // 2, origin)
 
 

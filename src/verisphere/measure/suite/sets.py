@@ -45,7 +45,7 @@ KNOWN_SETS = (
     KnownSet("ijbb", "meta/ijbb_face_tid_mid.txt", partial(find_ijb, prefix="ijbb")),
     KnownSet("ijbc", "meta/ijbc_face_tid_mid.txt", partial(find_ijb, prefix="ijbc")),
     KnownSet("megaface", "facescrub_lst", find_megaface),
-    KnownSet("one's own list", "pairs.csv, under the name of its folder", partial(find_listed, pattern="pairs.csv")),
+    KnownSet("your own list", "pairs.csv, under the name of its folder", partial(find_listed, pattern="pairs.csv")),
 )
 #: Tried if a sub-folder has no set of the table.
 GROUPS = KnownSet("groups", "GROUP/Name/image, under the name of its folder", find_groups)
