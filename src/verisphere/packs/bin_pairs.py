@@ -1,8 +1,8 @@
 """Verification sets of InsightFace (`lfw.bin`, `cfp_fp.bin`, `agedb_30.bin`): encoded images and a list of pairs.
 
 Such a file is a pickle of (list of 2n images, list of n booleans), in which the images 2i and 2i + 1 are pair i and the
-boolean states whether they show one person (`recognition/common/face2rec` and `lfw2pack.py` of InsightFace). It is not
-unpickled: see `pickled_pairs`.
+boolean states whether they show one person (`recognition/common/face2rec` and `lfw2pack.py` of InsightFace). The file
+is not unpickled: see `pickled_pairs`.
 """
 
 import codecs
@@ -49,7 +49,7 @@ class PickledImages:
 
     @property
     def offsets(self) -> Int[np.ndarray, " images"]:
-        """Byte of the file at which each begins."""
+        """Byte of the file at which each image begins."""
         return self.spans.offsets
 
     @property
@@ -62,10 +62,10 @@ class PickledImages:
         return PickledImages(self.spans.keep(positions), self.forms[np.asarray(positions, np.int64)])
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """The file, name and place of each image for error messages, and its bytes.
+        """For each image its file, name and place as a text for error messages, and its bytes.
 
         Raises:
-            ValueError: the file is cut short, or text in it stands for no bytes.
+            ValueError: the file is cut short, or text in it encodes no bytes.
         """
         for position, (name, data) in zip(positions, self.spans.read(positions), strict=True):
             form = int(self.forms[position])
@@ -90,7 +90,7 @@ _DECODED: dict[int, Callable[[bytes], bytes]] = {
 
 
 def read_bin(path: Path) -> Pack:
-    """The images of a verification set, as `0000/left`, `0000/right`, `0001/left` and so on; who they show is unknown.
+    """The images of a verification set, named `0000/left`, `0000/right`, `0001/left` and so on, of nobody known.
 
     Raises:
         ValueError: the file is not such a set; names the byte.
@@ -106,7 +106,7 @@ def read_bin(path: Path) -> Pack:
 
 
 def read_bin_pairs(path: str | Path) -> PairList:
-    """The pairs of a verification set, whose images have the names that `read_bin` gives them; without folds.
+    """The pairs of a verification set, without folds; the images have the names that `read_bin` gives them.
 
     Raises:
         ValueError: the file is not such a set; names the byte.

@@ -96,7 +96,7 @@ class Letters(Column):
 
 
 class Texts(Column):
-    """Texts as one run of UTF-8 and the position where each ends.
+    """Texts, stored as one run of UTF-8 and the position at which each text ends.
 
     >>> names = Texts.of(["Ann/1.jpg", "Bé/1.jpg"])
     >>> names[1], names.take([1]) == ("Bé/1.jpg",)
@@ -189,7 +189,7 @@ def coded(texts: Iterable[str]) -> Coded:
 
 
 def take(texts: Sequence[str], positions: Positions) -> Sequence[str]:
-    """The texts at these positions: of a `Column` a column, of any other sequence a tuple."""
+    """The texts at these positions: a column if `texts` is a `Column`, else a tuple."""
     if isinstance(texts, Column):
         return texts.take(positions)
     chosen: Any = positions.tolist() if isinstance(positions, np.ndarray) else positions

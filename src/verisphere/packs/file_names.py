@@ -4,9 +4,9 @@ An identity can be any text, but the name of a folder cannot. If every identity 
 macOS and Windows, the folders have these names; if one cannot (it is empty, begins with a dot, ends in a dot or a
 space, holds a slash, a control character or one of `\\ : * ? " < > |`, is reserved on Windows, is longer than 200
 bytes, or differs from another one in upper and lower case alone), all folders are numbered from 0 by first appearance,
-and the manifest holds the identities. The folder of nobody is -1. Likewise, where a domain cannot be the name of a
-folder, or all images are of one domain, which a reader would take for a folder that all images share, the manifest
-holds the domains.
+and the manifest holds the identities. Images of nobody lie in the folder -1. The manifest likewise holds the domains if
+one of them cannot be the name of a folder, or if there is only one domain: a reader would take its folder for one that
+all images share.
 """
 
 import unicodedata
@@ -70,7 +70,7 @@ def can_name_folders(names: Sequence[str]) -> bool:
 
 
 def folded(name: str) -> str:
-    """A name in the form that a file system without upper and lower case compares."""
+    """A name in the form in which a case-insensitive file system compares it."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
@@ -83,7 +83,7 @@ class FileNames:
         domains: whether a folder of the domain lies above that of the identity.
         people: identities in the order of the folders' numbers; None where the folders have their names.
         paths: path of each row so far.
-        names: whether a row so far has another name than its path.
+        names: whether any row so far has a name that differs from its path.
     """
 
     folders: dict[str, str]
@@ -128,7 +128,7 @@ def file_names(identities: Sequence[str], domains: Sequence[str] | None) -> File
 
 
 def suffix_of(data: bytes) -> str:
-    """The suffix of an image by its first bytes; .jpg if they are not those of an image.
+    """The suffix of an image, by its first bytes; .jpg if these bytes do not begin an image.
 
     >>> suffix_of(b"BM\\x00\\x00"), suffix_of(b"?")
     ('.bmp', '.jpg')

@@ -1,4 +1,4 @@
-"""Packs that any file manager opens: a folder or a zip archive with one folder a person, in domains or without."""
+"""Packs that any file manager opens: a folder or a zip archive with one folder per person, with or without domains."""
 
 import logging
 import os
@@ -223,7 +223,7 @@ def _faults_in_archive(path: Path) -> Iterator[Fault]:
 
 
 def _behind_the_end(path: Path) -> Iterator[Fault]:
-    """Bytes behind the record with which an archive ends: 22 bytes, of which the last two state those of a comment."""
+    """Bytes behind the end record of an archive, which has 22 bytes; its last two state the length of a comment."""
     with open(path, "rb", opener=regular) as file:
         size = file.seek(0, os.SEEK_END)
         begin = file.seek(max(size - _LONGEST_END, 0))

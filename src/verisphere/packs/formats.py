@@ -11,8 +11,8 @@ from verisphere.packs.parquet import PARQUET
 from verisphere.packs.recordio import RECORDIO
 from verisphere.packs.tar import TAR, is_brace_form
 
-#: Every format; a path is tried from the last one on, since a folder can be more than a folder of images. A new one is
-#: a file of this package and its name here.
+#: Every format. A path is tried as the last format first, since a folder can be more than a folder of images. A new
+#: format is a file of this package and its name here.
 FORMATS: tuple[Format, ...] = (FOLDER, ZIP, LIST, RECORDIO, BIN, TAR, PARQUET, LMDB)
 
 
@@ -36,7 +36,7 @@ def open_pack(path: Path) -> Pack:
 
     Raises:
         FileNotFoundError: nothing is at `path`.
-        ValueError: `path` has no format that can be read, or is malformed; names the file, and the record where it is
-            one.
+        ValueError: `path` has no format that can be read, or is malformed; names the file, and the record if one record
+            is malformed.
     """
     return format_of(path).read(path)

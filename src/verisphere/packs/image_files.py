@@ -27,7 +27,8 @@ class ImageFiles(Protocol):
     """Image files by position. No file stays open between requests, so that each worker can have a copy.
 
     Attributes:
-        names: path of each below the folder, inside the archive, or as a list spells it; always with / between parts.
+        names: path of each image below the folder, inside the archive, or as a list spells it; the parts of a path are
+            separated by /.
         unread: paths of photographs in formats that are not read; `image_suffixes.why_unread` gives the reason.
     """
 

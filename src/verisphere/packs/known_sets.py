@@ -22,9 +22,9 @@ class KnownSet:
     Attributes:
         name: name of the set in its publication.
         words: names of files and folders that refer to the set, in lower case without marks between letters.
-        terms: the narrowest of what is known. `withdrawn`: its publisher, or that of a set of which it holds images, no
-            longer offers it. `research only`: offered for research alone. `non-commercial`: offered for non-commercial
-            use, such as research and education. `not stated`: no terms could be found.
+        terms: the narrowest known terms. `withdrawn`: the publisher no longer offers the set, or a set whose images it
+            contains. `research only`: offered for research alone. `non-commercial`: offered for non-commercial use,
+            such as research and education. `not stated`: no terms could be found.
         note: year, publisher, and the stated terms.
     """
 
@@ -337,7 +337,7 @@ def known_set(path: Path) -> KnownSet | None:
 
 
 def _meant(words: Sequence[str]) -> KnownSet | None:
-    """The set whose longest name is made of consecutive words, where all other words are those of a copy."""
+    """The set with the longest name among consecutive words, if all other words are those of a copy."""
     for first, end in sorted(combinations(range(len(words) + 1), 2), key=lambda span: span[0] - span[1]):
         known = _BY_WORD.get("".join(words[first:end]))
         if known is not None and _of_a_copy([*words[:first], *words[end:]]):

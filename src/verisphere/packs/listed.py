@@ -1,4 +1,4 @@
-"""A pack that is a list: image files at any place below its folder, with an identity and perhaps a domain each."""
+"""A pack that is a list: image files anywhere below its folder, each with an identity and perhaps a domain."""
 
 from collections.abc import Iterator
 from pathlib import Path

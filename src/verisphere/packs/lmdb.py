@@ -37,9 +37,9 @@ from verisphere.vocabulary import ImageSource
 
 IDENTITIES, DOMAINS = b"__identities__", b"__domains__"
 _OF_OTHERS = (b"__len__", b"__keys__")
-_LONGEST_KEY = 511  # bytes; what liblmdb allows as it is built everywhere
+_LONGEST_KEY = 511  # bytes; the limit of liblmdb as it is usually built
 _LONGEST_ENTRY = 8192  # bytes of JSON that an image can take: each letter of a key and an identity as \uXXXX
-_LOOKED_AT = 16  # values whose beginning is read at opening; a set is pickled as a whole
+_LOOKED_AT = 16  # values whose beginning is read at opening; in a pickled set, all values are pickles
 _PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
 _BATCH = 64 * 2**20  # bytes that are written in a transaction
 _STRING = r'"([^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)"'
@@ -174,7 +174,7 @@ class _Contents:
         return Pack(self.path, LMDB.name, names, self._identities, files, source, domains)
 
     def _listed(self, keys: Texts) -> tuple[Texts | None, Coded, Coded | None]:
-        """Names, None where they are the keys in their order; identities; and domains, None where there are none."""
+        """Names (None if they are the keys in their order), identities, and domains (None if there are none)."""
         if IDENTITIES not in self._tables:
             listed = _list_beside(self.path)
             return listed.names, listed.identities, listed.domains
@@ -184,7 +184,7 @@ class _Contents:
         return names if len(names.utf8) else None, listed.identities, domains
 
     def _table(self, key: bytes, images: int) -> RecordColumns:
-        """The entries of a table in JSON, as names and identities; names are empty where it is a list."""
+        """The entries of a JSON table as names and identities; the names are empty if the table is a list."""
         value = self._tables[key]
         where = f"{self.file}: record {key.decode()} at byte {value.offset}"
         if value.size > (images + 1) * _LONGEST_ENTRY:
@@ -205,7 +205,7 @@ class _Contents:
 
 
 def _entries(text: str, where: str) -> Iterator[tuple[str, str, int]]:
-    """Name, text and position of each entry of a flat JSON object; of a JSON list, with empty names.
+    """Name, text and position of each entry of a flat JSON object, or of a JSON list, whose names are empty.
 
     The entries are read one at a time: `json.loads` would hold an object for each.
 
@@ -267,7 +267,7 @@ def _list_beside(path: Path) -> RecordColumns:
 
 
 def _places(names: Texts, keys: Texts) -> Int64[np.ndarray, " names"]:
-    """The position of each name among the keys; -1 where it is none of them.
+    """The position of each name among the keys; -1 for a name that is no key.
 
     Texts are found by their hashes, in 8 bytes each, and then compared.
     """

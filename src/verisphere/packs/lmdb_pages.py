@@ -20,14 +20,14 @@ _MAGIC, _VERSION = 0xBEEFC0DE, 1
 _PAGE = struct.Struct("<Q2xHHH")  # number, flags, end of the pointers, begin of the nodes
 _OVERFLOW = struct.Struct("<Q2xHI")  # number, flags, number of pages
 _NODE = struct.Struct("<HHHH")  # low and high half of the size, flags, size of the key
-#: Magic, version; of the free list the page size; of the main database flags, depth, branch, leaf and overflow pages,
-#: entries, root; last page, transaction.
+#: Magic, version; the page size, in the record of the free list; flags, depth, numbers of branch, leaf and overflow
+#: pages, entries and root of the main database; last page, transaction.
 _META = struct.Struct("<II16xI44x4xHHQQQQQQQ")
 _BRANCH, _LEAF, _OVERFLOW_PAGE, _META_PAGE = 0x01, 0x02, 0x04, 0x08
-_KINDS = 0x6F  # these four, leaf pages of fixed size, and pages inside nodes
+_KINDS = 0x6F  # the four kinds above, leaf pages of fixed size, and pages inside nodes
 _BIG, _SUBDATABASE, _DUPLICATES = 0x01, 0x02, 0x04
 _NO_PAGE = 2**64 - 1
-_DEEPEST = 32  # levels of a tree; liblmdb allows as many
+_DEEPEST = 32  # levels of a tree, as in liblmdb
 _PAGE_SIZES = tuple(1 << power for power in range(9, 17))
 
 
@@ -107,7 +107,7 @@ class _Walk:
         return max(first, second, key=lambda meta: meta[1])[0]
 
     def _meta(self, offset: int) -> tuple[_Tree, int]:
-        """What a meta page states, and its transaction."""
+        """The tree that a meta page states, and its transaction."""
         page = os.pread(self._descriptor, 16 + _META.size, offset)
         if len(page) < 16 + _META.size:
             raise ValueError(f"{self._size:,} bytes, too short for the two meta pages; is the file cut short?")

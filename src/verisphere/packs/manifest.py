@@ -59,7 +59,7 @@ class Manifest:
 
 
 def manifest_path(pack: Path) -> Path:
-    """The path of a pack's manifest: in a folder, or beside a file, with a name that begins with the file's."""
+    """The path of a pack's manifest: in its folder, or beside its file under a name that begins with its name."""
     return pack / "manifest.json" if pack.is_dir() else pack.with_name(pack.name + _SUFFIX)
 
 
@@ -68,10 +68,10 @@ def read_manifest(pack: Path, images: int | None = None) -> Manifest | None:
 
     Args:
         pack: path of the pack.
-        images: number of images in the pack, which the manifest must state too; None does not compare.
+        images: number of images in the pack, which the manifest must state too; None omits this check.
 
     Raises:
-        ValueError: the file is not a manifest, or that of a pack with another number of images.
+        ValueError: the file is not a manifest, or belongs to a pack with another number of images.
     """
     path = manifest_path(pack)
     if not path.is_file():

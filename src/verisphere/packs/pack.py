@@ -48,7 +48,7 @@ class Pack:
 
 @dataclass(frozen=True)
 class Row:
-    """One image on its way into a pack."""
+    """One image that will be written into a pack."""
 
     name: str
     identity: str
@@ -62,8 +62,8 @@ class Fault:
 
     Attributes:
         file: the file with the fault.
-        record: name or key of the image; empty where the fault is not one image's.
-        offset: byte of the file at which the record begins, where it has one.
+        record: name or key of the image; empty if the fault does not concern a single image.
+        offset: byte of the file at which the record begins, if there is one.
         reason: the value that was seen, and the allowed ones.
     """
 
@@ -83,9 +83,9 @@ class Format:
     """A format of packs.
 
     Attributes:
-        name: the word for it on the command line.
+        name: name of the format on the command line.
         looks: description of such a pack on disk, for messages and help.
-        fits: whether a path that exists is meant to be of this format, by its name and kind alone.
+        fits: whether an existing path is meant as this format, judged by its name and kind alone.
         read: opens a pack, without reading its images; raises ValueError, or OSError, with one line that names the
             file and the record.
         faults: every fault in the structure of a pack, whether or not `read` would open it. Faults that show only when
@@ -94,10 +94,10 @@ class Format:
             for a format that cannot be written. A format that holds identities as numbers gives each the number of
             identities that appeared before it, and -1 to `verisphere.vocabulary.NOBODY`.
         suffix: suffix of a written pack; empty for a folder.
-        holds: the columns among "names", "identities" and "domains" that the format itself holds; a manifest holds the
-            others.
-        can_name: whether the format can hold a name of an image, where it holds names; the manifest carries all names
-            of a pack where it cannot hold one.
+        holds: those of the columns "names", "identities" and "domains" that the format itself holds; a manifest holds
+            the others.
+        can_name: whether a format that holds names can hold this name of an image; if it cannot hold one of them, the
+            manifest holds all names of the pack.
         by_path: whether the path of a file states the identity, so that `write` takes rows that are named by such paths
             (`verisphere.packs.file_names`).
     """

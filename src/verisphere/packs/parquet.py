@@ -5,8 +5,9 @@ Layout: Apache Parquet format 2 (github.com/apache/parquet-format). Image sets o
 
 pyarrow (extra: data) reads the columns of text when the file is opened. Images that are neither compressed nor
 dictionary-encoded are then read one row at a time, in microseconds (`verisphere.packs.parquet_pages`). pyarrow unpacks
-all others, a row group at a time (`verisphere.packs.parquet_groups`): in random order an image then costs as much as
-its row group, unless that is one of the last ones, which are kept up to 256 MiB. `write_parquet` writes the former.
+all others, a row group at a time (`verisphere.packs.parquet_groups`): in random order, an image then costs as much as
+its row group, unless that row group was read lately and is kept (up to 256 MiB). `write_parquet` writes images of the
+first kind.
 """
 
 import os
@@ -45,10 +46,10 @@ _LARGEST_DICTIONARY = 64 * 2**20  # bytes; each of its images can stand in any n
 
 
 def read_parquet(path: Path) -> Pack:
-    """The images of a parquet table, in the order of its rows; without a column `name` they are called by their rows.
+    """The images of a parquet table, in the order of its rows; without a column `name`, row numbers are the names.
 
     Raises:
-        ValueError: pyarrow is not installed, the file is malformed or no table of images, or a row has no identity;
+        ValueError: pyarrow is not installed, the file is malformed or is no table of images, or a row has no identity;
             names the file and the row.
     """
     table = _Table(path)
@@ -99,7 +100,7 @@ class _Table:
         return Fault(str(self.path), record, offset, reason)
 
     def _pages(self, leaf: str) -> Iterator[tuple[int, Chunk, list[Page]] | Fault]:
-        """Each row group, its column of this path, and the pages of it; or what is wrong with its pages."""
+        """Each row group, its column with this path, and the pages of that column; or the fault of the pages."""
         with open(self.path, "rb", buffering=0, opener=regular) as file:
             for group, chunks in enumerate(self._footer.groups):
                 chunk, rows = chunks[leaf], self._footer.rows[group]
@@ -241,7 +242,7 @@ class _Table:
 
 
 def _group_fault(chunk: Chunk, pages: Sequence[Page], is_plain: bool) -> str | None:
-    """Why the images of a row group are not read; None where they are."""
+    """Why the images of a row group are not read; None if they are read."""
     if chunk.kind != BYTE_ARRAY:
         return f"images of the type {chunk.kind}; allowed is BYTE_ARRAY"
     if any(page.encoding == PREFIXED for page in pages):
@@ -260,7 +261,7 @@ def _group_fault(chunk: Chunk, pages: Sequence[Page], is_plain: bool) -> str | N
 
 
 def _wanted(fields: Any) -> tuple[dict[str, str], str]:
-    """The name in the file of each column of text, and the path of the leaf that has the images."""
+    """The name of each text column in the file, and the path of the leaf with the images."""
     import pyarrow.types as kinds
 
     names = list(fields.names)
@@ -295,7 +296,7 @@ def _wanted(fields: Any) -> tuple[dict[str, str], str]:
 
 
 def _short_texts(column: Any) -> Texts | None:
-    """The texts of a dictionary-encoded column, copied without an object for each; None where one may be a fault."""
+    """The texts of a dictionary-encoded column, copied without an object for each; None if one may be a fault."""
     import pyarrow
 
     if not isinstance(column, pyarrow.DictionaryArray) or column.null_count or not len(column):
@@ -311,7 +312,7 @@ def _short_texts(column: Any) -> Texts | None:
 
 
 def _coded(column: Any) -> tuple[list[Any], Int64[np.ndarray, " rows"]]:
-    """The different values of a column of pyarrow, and the position there of each row; -1 where it is null."""
+    """The distinct values of a column of pyarrow, and the position of each row's value among them; -1 for null."""
     import pyarrow
 
     if not isinstance(column, pyarrow.DictionaryArray):

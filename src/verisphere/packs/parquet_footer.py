@@ -1,4 +1,4 @@
-"""The footer of a parquet file: its columns, and where the pages of each lie.
+"""The footer of a parquet file: its columns, and where the pages of each column lie.
 
 pyarrow ends the process on some damaged footers (a compression that it does not know), so the footer is read and
 checked here before pyarrow sees the file. Layout: Apache Parquet format 2 (github.com/apache/parquet-format,
@@ -27,9 +27,9 @@ class Chunk(NamedTuple):
     Attributes:
         kind: physical type, such as BYTE_ARRAY.
         codec: compression, such as UNCOMPRESSED.
-        values: number of values, nulls included.
-        begin: byte at which its first page begins.
-        end: byte behind its last page.
+        values: number of values, including nulls.
+        begin: byte at which the first page begins.
+        end: byte behind the last page.
     """
 
     kind: int
@@ -44,8 +44,8 @@ class Footer(NamedTuple):
 
     Attributes:
         rows: number of rows in each row group.
-        groups: columns of each row group, by their paths.
-        levels: number of nullable levels of each column, by its path; -1 for a column in a list.
+        groups: columns of each row group, by path.
+        levels: number of nullable levels of each column, by path; -1 for a column in a list.
     """
 
     rows: list[int]
@@ -57,7 +57,7 @@ def read_footer(descriptor: int, size: int) -> Footer:
     """The footer of a file of `size` bytes.
 
     Raises:
-        ValueError: the file is no parquet file, cut short, encrypted, or its footer malformed.
+        ValueError: the file is no parquet file, is cut short or encrypted, or has a malformed footer.
     """
     tail = os.pread(descriptor, 8, max(size - 8, 0))
     if size < 12 or os.pread(descriptor, 4, 0) != _MAGIC or tail[4:] != _MAGIC:
@@ -78,7 +78,7 @@ def read_footer(descriptor: int, size: int) -> Footer:
 
 
 def _levels(elements: list[dict[int, Any]]) -> dict[str, int]:
-    """The nullable levels of each leaf of the schema, which is a tree written from the root downward."""
+    """The nullable levels of each leaf of the schema, which is a tree in preorder."""
     leaves: dict[str, int] = {}
     above: list[tuple[int, list[str], int]] = [(_count(elements[0][5]), [], 0)]  # children that follow, path, levels
     for element in elements[1:]:
@@ -100,7 +100,7 @@ def _levels(elements: list[dict[int, Any]]) -> dict[str, int]:
 
 
 def _chunks(group: dict[int, Any], leaves: list[str], end_of_data: int) -> dict[str, Chunk]:
-    """The columns of a row group, which are those of the schema in their order."""
+    """The columns of a row group, which must be those of the schema, in the same order."""
     chunks: dict[str, Chunk] = {}
     for column in group[1]:
         content = column[3]
@@ -128,13 +128,13 @@ def _count(value: object) -> int:
 
 
 class Compact:
-    """A reader of the compact protocol of Thrift that allocates no more than is there; long binary values are None."""
+    """A reader of Thrift's compact protocol that allocates no more than the data take; long binary values are None."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.place = data, 0
 
     def struct(self, depth: int) -> dict[int, object]:
-        """Number and value of each field; IndexError where the data end too early."""
+        """Number and value of each field; raises IndexError if the data end too early."""
         fields: dict[int, object] = {}
         number = 0
         while head := self._byte():
@@ -164,11 +164,11 @@ class Compact:
         raise ValueError(f"a value of the type {kind}")
 
     def _entry(self, kind: int, depth: int) -> object:
-        """A value in a list, where a truth value takes a byte."""
+        """A value in a list; a boolean in a list takes one byte."""
         return self._byte() == 1 if kind in (1, 2) else self._value(kind, depth + 1)
 
     def _fitting(self, entries: int) -> int:
-        """A number of entries, each of which takes a byte at least; IndexError where they cannot be there."""
+        """A number of entries, each of at least one byte; raises IndexError if the data are too short for so many."""
         if entries > len(self._data) - self.place:
             raise IndexError
         return entries

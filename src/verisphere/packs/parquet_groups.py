@@ -17,7 +17,7 @@ from verisphere.packs.columns import Positions, take
 from verisphere.packs.spans import Stamp, check_stamp, stamp_of
 
 LARGEST_GROUP = 2 * 2**30
-"""Most bytes of images in a row group, which is unpacked whole to read one of them."""
+"""Most bytes of images in a row group; to read one image, its whole row group is unpacked."""
 
 _KEPT = 256 * 2**20  # bytes of row groups that are kept
 _IMAGES = 16  # images that pyarrow decodes at a time
@@ -59,7 +59,7 @@ def pyarrow_errors(path: Path) -> Iterator[None]:
 
 
 def wrong_size(image: bytes | None) -> str | None:
-    """The reason why the bytes of a row are no image; None if their number may be that of an image."""
+    """The reason why a row holds no image, by the number of its bytes; None if an image can have so many."""
     if image is not None and 0 < len(image) <= MAX_BYTES:
         return None
     size = "no image" if image is None else f"an image of {len(image)} bytes"
@@ -69,7 +69,7 @@ def wrong_size(image: bytes | None) -> str | None:
 class GroupedImages:
     """Images that pyarrow unpacks, a row group at a time; the last row groups are kept, up to 256 MiB.
 
-    A copy in another process begins with none of them.
+    A copy in another process begins without any.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class GroupedImages:
         return GroupedImages(self.path, take(self.names, positions), rows, self._group_ends, self._leaf, self._stamp)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """The file, name and row group of each image for error messages, and its bytes."""
+        """For each image its file, name and row group as a text for error messages, and its bytes."""
         for position in positions:
             row = int(self.rows[position])
             group = int(np.searchsorted(self._group_ends, row, side="right"))

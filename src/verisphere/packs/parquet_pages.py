@@ -23,9 +23,9 @@ from verisphere.packs.parquet_footer import Compact
 from verisphere.packs.spans import Spans, Stamp, check_stamp, stamp_of
 
 DATA, DICTIONARY, DATA_V2 = 0, 2, 3
-PLAIN, PREFIXED = 0, 7  # encodings; the latter (DELTA_BYTE_ARRAY) unpacks without a limit
+PLAIN, PREFIXED = 0, 7  # encodings; the second (DELTA_BYTE_ARRAY) unpacks without a limit
 _FIRST_TRY, _LONGEST_HEADER = 256, 1 << 20  # bytes; a header can hold the smallest and the largest value of its page
-_MOST_TIMES, _ALWAYS = 1000, 16 * 2**20  # of its size, and bytes, that a page may unpack to
+_MOST_TIMES, _ALWAYS = 1000, 16 * 2**20  # a page may unpack to this multiple of its size and this many bytes
 
 
 class Page(NamedTuple):
@@ -33,7 +33,7 @@ class Page(NamedTuple):
 
     Attributes:
         kind: DATA, DICTIONARY, DATA_V2, or another number for a page without values.
-        values: number of values in the page, nulls included.
+        values: number of values in the page, including nulls.
         encoding: encoding of the values.
         offset: byte of the file at which the content of the page begins.
         size: bytes of the content as it lies in the file.
@@ -55,10 +55,10 @@ def pages_of(descriptor: int, begin: int, end: int, values: int) -> Iterator[Pag
         descriptor: the open file.
         begin: byte at which the first page begins.
         end: byte behind the last page.
-        values: number of values that the pages together must have.
+        values: number of values that all pages together must have.
 
     Raises:
-        ValueError: a header is malformed, a page ends behind `end`, or the number of values is another.
+        ValueError: a header is malformed, a page ends behind `end`, or the pages have another number of values.
     """
     place, seen = begin, 0
     while place < end:
@@ -94,7 +94,7 @@ def _page(descriptor: int, place: int, end: int) -> Page:
     offset = place + header.place
     if unpacked > _MOST_TIMES * size + _ALWAYS:  # pyarrow allocates what is stated before it unpacks anything
         raise ValueError(f"a page of {size} bytes at byte {offset} states that it unpacks to {unpacked:,} bytes")
-    if kind == DICTIONARY and values > unpacked:  # room for as many is allocated, too
+    if kind == DICTIONARY and values > unpacked:  # pyarrow allocates room for as many values as are stated, too
         raise ValueError(f"a dictionary of {values:,} values in {unpacked:,} bytes at byte {offset}")
     if size > end - offset:
         raise ValueError(f"a page of {size} bytes at byte {offset}, but its column ends at byte {end}")
@@ -110,16 +110,16 @@ def _whole(fields: object, number: int, place: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class PlainImages:
-    """Images in plain pages of one file, which is opened for each request alone.
+    """Images in plain pages of one file, which is opened anew for each request.
 
-    The values of a page are found when the first of them is asked for: 4 bytes are read at each.
+    The values of a page are found when the first of them is requested: 4 bytes are read for each value.
 
     Attributes:
         path: the file.
         names: name of each image.
         rows: row of the file of each image.
         pages: first row, offset, size in bytes and number of rows of each page.
-        nullable: each page begins with definition levels.
+        nullable: whether each page begins with definition levels.
         begins: byte at which the image of each row of the file begins; 0 where it is not known yet.
         lengths: number of bytes of the image of each row of the file; 0 where it is not known yet.
         stamps: stamp of the file when its index was read; taken now if none is given.
@@ -146,7 +146,7 @@ class PlainImages:
         return replace(self, names=names, rows=rows)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """The file, name and place of each image for error messages, and its bytes."""
+        """For each image its file, name and place as a text for error messages, and its bytes."""
         chosen = np.asarray(positions, np.int64)
         rows = self.rows[chosen]
         self._find_pages_of(rows)
@@ -177,7 +177,7 @@ class PlainImages:
             raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
 
     def find(self, descriptor: int, page: int) -> Fault | None:
-        """Finds the images of a page, up to one whose length cannot be; the fault is that of its row."""
+        """Finds the images of a page, up to the first with an impossible length; returns the fault of that row."""
         first, place, size, rows = self.pages[page].tolist()
         end = place + size
         if self.nullable:

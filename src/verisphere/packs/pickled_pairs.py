@@ -1,7 +1,7 @@
 """The places of the images inside a pickled list of pairs, found without unpickling it.
 
-The opcodes are those of CPython's `pickletools`; what they stand for is followed only as far as such a file needs it,
-and nothing is ever imported, called or built. An image is noted as the place of its bytes in the file.
+The opcodes are those of CPython's `pickletools`. Their meaning is followed only as far as such a file needs it; nothing
+is ever imported, called or built. An image is represented by the place of its bytes in the file.
 """
 
 import os
@@ -18,9 +18,9 @@ PLAIN, LATIN_1, ESCAPED, RAW_UNICODE = range(4)
 protocols 1 and 2); as a quoted string with escapes (`str` of Python 2 in protocol 0); as text with \\u escapes (`bytes`
 of Python 3 in protocol 0)."""
 
-_MOST_OPCODES = 1 << 21  # each makes an object at most; an image takes 2, or about 25 where it is an array
+_MOST_OPCODES = 1 << 21  # each makes at most one object; an image takes 2, or about 25 if it is an array
 _PIECE = 1 << 16  # bytes of a long line that are read at a time
-_LONGEST_TEXT = 64  # bytes of a text that is looked at: names, codecs, types
+_LONGEST_TEXT = 64  # bytes of a text that is read: names, codecs, types
 _LAST_PROTOCOL = 5
 _MARK = object()
 
@@ -39,10 +39,10 @@ class Bytes:
     """Bytes or text in a pickle.
 
     Attributes:
-        offset: byte of the file at which they begin.
-        size: number of bytes there.
-        form: how they stand there: `PLAIN`, `LATIN_1`, `ESCAPED` or `RAW_UNICODE`.
-        text: whether they are text, of which only an encoding makes bytes.
+        offset: byte of the file at which the content begins.
+        size: number of bytes of the content in the file.
+        form: encoding of the content in the file: `PLAIN`, `LATIN_1`, `ESCAPED` or `RAW_UNICODE`.
+        text: whether the content is text, which an encoding must turn into bytes.
     """
 
     offset: int
@@ -67,7 +67,7 @@ class _Type:
 
 @dataclass(eq=False, slots=True)
 class _Array:
-    """An array of numpy; its type and bytes follow when it is built."""
+    """An array of numpy; a later opcode states its type and bytes."""
 
     code: str = ""
     data: Bytes | None = None
@@ -98,7 +98,7 @@ class _Machine:
         self.at, self.opcode = 0, "?"
 
     def run(self) -> object:
-        """The object of the pickle, which must end where the file does."""
+        """Follows the pickle, which must end where the file ends, and returns its object."""
         while True:
             self.at = self.file.tell()
             code = self.take(1)
@@ -118,7 +118,7 @@ class _Machine:
         return self.stack[0]
 
     def pairs(self, content: object) -> tuple[list[Bytes], list[bool]]:
-        """The images and the booleans of the object, which has to hold exactly these."""
+        """The images and the booleans of the object, which must hold nothing else."""
         expected = "not a tuple of a list of encoded images and a list of booleans"
         if not (isinstance(content, tuple | list) and len(content) == 2):
             raise ValueError(f"{self.path}: {expected}")
@@ -142,7 +142,7 @@ class _Machine:
         return places, [bool(word) for word in genuine]
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raises the error of the opcode available."""
+        """Raises an error that names the current opcode."""
         raise ValueError(
             f"{self.path}: opcode {self.opcode} at byte {self.at} {reason}; nothing of the file was executed"
         )
@@ -204,13 +204,13 @@ class _Machine:
     # --- the stack ---
 
     def pop(self) -> object:
-        """Takes the top of the stack."""
+        """Removes and returns the top of the stack."""
         if not self.stack or self.stack[-1] is _MARK:
             self.refuse("finds nothing on the stack")
         return self.stack.pop()
 
     def pop_to_mark(self) -> list[object]:
-        """Takes everything above the last mark."""
+        """Removes and returns everything above the last mark."""
         place = next((place for place in range(len(self.stack) - 1, -1, -1) if self.stack[place] is _MARK), None)
         if place is None:
             self.refuse("finds no mark on the stack")
@@ -230,13 +230,13 @@ class _Machine:
         self.stack.append(tuple(reversed(items)))
 
     def put(self, key: int) -> None:
-        """Notes the top of the stack."""
+        """Puts the top of the stack into the memo."""
         if not self.stack or self.stack[-1] is _MARK:
             self.refuse("finds nothing on the stack")
         self.memo[key] = self.stack[-1]
 
     def get(self, key: int) -> None:
-        """Pushes what was noted."""
+        """Pushes an object from the memo."""
         if key not in self.memo:
             self.refuse(f"asks for object {key}, which was not noted")
         self.stack.append(self.memo[key])
@@ -255,7 +255,7 @@ class _Machine:
         self.name(module, name)
 
     def reduce(self) -> None:
-        """Replaces a known function and its arguments by what is known of its result."""
+        """Replaces a known function and its arguments by the known parts of its result."""
         arguments, function = self.pop(), self.pop()
         if not isinstance(function, _Name) or not isinstance(arguments, tuple):
             self.refuse("calls something other than a known function")
@@ -305,7 +305,7 @@ class _Machine:
         self.file.seek(array.data.offset)
         data = self.file.read(array.data.size)
         self.file.seek(place)
-        return [byte != 0 for byte in data]  # 0 and 1 are alike in every form but the quoted one, refused by its length
+        return [byte != 0 for byte in data]  # 0 and 1 look the same in every form but the quoted one, refused by length
 
 
 # --- the opcodes ---

@@ -21,7 +21,7 @@ def place_of(pack: Pack, position: int) -> tuple[str, int | None]:
 
 
 def fault_of(pack: Pack, position: int, reason: str) -> Fault:
-    """A fault of an image. What an error says before its reason (file, record and place) is taken off the reason."""
+    """A fault of an image; the file, record and place before the reason of an error are removed from the reason."""
     file, offset = place_of(pack, position)
     name = pack.files.names[position]
     for before in (f"{file}: record {name} at byte {offset}: ", f"{file}/{name}: ", f"{file}: ", f"{pack.path}: "):

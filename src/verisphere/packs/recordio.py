@@ -1,9 +1,9 @@
 """RecordIO of MXNet, as packs of faces use it (`train.rec` with `train.idx`): see `recordio_layout` for the layout.
 
 A pack of InsightFace (MS1M, Glint360K, WebFace) has an identity header: record 0 holds no image and two labels, `end`
-and `last`. The images are the records 1 to `end - 1`; the records from `end` up to `last` hold no image either, but the
-range [first, after the last) of the keys of the images of one identity each. Packs of MXNet's `im2rec` have none of
-these, and their images are all records.
+and `last`. The images are the records 1 to `end - 1`. Each record from `end` up to `last` belongs to one identity: it
+holds no image but a range of keys, [first, after the last), which are those of the identity's images. Packs of MXNet's
+`im2rec` have no such records: all their records are images.
 """
 
 import os
@@ -36,21 +36,21 @@ from verisphere.packs.recordio_labels import contents, ids_are_keys
 from verisphere.packs.recordio_layout import EXACT, header_of, image_record, read_record, record_bytes
 from verisphere.vocabulary import NO_CLASS, NOBODY
 
-_IN_FOLDER = "train.rec"  # the name under which packs of faces are handed on
+_IN_FOLDER = "train.rec"  # the usual name of a pack of faces
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Images in records; the file is opened for each request alone.
+    """Images in records; the file is opened anew for each request.
 
     Attributes:
         path: the file.
         names: name of each image.
-        keys: key of each in the index.
+        keys: key of each image in the index.
         offsets: byte at which each record begins.
-        codes: position of the label of each in `labels`.
+        codes: position of each image's label in `labels`.
         labels: the labels of the pack.
-        ids_are_keys: whether the id in a record's header has to be its key.
+        ids_are_keys: whether the id in a record's header must equal its key.
         unread: always empty.
     """
 
@@ -70,10 +70,10 @@ class Records:
         return Records(self.path, take(self.names, rows), *columns, self.labels, self.ids_are_keys)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """The file, name and place of each image for error messages, and its bytes.
+        """For each image its file, name and place as a text for error messages, and its bytes.
 
         Raises:
-            ValueError: a record is malformed, or its header has another key or label than the pack has for it.
+            ValueError: a record is malformed, or the key or label in its header differs from that in the pack.
         """
         rows = np.asarray(positions, np.int64)
         keys, labels = self.keys[rows].tolist(), self.labels[self.codes[rows]].tolist()
@@ -110,7 +110,7 @@ def _image(data: bytes, key: int | None, label: int) -> bytes:
 
 
 def is_recordio(path: Path) -> bool:
-    """Whether a path is meant as a RecordIO file, or is a folder with one of the usual name."""
+    """Whether a path is meant as a RecordIO file, or is a folder with such a file under the usual name."""
     return (path / _IN_FOLDER).is_file() if path.is_dir() else path.suffix.lower() == ".rec"
 
 
@@ -121,13 +121,14 @@ def _record_file(path: Path) -> Path:
 def read_recordio(path: Path) -> Pack:
     """The images of a RecordIO file, or of `train.rec` in a folder, and of the index and the list beside it.
 
-    Order: that of the index; with an identity header, that of the keys. Names: those of the manifest of a converted
-    pack, else those of the list beside the file, else the keys. Labels: those of the identity records (each as the
-    header of the first image of its range states it); else of the list; else of the headers of all records, which are
-    then all read once. Reading an image compares its header with them, whatever their source. The id in the header is
-    compared with the key where this is what the writer put there, as more than half of a sample of records shows;
-    programs exist that write 0, or the key of an earlier file. Identities: those of the manifest, else the labels as
-    text; the label -1 is `verisphere.vocabulary.NOBODY`.
+    The order is that of the index or, with an identity header, that of the keys. Names come from the manifest of a
+    converted pack, else from the list beside the file; else the keys are the names. Labels come from the identity
+    records (the label of each is in the header of the first image of its range), else from the list, else from the
+    headers of all records, which are then all read once. When an image is read, the label in its header is compared,
+    whatever the source of the labels. The id in the header is compared with the key if the writer put the key there,
+    which at least half of a sample of records must show; programs exist that write 0, or the key of an earlier file.
+    Identities come from the manifest; else they are the labels as text, and the label -1 is
+    `verisphere.vocabulary.NOBODY`.
 
     Raises:
         ValueError: the index or the list is malformed, a key or offset appears twice, an offset lies past the end, a
@@ -160,7 +161,7 @@ def read_recordio(path: Path) -> Pack:
 
 
 def _distinct(labels: Int[np.ndarray, " images"]) -> tuple[np.ndarray, np.ndarray]:
-    """The labels in order, each once, and for each image its position there; without sorting millions of images."""
+    """The distinct labels in order, and the position of each image's label among them; does not sort all images."""
     present = np.zeros(int(labels.max(initial=NO_CLASS)) + 2, bool)
     present[labels + 1] = True
     number = np.cumsum(present, dtype=np.int32) - np.int32(1)
@@ -184,15 +185,15 @@ def _people(path: Path, labels: Int64[np.ndarray, " labels"], manifest: Manifest
 def write_recordio(path: Path, rows: Iterable[Row]) -> None:
     """Writes a pack in the layout of InsightFace: the file, its index, and a list with names, under one stem.
 
-    The images have the keys from 1, in the order of `rows`. The label of an identity is the number of identities that
-    appeared before it first does; that of `verisphere.vocabulary.NOBODY` is -1. The identity header, record 0, follows
-    the images, as in packs of `face2rec2`. It has identity records where the images of each identity stand in one run
-    and none is of nobody; else it states that there are none, and readers take the labels from the images. From 2**24
-    images on, whose number a float32 label cannot state, there is no identity header.
+    The images have the keys from 1, in the order of `rows`. Identities are labelled from 0 by first appearance; the
+    label of `verisphere.vocabulary.NOBODY` is -1. The identity header, record 0, follows the images, as in packs of
+    `face2rec2`. The header has identity records if the images of each identity are consecutive and no image is of
+    nobody; otherwise it states that there are none, and readers take the labels from the images. With 2**24 images or
+    more, a number that a float32 label cannot state, there is no identity header.
 
     Raises:
-        ValueError: there are no rows, more than 2**24 identities, an image with no bytes or too many, or that needs too
-            many parts, or a name that a line of a list cannot hold.
+        ValueError: there are no rows, or more than 2**24 identities; or an image has no bytes, too many bytes, or needs
+            too many parts; or a line of a list cannot hold a name.
     """
     label_of: dict[str, int] = {}
     runs: list[int] = []  # key of the first image of each run of one identity
@@ -216,7 +217,7 @@ def write_recordio(path: Path, rows: Iterable[Row]) -> None:
             raise ValueError(f"{path}: no images to write")
         end = key + 1
         if end <= EXACT:
-            one_run_each = len(runs) == len(label_of)  # NOBODY, which has no label, makes a run more
+            one_run_each = len(runs) == len(label_of)  # NOBODY, which has no label, makes one more run
             ranges = list(zip(runs, [*runs[1:], end], strict=True)) if one_run_each else []
             writer.put(0, (end, end + len(ranges)))
             for number, (first, after) in enumerate(ranges, start=end):
@@ -232,7 +233,7 @@ class _Writer:
     offset: int = 0
 
     def put(self, key: int, labels: tuple[int, ...], image: bytes = b"") -> None:
-        """Appends a record, and its line of the index."""
+        """Appends a record to the file, and its line to the index."""
         self.index.write(f"{key}\t{self.offset}\n")
         self.offset += self.records.write(record_bytes(image_record(key, labels, image)))
 

@@ -29,13 +29,13 @@ _FIRST_STEP, _LAST_STEP = 1 << 10, 1 << 20  # bytes searched at a time for the n
 
 @dataclass(eq=False)
 class _Survey:
-    """What the walk through the records has seen, by position in the order of the keys; labels are NaN before that.
+    """Findings of the walk through the records, by position in the order of the keys; unknown labels are NaN.
 
     Attributes:
         labels: the first two labels of each record.
-        images: bytes of its image; -1 where the record is malformed.
-        ids_are_keys: whether the writer put the keys into the ids.
-        other_ids: number of records whose id is not their key.
+        images: bytes of each record's image; -1 if the record is malformed.
+        ids_are_keys: whether the ids in the headers are meant to be the keys.
+        other_ids: number of records whose id differs from their key.
     """
 
     labels: Float64[np.ndarray, "records 2"]
@@ -48,9 +48,9 @@ def faults(path: Path) -> Iterator[Fault]:
     """Every fault in the structure of a pack; see `verisphere.packs.pack.Format`.
 
     The records are walked in the order of their places, their headers read and their images skipped; after a malformed
-    record, the index says where the next one begins. Without an index, the next one is searched for. Where most ids in
-    the headers are not the keys, the program that wrote the file put something else there, and one fault says so for
-    all records.
+    record, the index says where the next one begins. Without an index, the next one is searched for. If most ids in the
+    headers differ from the keys, the program that wrote the file put something else there, and a single fault reports
+    this for all records.
     """
     try:
         size = _size(path)
@@ -88,7 +88,7 @@ def faults(path: Path) -> Iterator[Fault]:
     if not seen.ids_are_keys and seen.other_ids:
         reason = f"{seen.other_ids} of {len(keys)} headers have another id than their key"
         yield Fault(str(path), "", None, f"{reason}, so swapped lines of the index would not be noticed")
-    if wrong_header and seen.images[0] >= 0:  # where the record is malformed, the walk has said so
+    if wrong_header and seen.images[0] >= 0:  # of a malformed record, the walk has reported it
         yield Fault(str(path), "0", int(offsets[0]), wrong_header)
     yield from _label_faults(path, index, identities, named, seen)
     yield from _list_faults(path, index, identities, listed, seen)
@@ -96,13 +96,13 @@ def faults(path: Path) -> Iterator[Fault]:
 
 
 class _Named:
-    """The name of a record in faults: that in the manifest or the list, as in the names of the pack, or its key."""
+    """The name of a record in faults: from the manifest or the list, as the pack names it, else its key."""
 
     def __init__(self, path: Path, keys: np.ndarray, identities: Identities | None, listed: NameList | None) -> None:
         images = _image_rows(keys, identities)
         try:
             manifest = read_manifest(path, len(images))
-        except (ValueError, OSError):  # one of the faults
+        except (ValueError, OSError):  # reported as a fault of its own
             manifest = None
         self.keys, self.rows = keys, np.full(len(keys), -1, np.int64)
         self.names: Sequence[str] = ()
@@ -135,9 +135,9 @@ def _image_rows(keys: np.ndarray, identities: Identities | None) -> Int64[np.nda
 
 
 def _walk(path: Path, size: int, index: Index, named: _Named, seen: _Survey) -> Iterator[Fault]:
-    """The records by place; what lies between them must be nothing."""
+    """Walks the records in the order of their places; nothing may lie between them."""
     where = str(path)
-    expected, damaged, before = 0, False, ""  # where the next record begins; damaged: in a malformed one
+    expected, damaged, before = 0, False, ""  # where the next record begins, and whether inside a malformed one
     with open(path, "rb", buffering=0, opener=regular) as opened:
         file = opened.fileno()
         for row in np.argsort(index.offsets, kind="stable").tolist():
@@ -163,7 +163,7 @@ def _walk(path: Path, size: int, index: Index, named: _Named, seen: _Survey) -> 
 
 
 def _noted(where: str, name: str, key: int, offset: int, record: Surveyed, seen: _Survey, row: int) -> Iterator[Fault]:
-    """Notes the header of a record; a fault where its id is another than those of the file are."""
+    """Keeps the header of a record; a fault if its id is not the key in a file whose ids are keys."""
     header = record.header
     seen.labels[row, : len(header.labels)], seen.images[row] = header.labels, record.image_bytes
     if header.id != key:
@@ -174,14 +174,15 @@ def _noted(where: str, name: str, key: int, offset: int, record: Surveyed, seen:
 
 
 def _between(path: Path, file: int, begin: int, end: int, damaged: bool) -> Iterator[Fault]:
-    """What lies before the next record of the index: records that it does not have, or bytes that are no record.
+    """Faults before the next record of the index: records that the index lacks, or bytes that are no record.
 
     Args:
         path: the file.
-        file: the same, open.
-        begin: byte after the last record; where that is damaged, its first.
-        end: byte at which the next one begins.
-        damaged: the bytes from `begin` belong to a malformed record; only whole records behind them are named.
+        file: descriptor of the open file.
+        begin: byte after the last record or, if that record is malformed, its first byte.
+        end: byte at which the next record begins.
+        damaged: whether the bytes from `begin` belong to a malformed record; then only whole records behind them are
+            reported.
     """
     if damaged and begin < end:
         begin = _next_record(file, begin + 4, end)
@@ -199,7 +200,7 @@ def _between(path: Path, file: int, begin: int, end: int, damaged: bool) -> Iter
 
 
 def _unindexed(path: Path, size: int) -> Iterator[Fault]:
-    """The records of a file without an index; after damage, the next one is searched for."""
+    """Walks the records of a file without an index; after damage, the next record is searched for."""
     with open(path, "rb", buffering=0, opener=regular) as opened:
         file, offset = opened.fileno(), 0
         while offset < size:
@@ -214,8 +215,8 @@ def _unindexed(path: Path, size: int) -> Iterator[Fault]:
 
 
 def _next_record(file: int, offset: int, size: int) -> int:
-    """The next place at a multiple of 4 bytes with the number that begins a record; the end where there is none."""
-    offset, step = (offset + 3) // 4 * 4, _FIRST_STEP  # a hostile file can have one in every second word
+    """The next multiple of 4 bytes with the number that begins a record; `end` if there is none."""
+    offset, step = (offset + 3) // 4 * 4, _FIRST_STEP  # a hostile file can have such a number in every second word
     while offset < size:
         data = os.pread(file, min(step, size - offset), offset)
         places = np.flatnonzero(np.frombuffer(data, "<u4", len(data) // 4) == MAGIC)
@@ -235,7 +236,7 @@ def _label_text(label: float) -> str:
 def _label_faults(
     path: Path, index: Index, identities: Identities | None, named: _Named, seen: _Survey
 ) -> Iterator[Fault]:
-    """Images without an image or a label, and identities whose ranges are not those of the labels."""
+    """Faults of records without an image or a label, and of identities whose ranges contradict the labels."""
     images = _image_rows(index.keys, identities)
     legible = images[seen.images[images] >= 0]
     if identities is None:
@@ -283,7 +284,7 @@ def _range_faults(
         first, after = seen.labels[row].tolist()
         place = str(path), str(index.keys[row]), int(index.offsets[row])
         if after > EXACT and identities.end >= EXACT:
-            exact = False  # where float32 cannot state the keys, nothing follows from them
+            exact = False  # keys that float32 cannot state are not compared
             continue
         if seen.images[row] or not (1 <= first < after <= identities.end) or first % 1 or after % 1:
             reason = (
@@ -318,7 +319,7 @@ def _range_faults(
 def _list_faults(
     path: Path, index: Index, identities: Identities | None, listed: NameList | None, seen: _Survey
 ) -> Iterator[Fault]:
-    """A list with other keys, other labels, or a name twice."""
+    """Faults of a list: other keys or labels than the pack's, or a repeated name."""
     if listed is None:
         return
     where, list_name = str(list_path(path)), list_path(path).name
@@ -350,7 +351,7 @@ def _list_faults(
 def _manifest_faults(
     path: Path, index: Index, identities: Identities | None, named: _Named, seen: _Survey
 ) -> Iterator[Fault]:
-    """A manifest of another number of images, or without a label's identity."""
+    """Faults of a manifest: another number of images than the pack's, or a label without an identity."""
     images = _image_rows(index.keys, identities)
     try:
         manifest: Manifest | None = read_manifest(path, len(images))

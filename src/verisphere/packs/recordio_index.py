@@ -25,9 +25,9 @@ class Index:
 
     Attributes:
         keys: number of each record, in the order of the index.
-        offsets: byte of the file at which it begins.
-        lines: line of the index on which it stands.
-        wrong: lines of the index that are not `key<TAB>offset`.
+        offsets: byte of the file at which each record begins.
+        lines: line of the index for each record.
+        wrong: numbers of the lines that are not `key<TAB>offset`.
     """
 
     keys: Int64[np.ndarray, " records"]
@@ -45,7 +45,7 @@ class NameList:
         labels: first label of each line.
         names: path of each line.
         lines: number of each line.
-        wrong: the lines that are malformed, with the reason.
+        wrong: numbers of the malformed lines, with the reason.
     """
 
     keys: Int64[np.ndarray, " images"]
@@ -66,10 +66,10 @@ def list_path(path: Path) -> Path:
 
 
 def read_index(path: Path) -> Index:
-    """The index of a pack; where there is none, the file is read from record to record.
+    """The index of a pack; without an index, the file is read from record to record.
 
-    A record that is found without an index has the id in its header for a key, or, where an id appears twice, every
-    record has its number from 0, as MXNet's `rec2idx` gives it.
+    Without an index, the key of a record is the id in its header; if an id appears twice, the keys of all records are
+    their numbers from 0, as from MXNet's `rec2idx`.
 
     Raises:
         ValueError: without an index, a record is malformed; names its byte.
@@ -90,7 +90,7 @@ def read_index(path: Path) -> Index:
 
 
 def check_index(path: Path, index: Index) -> None:
-    """Refuses an index whose lines are malformed, or with a key or a place twice, or past the end of the file.
+    """Refuses an index with a malformed line, a repeated key or place, or a place past the end of the file.
 
     Raises:
         ValueError: names the line.
@@ -115,7 +115,7 @@ def check_index(path: Path, index: Index) -> None:
 
 
 def repeats(column: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " repeats"]:
-    """The positions of numbers that stand earlier in a column, in order."""
+    """The positions of the numbers in a column that occurred earlier in it, in order."""
     if bool((column[1:] > column[:-1]).all()):
         return np.zeros(0, np.int64)
     order = np.argsort(column, kind="stable")
@@ -123,7 +123,7 @@ def repeats(column: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " repeats"]
 
 
 def read_name_list(path: Path) -> NameList | None:
-    """The list beside a pack; None where there is none.
+    """The list beside a pack; None if there is none.
 
     Raises:
         ValueError: the file is not UTF-8.
@@ -168,7 +168,7 @@ def read_name_list(path: Path) -> NameList | None:
 
 
 def repeated_texts(texts: Column) -> Iterator[int]:
-    """The positions of texts that stand earlier in a column."""
+    """The positions of the texts in a column that occurred earlier in it."""
     hashes = np.fromiter(map(hash, texts), np.int64, len(texts))  # not a set of all texts, which takes gigabytes
     again = repeats(hashes)
     seen: set[str] = set()
@@ -183,7 +183,7 @@ def _index_columns(lines: Lines) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     tabs, first, count = lines.tabs()
     alone = count == 1
     tab = np.where(alone, np.append(tabs, 0)[first], lines.starts)
-    numbers = lines.numbers.astype(np.int32)  # two billion lines; keys and offsets go further
+    numbers = lines.numbers.astype(np.int32)  # enough for two billion lines; keys and offsets can be larger
     return lines.whole(lines.starts, tab), lines.whole(tab + 1, lines.stops), numbers
 
 
@@ -214,7 +214,7 @@ def _records(path: Path, file: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """The parts of a column as one array; the list gives them up, so that not all columns are there twice."""
+    """The parts of a column as one array; the list is emptied, so that the memory never holds all columns twice."""
     column = np.concatenate(parts) if parts else np.zeros(0, np.int64)
     parts.clear()
     return column

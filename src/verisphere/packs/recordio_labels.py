@@ -12,7 +12,7 @@ from verisphere.packs.recordio_index import Index, NameList, list_path
 from verisphere.packs.recordio_layout import EXACT, gather_headers
 from verisphere.vocabulary import NO_CLASS
 
-_SAMPLE = 64  # images whose ids are compared with their keys when a pack is opened
+_SAMPLE = 64  # images of which the ids are compared with the keys when a pack is opened
 _AT_ONCE = 1 << 12  # identities whose images are labelled at a time
 _UNKNOWN = NO_CLASS - 1
 _MOST_IMAGES = 1 << 40  # more are a mistake in a file
@@ -24,9 +24,9 @@ class Contents:
 
     Attributes:
         keys: key of each image.
-        offsets: byte at which its record begins.
-        labels: label of each record, from -1.
-        names: name of each record in the list; None if there is no list.
+        offsets: byte at which each image's record begins.
+        labels: label of each image, from -1.
+        names: name of each image in the list; None if there is no list.
     """
 
     keys: Int64[np.ndarray, " images"]
@@ -42,7 +42,7 @@ class Identities:
     Attributes:
         end: key after that of the last image.
         keys: key of each identity record.
-        offsets: byte at which it begins.
+        offsets: byte at which each identity record begins.
     """
 
     end: int
@@ -51,14 +51,14 @@ class Identities:
 
 
 def contents(path: Path, index: Index, listed: NameList | None) -> Contents:
-    """The images that an index has, with the labels that the other records, the list or their headers state.
+    """The images of an index, with the labels from the identity records, the list or the headers of the images.
 
     Raises:
         ValueError: a record that states labels is malformed, a label is not a whole number from -1, identities overlap,
             or the list has other keys or labels.
     """
     keys, offsets = index.keys, index.offsets
-    if not (keys[1:] > keys[:-1]).all():  # else the copies would be as large as the index
+    if not (keys[1:] > keys[:-1]).all():  # copies would be as large as the index
         order = np.argsort(keys, kind="stable")
         keys, offsets = keys[order], offsets[order]
         del order
@@ -100,10 +100,10 @@ def contents(path: Path, index: Index, listed: NameList | None) -> Contents:
 def identity_header(
     path: Path, keys: Int64[np.ndarray, " records"], offsets: Int64[np.ndarray, " records"]
 ) -> Identities | None:
-    """The identity header of a file with these keys, which are sorted; None where it has none.
+    """The identity header of a file with these keys, which are sorted; None if the file has none.
 
-    It is record 0 where that has two labels and no image. Programs exist that state no identity records, or a number of
-    identities in place of the second label; then the keys from `end` are not there.
+    The header is record 0 if that has two labels and no image. Programs exist that state no identity records, or a
+    number of identities as the second label; then the file has no keys from `end` on.
 
     Raises:
         ValueError: record 0 states no number of images.
@@ -145,14 +145,14 @@ def list_rows(path: Path, keys: Int64[np.ndarray, " images"], listed: NameList) 
 
 
 def whole(labels: Float32[np.ndarray, "..."]) -> np.ndarray:
-    """Which labels are whole numbers from -1 that float32 can tell apart."""
+    """Which labels are whole numbers from -1 that float32 can distinguish."""
     return (labels >= NO_CLASS) & (labels <= EXACT) & (labels == np.floor(labels))
 
 
 def ids_are_keys(path: Path, keys: Int64[np.ndarray, " images"], offsets: Int64[np.ndarray, " images"]) -> bool:
-    """Whether the writer put the keys into the ids of the headers: so it is in half of a sample of images or more."""
+    """Whether the ids in the headers are the keys, judged by at least half of a sample of images."""
     rows = np.unique(np.linspace(0, len(keys) - 1, _SAMPLE).astype(np.int64))
-    rows = rows[keys[rows] != 0] if len(rows) > 1 else rows  # 0 is also what stands in an id that nobody set
+    rows = rows[keys[rows] != 0] if len(rows) > 1 else rows  # 0 is also the value of an unset id
     headers = gather_headers(path, offsets[rows], len(rows))
     legible = np.setdiff1d(np.arange(len(rows)), list(headers.problems))
     equal = headers.ids[legible] == keys[rows][legible].astype(np.uint64)
@@ -162,9 +162,9 @@ def ids_are_keys(path: Path, keys: Int64[np.ndarray, " images"], offsets: Int64[
 def _fill_from_identities(
     path: Path, labels: Int[np.ndarray, " images"], offsets: Int64[np.ndarray, " images"], identities: Identities
 ) -> None:
-    """Gives the images in each range of keys the label of the first of them.
+    """Gives all images in a range of keys the label of the first image of the range.
 
-    Ranges past 2**24, where float32 cannot state every key, give none: the images there keep the unknown label.
+    Ranges past 2**24, where float32 cannot state every key, are skipped: the images there keep the unknown label.
     """
     headers = gather_headers(path, identities.offsets)
     _refuse_problem(path, identities.keys, identities.offsets, headers.problems)

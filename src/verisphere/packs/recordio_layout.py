@@ -3,9 +3,9 @@
 Facts of dmlc-core (`include/dmlc/recordio.h`) and of MXNet (`python/mxnet/recordio.py`): a part is the number
 0xced7230a, a word with a kind in its upper 3 bits (0 a whole record, 1 the first part, 2 a middle one, 3 the last) and
 the length in its lower 29, the data, and zeros up to a multiple of 4 bytes. A writer cuts a record wherever that number
-stands in its data at a multiple of 4, and drops it there; a reader puts it back between the parts. The data of an image
-are a header (number of labels, label, id, second id; `IfQQ`), the float32 labels where their number is not 0, and the
-encoded image. All numbers are little-endian.
+occurs in its data at a multiple of 4, and drops the number there; a reader puts it back between the parts. The data of
+an image are a header (number of labels, label, id, second id; `IfQQ`), the float32 labels if their number is not 0, and
+the encoded image. All numbers are little-endian.
 """
 
 import os
@@ -30,8 +30,8 @@ _LENGTH_BITS = 29
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _USUAL_BYTES = 1 << 13  # of a record with an aligned face
 _MOST_BYTES = MAX_BYTES + (1 << 16)  # of a record: an image, its header and labels
-# Of a record; the bytes of an image are cut once in 16 GiB. Without a limit, records that share a chain of empty parts
-# would take time by the square of the size of the file.
+# Parts of a record; random bytes are cut about once in 16 GiB. Without a limit, records that share a chain of empty
+# parts would take time that grows with the square of the file's size.
 _MOST_PARTS = 100
 
 EXACT = 1 << 24
@@ -42,8 +42,8 @@ class Header(NamedTuple):
     """The header of an image.
 
     Attributes:
-        labels: the first two labels at most.
-        behind: number of labels that are stated behind the header; 0 where the one label stands in it.
+        labels: the labels, at most the first two.
+        behind: number of labels behind the header; 0 if the only label is inside the header.
         id: number of the record, for most writers its key in the index.
         image: byte of the record's data at which the image begins.
     """
@@ -72,7 +72,7 @@ def parts(file: int, offset: int, size: int) -> Iterator[tuple[int, int]]:
         size: bytes of the file.
 
     Raises:
-        ValueError: the bytes are not a record; states only the reason.
+        ValueError: the bytes are not a record; the message has only the reason.
     """
     total, place, begun = 0, offset, False
     if offset % 4:
@@ -108,11 +108,11 @@ def parts(file: int, offset: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def read_record(file: int, offset: int, size: int) -> bytes:
-    """The data of a record, its parts joined; raises as `parts` does."""
+    """The data of a record, with its parts joined; raises the errors of `parts`."""
     usual = os.pread(file, _USUAL_BYTES, offset) if offset % 4 == 0 else b""
     if len(usual) >= _PART.size:
         magic, length = _PART.unpack_from(usual)
-        if magic == MAGIC and _PART.size + (length + 3) // 4 * 4 <= len(usual):  # of kind 0, and read in one call
+        if magic == MAGIC and _PART.size + (length + 3) // 4 * 4 <= len(usual):  # a single part of kind 0, already read
             return usual[_PART.size : _PART.size + length]
     joined = _MAGIC_BYTES.join(_pread(file, length, place) for place, length in parts(file, offset, size))
     if len(joined) > _MOST_BYTES:
@@ -121,7 +121,7 @@ def read_record(file: int, offset: int, size: int) -> bytes:
 
 
 def survey(file: int, offset: int, size: int) -> Surveyed:
-    """A record's header, and the record's size; raises as `parts` and `header_of` do."""
+    """A record's header, and the record's size; raises the errors of `parts` and `header_of`."""
     beginning, total, end = b"", 0, offset
     wanted = HEADER_BYTES + 8
     for place, length in parts(file, offset, size):
@@ -139,10 +139,10 @@ def header_of(beginning: bytes, total: int) -> Header:
 
     Args:
         beginning: the first bytes of the record's data.
-        total: bytes of all its data.
+        total: number of bytes of all the record's data.
 
     Raises:
-        ValueError: there is no whole header; states the reason alone.
+        ValueError: there is no whole header; the message has only the reason.
     """
     if total < HEADER_BYTES:
         raise ValueError(f"{total} bytes of data, fewer than the {HEADER_BYTES} of the header of an image")
@@ -169,10 +169,10 @@ class Headers:
     """The headers of many records.
 
     Attributes:
-        labels: the first label of each, and the second, which is NaN where there is none.
+        labels: the first and the second label of each record; NaN for a missing second one.
         ids: number of each record, for most writers its key in the index.
-        images: bytes of each image.
-        problems: the reason by position for each that cannot be read; its label is NaN.
+        images: number of bytes of each image.
+        problems: for each record that cannot be read, the reason, by its position; its label is NaN.
     """
 
     labels: Float32[np.ndarray, "records 2"]
@@ -187,7 +187,7 @@ def gather_headers(path: Path, offsets: Int64[np.ndarray, " records"], most_prob
     Args:
         path: the file.
         offsets: byte at which each record begins.
-        most_problems: the reading of odd records ends after this number of them that cannot be read.
+        most_problems: number of records that cannot be read after which the reading of unusual records ends.
 
     Raises:
         OSError: the file cannot be read.
@@ -204,7 +204,7 @@ def gather_headers(path: Path, offsets: Int64[np.ndarray, " records"], most_prob
                 fast[rows], labels[rows], ids[rows], images[rows] = _whole_records(words, offsets[rows], size)
             del words
         problems: dict[int, str] = {}
-        for row in np.flatnonzero(~fast).tolist():  # records in parts, and those that are not records
+        for row in np.flatnonzero(~fast).tolist():  # records in parts, and bytes that are no record
             try:
                 record = survey(file.fileno(), int(offsets[row]), size)
             except (ValueError, OverflowError) as error:
@@ -220,7 +220,7 @@ def gather_headers(path: Path, offsets: Int64[np.ndarray, " records"], most_prob
 def _whole_records(
     words: np.ndarray, offsets: Int64[np.ndarray, " records"], size: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Whether each is a whole record in one part; the labels, the id and the bytes of the image of those that are."""
+    """Whether each place has a whole record in one part; and labels, id and image bytes of those that do."""
     inside = (offsets % 4 == 0) & (offsets >= 0) & (offsets + _PART.size + HEADER_BYTES <= size)
     at = np.where(inside, offsets // 4, 0)
     word = [words[np.minimum(at + place, len(words) - 1)] for place in range(10)]
@@ -245,7 +245,7 @@ def _whole_records(
 
 
 def record_bytes(data: bytes) -> bytes:
-    """A record with this data, in as many parts as its data need.
+    """A record with this data, in as many parts as the data need.
 
     >>> record_bytes(b"face").hex(" ", 4)
     '0a23d7ce 04000000 66616365'
@@ -265,7 +265,7 @@ def record_bytes(data: bytes) -> bytes:
 
 
 def image_record(key: int, labels: tuple[int, ...], image: bytes) -> bytes:
-    """The data of an image with one label, or of an identity with two and no image; its id is its key."""
+    """The data of an image with one label, or of an identity with two labels and no image; the id is the key."""
     if len(labels) == 1:
         return _HEADER.pack(0, labels[0], key, 0) + image
     return _HEADER.pack(len(labels), 0, key, 0) + struct.pack(f"<{len(labels)}f", *labels) + image

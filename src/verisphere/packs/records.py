@@ -21,7 +21,7 @@ LONGEST_IMAGE_NAME = 4096  # characters; the longest path of Linux
 
 
 class Record(NamedTuple):
-    """One image of a pack: what is known of it, and the run of bytes in which it lies.
+    """One image of a pack: its name, identity and domain, and the run of bytes in which it lies.
 
     Attributes:
         name: unique name of the image.
@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 
 class RecordColumns:
-    """The columns of records that arrive one at a time, in arrays: about 50 bytes a record and its name."""
+    """The columns of records that arrive one at a time, in arrays: about 50 bytes per record, and its name."""
 
     def __init__(self) -> None:
         self._utf8, self._ends = bytearray(), array("q")
@@ -105,8 +105,8 @@ def pack_of_records(path: Path, form: str, parts: tuple[Path, ...], records: Ite
         records: the records that a reader found, in the order of the pack.
 
     Raises:
-        ValueError: the first fault among the records; or there is no record, a name stands there twice, or only some
-            records have a domain.
+        ValueError: the first fault among the records; or there is no record, a name occurs twice, or only some records
+            have a domain.
     """
     columns = RecordColumns()
     for record in records:
@@ -124,7 +124,7 @@ def pack_of_records(path: Path, form: str, parts: tuple[Path, ...], records: Ite
 
 
 def faults_of_records(path: Path, parts: tuple[Path, ...], records: Iterable[Record | Fault]) -> Iterator[Fault]:
-    """Every fault among the records, and what is wrong with them together; see `pack_of_records`."""
+    """Every fault of single records, and the fault of all of them together; see `pack_of_records`."""
     columns, faulty = RecordColumns(), False
     for record in records:
         if isinstance(record, Fault):
@@ -158,17 +158,17 @@ def too_large(file: Path, record: Record) -> Fault:
 
 
 def source_of(path: Path, images: int) -> ImageSource:
-    """The source of the images of a pack, as a manifest beside it states it; without one only the name is known.
+    """The source of the images of a pack, from the manifest beside it; without a manifest, only the name is known.
 
     Raises:
-        ValueError: what lies beside the pack under the name of a manifest is not the manifest of these images.
+        ValueError: the file with the name of the pack's manifest is not the manifest of these images.
     """
     manifest = read_manifest(path, images)
     return ImageSource(path.name) if manifest is None else manifest.source
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:
-    """Refuses a pack without images, or with one name twice.
+    """Refuses a pack without images, or with a repeated name.
 
     Raises:
         ValueError: names the pack and the record.
@@ -184,7 +184,7 @@ def _twice(first: int, again: int) -> str:
 
 
 def repeated(names: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Positions at which a name stands first and again, for each name that stands there again.
+    """For each repetition of a name, the position where the name occurs first and the position of the repetition.
 
     >>> list(repeated(["a", "b", "a"]))
     [(0, 2)]
@@ -192,7 +192,7 @@ def repeated(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     hashes = hashes_of(names)
     order = np.argsort(hashes, kind="stable")
     alike = hashes[order[1:]] == hashes[order[:-1]]
-    suspects = np.union1d(order[1:][alike], order[:-1][alike])  # by their hashes; few, so a dict holds their names
+    suspects = np.union1d(order[1:][alike], order[:-1][alike])  # by hash; few, so a dict holds their names
     first: dict[str, int] = {}
     for position in suspects.tolist():
         place = first.setdefault(names[position], position)
@@ -206,7 +206,7 @@ def hashes_of(names: Sequence[str]) -> Int64[np.ndarray, " names"]:
 
 
 def text_fault(what: str, value: object, longest: int = LONGEST_NAME) -> str | None:
-    """Why a value read from a file cannot be a name, an identity or a domain; None where it can.
+    """Why a value from a file cannot be a name, an identity or a domain; None if it can.
 
     >>> text_fault("identity", "Ann"), text_fault("identity", "")
     (None, "identity '' has 0 characters; allowed are 1 to 255")
@@ -221,5 +221,5 @@ def text_fault(what: str, value: object, longest: int = LONGEST_NAME) -> str | N
 
 
 def as_text(value: object) -> object:
-    """A whole number as its text; any other value as it is."""
+    """A whole number as text; any other value unchanged."""
     return str(value) if type(value) is int else value

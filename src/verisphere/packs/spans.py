@@ -1,4 +1,4 @@
-"""Images that lie in large files as they are, each a run of bytes at a known place."""
+"""Images in large files, each stored unchanged as a run of bytes at a known place."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def check_stamp(path: Path, stamp: Stamp, now: Stamp) -> None:
-    """Refuses a file that has changed since its index was read: other images could lie at the places in it.
+    """Refuses a file that has changed since its index was read: other images could now lie at the places of the index.
 
     Raises:
         ValueError: the file has another stamp now.
@@ -38,9 +38,9 @@ def check_stamp(path: Path, stamp: Stamp, now: Stamp) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Runs of bytes in one or more files, which are opened for each request alone.
+    """Runs of bytes in one or more files, which are opened anew for each request.
 
-    They are read by pread, not through a mapping: a file that has become shorter then gives an error, where touching a
+    The bytes are read by pread, not through a mapping: if a file has become shorter, pread leads to an error, but a
     mapping would end the process.
 
     Attributes:
@@ -48,8 +48,8 @@ class Spans:
         names: name of each image.
         offsets: byte of its file at which each image begins.
         sizes: number of bytes of each image.
-        parts: position in `paths` of the file of each image; None where there is one file.
-        unread: always empty; the images of a pack have no suffix that decides.
+        parts: position in `paths` of the file of each image; None if there is one file.
+        unread: always empty: whether an image of a pack is read does not depend on a suffix.
         stamps: stamp of each file when its index was read; taken now if none is given.
 
     Raises:
@@ -75,7 +75,7 @@ class Spans:
         return Spans(self.paths, names, offsets, sizes, parts, stamps=self.stamps)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """The file, name and place of each image for error messages, and its bytes."""
+        """For each image its file, name and place as a text for error messages, and its bytes."""
         rows = np.asarray(positions, np.int64)
         parts = [0] * len(rows) if self.parts is None else self.parts[rows].tolist()
         places = zip(take(self.names, rows), parts, self.offsets[rows].tolist(), self.sizes[rows].tolist(), strict=True)

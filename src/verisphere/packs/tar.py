@@ -5,7 +5,7 @@ path up to the first dot of its last part. Folders, members whose last part begi
 named `__...__` are skipped, as there. `verisphere.packs.tar_members` reads the archive.
 
 The archive must be uncompressed. It is indexed when it is opened: one read for each sample, of its headers and small
-members, in which the images are passed over.
+members; images are skipped.
 """
 
 import json
@@ -39,7 +39,7 @@ _MOST_SHARDS = 100_000
 
 
 def is_tar(path: Path) -> bool:
-    """Whether a path is meant as a WebDataset: a tar archive, shards in braces, or a folder of shards alone."""
+    """Whether a path is meant as a WebDataset: a tar archive, shards in braces, or a folder with nothing but shards."""
     if path.is_dir():
         return bool(_shards_in(path))
     return path.name.lower().endswith((".tar", *_COMPRESSED))
@@ -54,11 +54,11 @@ def read_tar(path: Path) -> Pack:
     """The samples of a WebDataset, in their order.
 
     The identity of a sample is the text of `KEY.cls`, or `identity`, `label` or `cls` of the object in `KEY.json`,
-    which may have a `name` and a `domain` too. Without it the name of the image is the path of its member.
+    which may have a `name` and a `domain` too. Without `name`, the name of the image is the path of its member.
 
     Args:
-        path: an archive; shards as `faces-{000000..000012}.tar`; or a folder with nothing but .tar archives, and
-            descriptions (.json .txt .csv .md), which is read in the order of their names.
+        path: an archive; shards as `faces-{000000..000012}.tar`; or a folder with nothing but .tar archives, which are
+            read in the order of their names, and descriptions (.json .txt .csv .md).
 
     Raises:
         FileNotFoundError: a shard is not there.
@@ -70,7 +70,7 @@ def read_tar(path: Path) -> Pack:
 
 
 def _faults(path: Path) -> Iterator[Fault]:
-    """Every fault of the headers and of the samples; a damaged header is passed over in search of the next one."""
+    """Every fault of the headers and of the samples; after a damaged header, the next one is searched for."""
     try:
         shards = _shards(path)
     except (ValueError, OSError) as error:
@@ -100,7 +100,7 @@ def _shards(path: Path) -> tuple[Path, ...]:
 
 
 def _shards_in(folder: Path) -> tuple[Path, ...]:
-    """The archives in a folder, sorted; none where anything but archives and descriptions is there."""
+    """The archives in a folder, sorted; empty if the folder has anything but archives and descriptions."""
     shards = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -116,7 +116,7 @@ def _shards_in(folder: Path) -> tuple[Path, ...]:
 
 
 def _records(shards: tuple[Path, ...]) -> Iterator[Record | Fault]:
-    """The sample of each key in each shard, or what is wrong with it."""
+    """The sample of each key in each shard, or its fault."""
     for part, path in enumerate(shards):
         try:
             with open(path, "rb", buffering=0, opener=regular) as opened:
@@ -180,7 +180,7 @@ def _sample(file: Window, part: int, sample: dict[str, Member]) -> Iterator[Reco
 
 
 def _fields(file: Window, sample: dict[str, Member]) -> dict[str, object]:
-    """Name, identity and domain, as far as the small members of a sample have them."""
+    """Name, identity and domain, as far as the small members of a sample state them."""
     fields: dict[str, object] = {}
     if "json" in sample:
         content = read_json(_text(file, sample["json"]))
@@ -213,7 +213,7 @@ def _text(file: Window, member: Member) -> str:
 def write_tar(path: Path, rows: Iterable[Row]) -> None:
     """Writes samples `000000000.jpg` and `000000000.json`; the object in .json has the name, identity and domain.
 
-    The suffix of an image is that of its name, and .jpg where the name ends in no suffix of an image.
+    An image keeps the suffix of its name, or gets .jpg if its name does not end in the suffix of an image.
     """
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as archive:
         for number, row in enumerate(rows):

@@ -27,7 +27,7 @@ _PAX_RECORD = re.compile(rb"([1-9][0-9]{0,6}) ([^=]+)=")
 _COMPRESSIONS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _MOST_PADDING = 1 << 20  # bytes of zeros after the end mark; GNU tar writes up to 10 KiB by default
 _AT_ONCE = 2048  # bytes: the header and the text of a small member, and the header after it
-_SEARCHED = 1 << 20  # bytes of a damaged archive in which the next header is looked for at a time
+_SEARCHED = 1 << 20  # bytes of a damaged archive that are searched for the next header at a time
 _LINKS = {b"1": "a link", b"2": "a symbolic link"}
 _KINDS = _LINKS | {b"3": "a character device", b"4": "a block device", b"6": "a pipe", b"S": "a sparse file"}
 
@@ -41,7 +41,7 @@ class Member(NamedTuple):
 
 
 class Window:
-    """Reads of a file at any place, through a small buffer: what is read next mostly lies close behind."""
+    """Reads of a file at any place through a small buffer, since the next read is mostly close behind."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.name, self._descriptor = str(path), descriptor
@@ -57,13 +57,13 @@ class Window:
 
 
 def members(file: Window) -> Iterator[Member | Fault]:
-    """The regular files of an archive, and what is wrong with its headers."""
+    """The regular files of an archive, and the faults of its headers."""
     if file.read(0, _BLOCK).startswith(_COMPRESSIONS):
         reason = "a compressed archive, in which no image can be read by itself; unpack it first"
         yield Fault(file.name, "", 0, reason)
         return
     offset = 0
-    extended: dict[bytes, bytes] = {}  # path and size for the next member, from the headers before it
+    extended: dict[bytes, bytes] = {}  # path and size for the next member, from extension headers
     while True:
         header = file.read(offset, _BLOCK)
         if header == _ZEROS:
@@ -111,9 +111,9 @@ def members(file: Window) -> Iterator[Member | Fault]:
 def _checked(header: bytes) -> bytes:
     """A header whose checksum is right.
 
-    The checksum is the sum of the bytes, with spaces in place of itself. zlib.adler32 gives the sum modulo 65521, ten
-    times faster than a loop; the sum of 512 bytes is below 131072, so what could pass is a checksum that is off by
-    exactly 65521.
+    The checksum is the sum of the header's bytes, with spaces in the field of the checksum. zlib.adler32 gives the sum
+    modulo 65521, ten times faster than a loop. The sum of 512 bytes is below 131072, so the only wrong checksums that
+    pass are off by exactly 65521.
     """
     field = header[148:156]
     total = (zlib.adler32(header) & 0xFFFF) - 1 - sum(field) + len(field) * ord(" ")
@@ -136,7 +136,7 @@ def _number(field: bytes) -> int:
 
 
 def _extension(kind: bytes, size: int, file: Window, offset: int) -> dict[bytes, bytes]:
-    """What a header of GNU tar (a long name) or of pax says of the next member."""
+    """The path and size that an extension header of GNU tar (a long name) or pax states for the next member."""
     if size > MOST_TEXT:
         raise ValueError(f"a header of {size:,} bytes; allowed are {MOST_TEXT:,}")
     text = file.read(offset, size)
@@ -158,7 +158,7 @@ def _extension(kind: bytes, size: int, file: Window, offset: int) -> dict[bytes,
 
 
 def _joined(name: bytes, prefix: bytes, magic: bytes) -> bytes:
-    """The path of a header; in the format of GNU tar the field of the prefix has times."""
+    """The path of a header; in GNU tar's format, the field of the prefix holds times instead."""
     name = name.partition(b"\0")[0]
     prefix = prefix.partition(b"\0")[0] if magic == b"ustar\0" else b""
     return prefix + b"/" + name if prefix else name
@@ -178,7 +178,7 @@ def _checked_path(path: bytes) -> str:
 
 
 def _end(file: Window, offset: int) -> Iterator[Fault]:
-    """What is wrong behind the end mark, where there are only zeros."""
+    """The fault of the bytes behind the end mark, which must be zeros."""
     rest = file.size - offset
     if rest > _MOST_PADDING or any(file.read(offset, rest)):
         yield Fault(

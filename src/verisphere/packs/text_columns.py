@@ -11,10 +11,10 @@ from jaxtyping import Int64, UInt8
 from verisphere.files.disk import regular
 from verisphere.files.text import LONGEST_LINE
 
-_BLOCK = 1 << 22  # bytes parsed at a time; several arrays of eight bytes a character stand beside them
+_BLOCK = 1 << 22  # bytes parsed at a time; several arrays with eight bytes per character are in memory as well
 _MOST_DIGITS = 18  # digits of a whole number that 64 bits always hold
 NOT_WHOLE = -2
-"""What stands in a column where the text is not a whole number from -1."""
+"""The value in a column for a text that is not a whole number from -1."""
 
 _TAB, _LINE_END, _RETURN, _POINT, _MINUS, _ZERO = b"\t\n\r.-0"
 
@@ -27,7 +27,7 @@ class Lines:
         text: the bytes of the block.
         numbers: number of each line in the file, from 1.
         starts: position in `text` at which each line begins.
-        stops: position after its last character; the line end is not part of a line.
+        stops: position in `text` after the last character of each line; the line end is not part of a line.
     """
 
     text: UInt8[np.ndarray, " bytes"]
@@ -36,7 +36,7 @@ class Lines:
     stops: Int64[np.ndarray, " lines"]
 
     def tabs(self) -> tuple[Int64[np.ndarray, " tabs"], Int64[np.ndarray, " lines"], Int64[np.ndarray, " lines"]]:
-        """Positions of all tabs; for each line the position in them of its first tab; and its number of tabs."""
+        """Positions of all tabs; for each line the position of its first tab among them, and its number of tabs."""
         tabs = np.flatnonzero(self.text == _TAB)
         first = np.searchsorted(tabs, self.starts)
         return tabs, first, np.searchsorted(tabs, self.stops) - first
@@ -44,7 +44,7 @@ class Lines:
     def whole(
         self, starts: Int64[np.ndarray, " lines"], stops: Int64[np.ndarray, " lines"]
     ) -> Int64[np.ndarray, " lines"]:
-        """The whole number in a column of digits, from `starts` up to `stops` of each line; else `NOT_WHOLE`."""
+        """The whole number in a column of digits, from `starts` up to `stops` in each line; else `NOT_WHOLE`."""
         width = stops - starts
         good = (width > 0) & (width <= _MOST_DIGITS)
         numbers = np.zeros(len(starts), np.int64)
@@ -70,7 +70,7 @@ class Lines:
         return np.where(wrong, NOT_WHOLE, np.where(minus, -numbers, numbers))
 
     def texts(self, starts: Int64[np.ndarray, " lines"], stops: Int64[np.ndarray, " lines"]) -> bytes:
-        """The characters of a column one after the other."""
+        """The texts of a column in all lines, joined."""
         width = np.maximum(stops - starts, 0)
         before = np.cumsum(width) - width
         return self.text[np.repeat(starts - before, width) + np.arange(int(width.sum()))].tobytes()
