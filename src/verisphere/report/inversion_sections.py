@@ -34,7 +34,7 @@ _MODELS = {"inverted": "the inverted model", "judge": "the second model"}
 
 
 def inversion_figures(contents: InversionPage) -> dict[str, Figure]:
-    """The plots of the page, by file name; none without photographs."""
+    """The plots of the page, by file name; empty without photographs."""
     if not contents.own:
         return {}
     figure = new_figure(3.2)
@@ -106,7 +106,7 @@ def what(findings: InversionFindings) -> Markup:
 
 
 def images(shown: Sequence[Shown]) -> Markup:
-    """Every image, below the photograph that it stands for."""
+    """Every image, below the photograph that it represents."""
     boxes = []
     for one in shown:
         own = "" if one.own is None else f"own {one.own:.2f}"
