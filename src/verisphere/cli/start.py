@@ -77,6 +77,7 @@ def _do(options: argparse.Namespace) -> int:
     from verisphere.distributed import joined, launched
     from verisphere.report.progress import log_to_terminal, say_when_long
 
+    # Not earlier: an exception during the import of PyTorch can leave its C code as another error, with a traceback.
     signal.signal(signal.SIGTERM, _terminated)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup SIGHUP stays ignored
         signal.signal(signal.SIGHUP, _terminated)

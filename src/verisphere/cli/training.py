@@ -49,7 +49,7 @@ def add_demo(verbs: Verbs) -> None:
     verb.add_argument(
         "--protocols",
         action="store_true",
-        help="instead: draw a small set in each published layout, evaluate all, and compare every figure with that of "
+        help="draw a small set in each published layout instead, evaluate all, and compare every figure with that of "
         "an independent script",
     )
     verb.add_argument(

@@ -100,7 +100,7 @@ def what(findings: InversionFindings) -> Markup:
         if findings.judge is None:
             facts.append(
                 "No second model was given. The inverted model itself was led to find these images alike, so that its "
-                "own cosines show that the descent worked, and nothing else."
+                "own cosines show only that the descent worked."
             )
     return tag("ul", *(tag("li", fact) for fact in facts))
 
@@ -127,8 +127,8 @@ def likeness(findings: InversionFindings, uri: str | None) -> Markup:
     """Cosines with photographs, under each model."""
     rows = [row for entry in findings.likeness for row in _rows(entry)]
     note = (
-        "The mean over comparisons, and the value that a twentieth of them exceeds. The rows of photographs are "
-        "what the same model makes of two real images."
+        "The mean over comparisons, and the value that 5 % of them exceed. The rows of photographs have the "
+        "same model's cosines of two real images."
     )
     header = ["Compared", "Under", "Comparisons", "Mean cosine", "95 % quantile"]
     parts = [table("Cosines", header, rows, note)]

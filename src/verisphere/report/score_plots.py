@@ -90,6 +90,7 @@ def domains_plot(
                 axes.axvline(place, color=colour, linewidth=1.6, linestyle=dashes, label=label)
         own = _score_text(domain.threshold, degrees).partition(",")[0]  # without the cosine: the panel is small
         text = f"{in_picture(name)}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}\nits own: {own}"
+        # beside the impostors, which have low cosines and large angles
         where = {"transform": axes.transAxes, "ha": "right" if degrees else "left", "va": "top"}
         axes.text(0.99 if degrees else 0.01, 0.94, text, fontsize=9, color=INK, bbox=_PAPER, zorder=5, **where)
         axes.set_yticks([])
