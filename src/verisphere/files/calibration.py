@@ -53,7 +53,7 @@ class Check:
         points: a point for each threshold, over all comparisons; empty if genuine or impostor comparisons are missing.
         domains: the points of each domain.
         skipped: domains that were skipped because they have no genuine or no impostor comparison.
-        lacking: those of the kinds `genuine` and `impostor` that are missing from the whole file.
+        lacking: missing kinds, `genuine` or `impostor`, of the whole file.
         shared_people: number of people of the file who have the name of a person of the calibration file; None if one
             of the two files names no people.
     """
