@@ -248,12 +248,12 @@ def test_a_far_above_the_promised_one_is_called_out():
     assert "A promise is about two new people, one image of each" in page.text
     assert "1e-2 all pairs" in page.text
     assert "1e-2 night" in page.text
-    assert "put them to the test" not in page.text
+    assert "does not test them" not in page.text
     kept = {"ours": {ALL: found.shipped[0].points["ours"][ALL]}}
     within = dataclasses.replace(found, shipped=(Shipped(found.shipped[0].threshold, kept),), own=frozenset(["ours"]))
     page = shown(contents(findings(), calibrated=within))
     assert "No measured FAR is above the promised one by its lower bound." in page.text
-    assert "This is the set that the thresholds were found on, so it does not put them to the test." in page.text
+    assert "This is the set that the thresholds were found on, so it does not test them." in page.text
 
 
 def test_each_file_is_listed_once():

@@ -22,7 +22,7 @@ class SyncBatchNorm(_BatchNorm):
     """Batch norm over the images of all ranks in training; with one rank, and in evaluation, that of PyTorch.
 
     Every rank must call it the same number of times in the same order, with at least one image; the numbers of images
-    can differ. A call has two small collectives: 8 bytes for each of 2 C + 1 numbers forward, and for 2 C backward (C
+    can differ. A call has two small collectives: 2 C + 1 numbers forward and 2 C numbers backward, with 8 bytes each (C
     channels). Parameters, buffers and their names are those of PyTorch, and the running statistics equal those of one
     process with all the images.
 
@@ -111,7 +111,7 @@ class _Normalise(torch.autograd.Function):
         )
         means, variances, counts = statistics.tensor_split([len(mean), 2 * len(mean)], dim=1)
         share = counts / counts.sum()  # (processes, 1)
-        count = counts.sum()  # a tensor: does not wait for a GPU
+        count = counts.sum()  # a tensor, so that the CPU does not wait for a GPU
         everywhere = (share * means).sum(0)
         spread = (share * (variances + (means - everywhere) ** 2)).sum(0)
         inverse = (spread + eps).rsqrt()

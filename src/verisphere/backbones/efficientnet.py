@@ -1,8 +1,8 @@
 """EfficientNet-B0 for aligned faces (Tan and Le 2019, arXiv:1905.11946): the light network of ArcFace's table 9.
 
-Table 1 of that paper gives the stages. Two things differ here, since ArcFace does not write how it fits the network to
-faces. The first convolution has stride 1 in place of 2: a 112 x 112 face then has as many places inside as the paper's
-224 x 224 image, and takes the same work. And in place of the average over the places stands a depthwise convolution
+Table 1 of that paper gives the stages. Two things differ here, since ArcFace does not state how it adapts the network
+to faces. The first convolution has stride 1 in place of 2: a 112 x 112 face then has as many places inside as the
+paper's 224 x 224 image, and takes the same work. The average over the places is replaced by a depthwise convolution
 over all of them, as in MobileFaceNet, before the linear embedding with batch norm.
 """
 
@@ -35,7 +35,7 @@ SQUEEZED = 4
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels weighted by what the whole image says of them (Hu et al. 2018, arXiv:1709.01507), with SiLU inside."""
+    """Channels weighted by a function of all channels' means (Hu et al. 2018, arXiv:1709.01507), with SiLU."""
 
     def __init__(self, channels: int, inside: int) -> None:
         super().__init__()
@@ -53,15 +53,15 @@ def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int =
 
 
 class MBConv(nn.Module):
-    """1 x 1 up, depthwise, squeeze-and-excitation, 1 x 1 down without activation; added to its input where it fits.
+    """1 x 1 up, depthwise, squeeze-and-excitation, 1 x 1 down without activation; added to its input if shapes agree.
 
     Args:
         inputs: channels of the input.
-        expansion: factor on them inside the block.
+        expansion: factor on the number of channels inside the block.
         kernel: side of the depthwise filters.
         outputs: channels of the output.
         stride: stride of the depthwise convolution.
-        drop: probability with which a training leaves an image's block out, where the input is added (stochastic
+        drop: probability with which the block is skipped for an image in training, if its input is added (stochastic
             depth, Huang et al. 2016, arXiv:1603.09382).
     """
 
@@ -86,7 +86,7 @@ class MBConv(nn.Module):
 
 
 class EfficientNet(Backbone):
-    """EfficientNet-B0 on aligned faces; 0.8 GFLOP for 112 x 112, of which 1 was the limit of LFR2019's light track.
+    """EfficientNet-B0 on aligned faces; 0.8 GFLOP for 112 x 112 (the limit of LFR2019's light track was 1 GFLOP).
 
     >>> network = EfficientNet(embedding_size=512)
     >>> round(sum(part.numel() for part in network.parameters()) / 1e6, 1)  # millions
@@ -96,8 +96,8 @@ class EfficientNet(Backbone):
         embedding_size: numbers in an embedding.
         width: factor on every channel count but the embedding's, > 0 and at most 16; counts are rounded to multiples of
             8. Only 1 is B0; the depth stays that of B0.
-        drop: probability with which the last block is skipped for an image in training; that of the blocks before it
-            falls evenly to 0. The release of EfficientNet has 0.2.
+        drop: probability with which the last block is skipped for an image in training; toward the first block, it
+            falls evenly to 0. The released EfficientNet has 0.2.
         face_height: height of a face in pixels, a multiple of 16, at most 1,024.
         face_width: width of a face in pixels, likewise.
         mean: value subtracted from a pixel in [0, 255].

@@ -26,8 +26,8 @@ def extract(
 ) -> Embeddings:
     """The embedding of every image, in the order of the set; images are read batch by batch.
 
-    Ranks take whole batches, so that every batch has the same images, and gives the same numbers, for any number of
-    ranks. The result is replicated.
+    Each rank computes whole batches, so every batch has the same images and results for any number of ranks. The result
+    is replicated.
 
     The backbone is used in evaluation mode, on its device; afterwards it has its previous mode again.
 
@@ -46,7 +46,8 @@ def extract(
         flip: add the embedding of the mirror image before anything is normalised.
         precision: float32, or bfloat16 by autocast.
         progress: reports the progress of the embedding.
-        here: this process among those that share the work, each of which calls this alike; None does all of it here.
+        here: this process among those that share the work, all of which must call this function with the same
+            arguments; None computes everything in this process.
 
     Raises:
         ValueError: the set is empty, an image cannot be read, or an embedding is not finite.

@@ -24,7 +24,7 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class Function(Operator):
-    """A function of each number.
+    """A function that is applied to each number.
 
     Attributes:
         function: name of the function in ONNX.
@@ -82,12 +82,11 @@ class Clip(Operator):
 
 @dataclass(frozen=True)
 class Pool(Operator):
-    """The mean or the largest number of each window.
+    """The mean or the maximum of each window.
 
     Attributes:
-        function: name of the function in ONNX.
-        kernel, strides: vertical and horizontal.
-        pads: on either side, vertical and horizontal.
+        function: name of the function in ONNX. kernel, strides: vertical and horizontal values. pads: number of padded
+            rows on either side, then of padded columns.
         count_include_pad: whether a mean counts the padded zeros.
     """
 
@@ -120,12 +119,12 @@ _REDUCTIONS: dict[str, Callable[..., Tensor]] = {
 
 @dataclass(frozen=True)
 class Reduce(Operator):
-    """One number for all numbers along some axes.
+    """Reduces all numbers along some axes to one number.
 
     Attributes:
         function: name of the function in ONNX.
         axes: axes that are reduced, from 1; axis 0 is the batch.
-        keepdims: whether they stay, with size 1.
+        keepdims: whether the reduced axes stay, with size 1.
     """
 
     function: Literal["ReduceMean", "ReduceSum", "ReduceMax", "ReduceL2"]
@@ -159,10 +158,10 @@ class _ToSizes(Operator):
 
 @dataclass(frozen=True)
 class Reshape(_ToSizes):
-    """The same numbers in other axes, `sizes` long."""
+    """The same numbers in axes of other lengths, `sizes`."""
 
     def compute(self, *values: Tensor) -> Tensor:
-        """The numbers, those of an image together."""
+        """The numbers in the new shape; those of an image stay together."""
         (x,) = values
         return x.reshape(x.shape[0], *self.sizes)
 
@@ -182,7 +181,7 @@ class Transpose(Operator):
     """Axes in another order.
 
     Attributes:
-        order: for each axis, the axis that it was; the batch stays first.
+        order: for each axis of the result, the number of that axis in the input; the batch stays first.
     """
 
     order: tuple[int, ...]
@@ -202,7 +201,7 @@ class Pad(Operator):
     """A constant around the numbers.
 
     Attributes:
-        pads: before and after, for each axis but the batch, from the second axis to the last.
+        pads: numbers of constants before and after, for each axis but the batch, from the second axis to the last.
         value: the constant.
     """
 
@@ -228,8 +227,8 @@ class Slice(Operator):
 
     Attributes:
         axis: number of the axis, from 1; axis 0 is the batch.
-        start, end: places, the end excluded.
-        step: distance from one place to the next.
+        start, end: first position, and the position after the last.
+        step: distance from one position to the next.
     """
 
     axis: int

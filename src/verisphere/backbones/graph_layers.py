@@ -1,7 +1,7 @@
 """Operators of a `GraphNetwork` that have weights: each is plain data, checked once, and makes a layer.
 
-They are those of ONNX (https://onnx.ai/onnx/operators), without the batch, which is always the first axis and has any
-length.
+The operators are those of ONNX (https://onnx.ai/onnx/operators). Sizes do not include the batch, which is always the
+first axis and has any length.
 """
 
 import math
@@ -24,7 +24,7 @@ MOST_WEIGHTS = 2**29
 class Operator:
     """Base class of operators; a subclass is a frozen dataclass with `compute`, or with `layer` if it has weights."""
 
-    #: Number of its inputs; None for one or more.
+    #: Number of the operator's inputs; None for one or more.
     arity: int | None = 1
 
     def compute(self, *values: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ class Operator:
         raise NotImplementedError(f"{type(self).__name__} has no compute(); an operator without weights has its own")
 
     def layer(self) -> nn.Module:
-        """A module that computes it, with start weights."""
+        """A module that computes the operator, with initial weights."""
         return _Computed(self)
 
 
@@ -51,7 +51,7 @@ def check_sizes(name: str, sizes: tuple[int, ...], count: int, least: int = 1) -
     """Refuse whole numbers that are no sizes of a network.
 
     Raises:
-        ValueError: there are not `count` of them, one is below `least`, or they are too large, alone or as a product.
+        ValueError: there are not `count` numbers, one is below `least`, or one of them or their product is too large.
     """
     few = len(sizes) == count and all(least <= size <= LARGEST_WHOLE_NUMBER for size in sizes)
     if not few or math.prod(size or 1 for size in sizes) > MOST_WEIGHTS:
@@ -131,7 +131,7 @@ class BatchNormalization(Operator):
 
     Attributes:
         channels: size of the second axis.
-        axes: number of axes of its input, the batch included.
+        axes: number of axes of the input, including the batch.
         epsilon: added to the variance.
         momentum: share of a batch in the new running statistics, as in PyTorch; in ONNX it is the share of the old.
     """
@@ -248,7 +248,7 @@ class Arithmetic(Operator):
 
 
 class _WithArray(nn.Module):
-    """An operation with a constant array, which starts as one that changes nothing."""
+    """An operation with a constant array, whose initial values change nothing."""
 
     def __init__(self, arithmetic: Arithmetic, sizes: tuple[int, ...]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A network that is described by the list of its operators, so that one made elsewhere can be trained on."""
+"""A network described by the list of its operators, so that a network made elsewhere can be trained further."""
 
 import math
 from collections.abc import Sequence
@@ -52,10 +52,10 @@ _MOST_NUMBERS = 16  # of one attribute; no axes of a network take so many
 
 
 class GraphNetwork(Backbone):
-    """A network as a list of operators, in the order in which they are computed; it is trained like any other.
+    """A network as a list of operators, in the order in which they are computed; it is trained like any other backbone.
 
-    `verisphere adopt --trainable` reads such a list out of an ONNX file. It is data: it names operators, and no code is
-    in it. Images come as to every backbone, RGB in NCHW; what the network takes instead is made of them here.
+    `verisphere adopt --trainable` reads such a list out of an ONNX file. The list is data: it names operators and holds
+    no code. Images are RGB in NCHW, as for every backbone, and are converted here to the pixels that the network takes.
 
     >>> mean = [{"operator": "Reduce", "inputs": [0], "function": "ReduceMean", "axes": [2, 3], "keepdims": False}]
     >>> GraphNetwork(3, mean, height=8, width=8)(torch.ones(1, 3, 8, 8))
@@ -70,7 +70,7 @@ class GraphNetwork(Backbone):
         mean: value that is subtracted from a pixel in [0, 255]; 0 for a network that normalises by itself.
         scale: value by which the difference is divided; 1 for a network that normalises by itself.
         colour: order of the colours.
-        layout: order of the axes of its image.
+        layout: order of the axes of the network's image.
 
     Raises:
         ValueError: an operator is unknown or does not fit its inputs, a number is out of bounds, or the result is no
@@ -182,13 +182,13 @@ def read_operator(entry: dict[str, Any]) -> Operator:
 
 
 def _released(inputs: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """For each operator, the values that none after it needs, so that evaluation does not keep them."""
+    """For each operator, the values that no later operator needs, so that evaluation does not keep them."""
     last = {number: place for place, numbers in enumerate(inputs) for number in numbers}
     return [tuple(number for number in set(numbers) if last[number] == place) for place, numbers in enumerate(inputs)]
 
 
 def _checked(layer: nn.Module, given: Sequence[Tensor | None], place: int) -> Tensor:
-    """The shape of a result, after checks that it fits its inputs and can be computed."""
+    """The shape of a result, after checks that the operator fits its inputs and can be computed."""
     kind = type(getattr(layer, "operator", layer)).__name__
     try:
         result = layer(*given)

@@ -48,7 +48,7 @@ class GroupFace(Backbone):
     each group from the instance embedding. In training its logits follow as further columns, for
     `verisphere.pairs.GroupLabels`, without which the groups would not become different or equally large.
 
-    Faces are those of the inner backbone.
+    The size and the normalisation of faces are those of the inner backbone.
 
     >>> from verisphere.backbones import MobileFaceNet
     >>> network = GroupFace(MobileFaceNet(embedding_size=64), groups=4, embedding_size=32, hidden=16)

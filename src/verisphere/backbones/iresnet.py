@@ -22,7 +22,7 @@ def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
 
 
 class _SqueezeExcitation(nn.Module):
-    """Each channel weighted by what all channels average to over the image (Hu et al. 2017, arXiv:1709.01507)."""
+    """Each channel weighted by a function of all channels' means over the image (Hu et al. 2017, arXiv:1709.01507)."""
 
     def __init__(self, channels: int, reduction: int = 16) -> None:
         super().__init__()

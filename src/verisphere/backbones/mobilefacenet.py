@@ -67,7 +67,8 @@ class MobileFaceNet(Backbone):
     1003136
 
     Args:
-        embedding_size: numbers in an embedding; the paper has 128, and 0.99 million weights (slopes of PReLU left out).
+        embedding_size: numbers in an embedding; the paper has 128, and 0.99 million weights (without the slopes of
+            PReLU).
         width: factor on every channel count but the embedding's, > 0 and at most 16; counts are rounded to multiples of
             8.
         activation: "prelu" as in the paper, or "relu", which trains twice as fast on a CPU.

@@ -1,4 +1,4 @@
-"""A network that was made elsewhere, as an ONNX graph: its user tells what pixels it takes, which no graph says."""
+"""A network that was made elsewhere, as an ONNX graph: no graph states which pixels it takes, so its user must."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,10 +20,10 @@ PART = 2
 
 
 class OnnxNetwork(Backbone):
-    """An ONNX graph of someone else's, run by onnxruntime on the CPU (extra: export). It cannot be trained.
+    """An ONNX graph from elsewhere, run by onnxruntime on the CPU (extra: export). It cannot be trained.
 
-    `read` opens the graph; before, the network has no weights. Images come as to every backbone, RGB in NCHW; what the
-    graph takes instead is made of them here.
+    `read` opens the graph; before that, the network has no weights. Images are RGB in NCHW, as for every backbone, and
+    are converted here to the pixels that the graph takes.
 
     >>> OnnxNetwork(embedding_size=128, height=160, width=160, colour="BGR").input_size
     (160, 160)
@@ -34,11 +34,11 @@ class OnnxNetwork(Backbone):
         mean: value that is subtracted from a pixel in [0, 255]; 0 for a graph that normalises by itself.
         scale: value by which the difference is divided; 1 for a graph that normalises by itself.
         colour: order of the colours.
-        layout: order of the axes of its input.
-        numbers: number type of its input.
-        batch: the only number of images that it takes at a time; None for any.
-        image_input: name of its input.
-        embedding_output: name of its output.
+        layout: order of the axes of the graph's input.
+        numbers: number type of the graph's input.
+        batch: the only number of images that the graph takes at a time; None if it takes any number.
+        image_input: name of the graph's input.
+        embedding_output: name of the graph's output.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class OnnxNetwork(Backbone):
 
 
 class Session:
-    """A session of onnxruntime on the CPU, which runs so many small parts of a batch at a time as PyTorch has threads.
+    """A session of onnxruntime on the CPU; it runs as many small parts of a batch at a time as PyTorch has threads.
 
-    A part is run by one thread: two parts side by side take less time than one part by two threads, and a part of a
+    One thread runs each part: two parts on one thread each take less time than one part on two threads, and a part of a
     few images stays in the cache. The parts are the same for any number of threads, and so are the results.
 
     Args:
@@ -119,7 +119,7 @@ class Session:
         file: source of the bytes, for messages.
 
     Raises:
-        ValueError: onnxruntime cannot run it.
+        ValueError: onnxruntime cannot run the graph.
     """
 
     def __init__(self, content: bytes, file: Path) -> None:
@@ -131,7 +131,7 @@ class Session:
         Args:
             name: name of the input.
             output: name of the output.
-            images: what the graph takes, one image or more along the first axis.
+            images: one image or more along the first axis, as the graph takes them.
             batch: the only number of images that the graph takes at a time; None for any.
 
         Raises:
@@ -146,7 +146,7 @@ class Session:
             return np.concatenate(list(pool.map(lambda part: self._part(name, output, part, batch), parts)))
 
     def _part(self, name: str, output: str, images: np.ndarray, batch: int | None) -> np.ndarray:
-        """The rows of one part; where it has fewer images than the graph takes, the first is repeated."""
+        """The rows of one part; if it has fewer images than the graph takes, the first image is repeated."""
         missing = 0 if batch is None else batch - len(images)
         padded = np.concatenate([images, images[:1].repeat(missing, 0)]) if missing else images
         try:

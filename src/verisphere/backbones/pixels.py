@@ -8,7 +8,7 @@ from verisphere.backbones.backbone import Backbone
 
 
 class Pixels(Backbone):
-    """The image itself, made smaller, as a vector; nothing is learned.
+    """The image itself, reduced in size, as a vector; nothing is learned.
 
     >>> import torch
     >>> network = Pixels(side=8)

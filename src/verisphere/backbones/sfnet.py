@@ -14,8 +14,8 @@ from verisphere.backbones.backbone import Backbone
 BLOCKS = {20: (1, 2, 4, 1), 64: (3, 8, 16, 3)}
 CHANNELS = (3, 64, 128, 256, 512)
 
-#: Standard deviation of a residual convolution's weights, SphereFace's own: with no normalisation to rein sums in, a
-#: block must start as little more than its shortcut, or 30 of them in a row would explode.
+#: Standard deviation of a residual convolution's weights, SphereFace's own: without normalisation, a block must start
+#: close to its shortcut, or the values would explode over 30 consecutive blocks.
 RESIDUAL_STD = 0.01
 
 

@@ -80,7 +80,7 @@ def _adopt_function(options: argparse.Namespace) -> str:
 
 
 def _adopt_checkpoint(options: argparse.Namespace) -> str:
-    """Adopt a checkpoint of PyTorch, whose source determines the pixels that it takes.
+    """Adopt a checkpoint of PyTorch; its source determines the pixels that the network takes.
 
     Raises:
         ValueError: no source of checkpoints is named, or an option is given that describes an ONNX file.
@@ -119,7 +119,7 @@ def _adopt_checkpoint(options: argparse.Namespace) -> str:
 
 
 def add_adopt(verbs: Verbs) -> None:
-    """What `adopt` takes."""
+    """Add `adopt`."""
     verb = new_verb(
         verbs,
         "adopt",
@@ -143,10 +143,14 @@ def add_adopt(verbs: Verbs) -> None:
     )
     verb.add_argument("--size", type=_size, metavar="HxW", help="of a face, in pixels, where the graph leaves it open")
     verb.add_argument("--colour", choices=("RGB", "BGR"), help="order of the colours")
-    verb.add_argument("--mean", type=float, help="subtracted from a pixel in [0, 255]; 0 if it normalises by itself")
-    verb.add_argument("--scale", type=float, help="the difference is divided by it; 1 if it normalises by itself")
+    verb.add_argument(
+        "--mean", type=float, help="subtracted from a pixel in [0, 255]; 0 if the model normalises by itself"
+    )
+    verb.add_argument(
+        "--scale", type=float, help="the difference is divided by it; 1 if the model normalises by itself"
+    )
     verb.add_argument("--layout", choices=("NCHW", "NHWC"), help="order of the axes, where the graph leaves it open")
-    verb.add_argument("--template", help="name of the template of its aligned faces (that of its size)")
+    verb.add_argument("--template", help="name of the template of the model's aligned faces (that of their size)")
     verb.add_argument("--output", metavar="NAME", help="output with the embeddings (the only one of two axes)")
     verb.add_argument("--flip", action="store_true", help="the model adds the embedding of the mirror image")
     verb.add_argument(

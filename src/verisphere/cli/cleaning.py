@@ -55,7 +55,7 @@ def clean(options: argparse.Namespace) -> str:
 def _found(
     options: argparse.Namespace, run: Path | None, data: Path | None, work: Path
 ) -> "tuple[Found, Faces | None]":
-    """What the method that the arguments name finds, and the images where they are given."""
+    """The findings of the chosen method, and the images if they are given."""
     from verisphere.clean.from_run import WITHOUT_HEAD, found_in_run
     from verisphere.collectives import on_every_rank
     from verisphere.device import choose_device
@@ -101,7 +101,7 @@ def _found(
 
 
 def _found_in_file(options: argparse.Namespace, run: Path | None) -> "Found":
-    """What is found in embeddings, by the sub-centers of a run or by a method of their own."""
+    """The findings in embeddings, by the sub-centers of a run or by a method for embeddings alone."""
     if run is not None:
         from verisphere.clean.from_run import found_by_centers
         from verisphere.device import choose_device
@@ -172,10 +172,10 @@ def _rule(options: argparse.Namespace) -> "Rule":
 
 
 def _inputs(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """RUN and DATA, as far as they are given.
+    """RUN and DATA; None for one that is not given.
 
     Raises:
-        ValueError: what is given does not go together; names it.
+        ValueError: the given arguments cannot be combined; names them.
     """
     words = options.overrides
     if unknown := next((word for word in words if word.startswith("-")), None):
@@ -209,7 +209,7 @@ def _angle(text: str) -> float | None:
 
 
 def add_clean(verbs: Verbs) -> None:
-    """What `clean` takes."""
+    """Add `clean`."""
     verb = new_verb(
         verbs,
         "clean",
@@ -275,8 +275,8 @@ def add_clean(verbs: Verbs) -> None:
     verb.add_argument(
         "--rank-1",
         action="store_true",
-        help="also say of how many images the nearest class is their own, with all sub-centers and the dominant ones "
-        "alone: images x classes x sub-centers products",
+        help="also report for how many images the nearest class is their own, with all sub-centers and the dominant "
+        "ones alone: images x classes x sub-centers products",
     )
     verb.add_argument(
         "--method",

@@ -79,7 +79,7 @@ def _check_output(out: Path | None, source: Path, landmarks: Path | None = None)
 
 
 def _refuse_part(out: Path, source: Path) -> None:
-    """Refuse to replace a file that belongs to a set: its manifest, or no JSON and in its folder, or beside it."""
+    """Refuse to replace a file that belongs to a set: its manifest, or no JSON in its folder or beside it."""
     from verisphere.files.disk import real_path
     from verisphere.packs.manifest import manifest_path
 
@@ -135,8 +135,8 @@ def add_data(verbs: Verbs) -> None:
         "out",
         type=Path,
         metavar="OUT",
-        help="what to write, which does not exist; its suffix says the format (.zip .rec .tar .parquet .lmdb), and "
-        "without one it is a folder",
+        help="path to write, which must not exist; its suffix determines the format (.zip .rec .tar .parquet .lmdb), "
+        "and without one it is a folder",
     )
     verb.add_argument("--to", metavar="FORMAT", help=f"format to write, whatever the suffix of OUT: {WRITABLE}")
     verb.add_argument("--people", type=Path, metavar="LIST", help="convert only the people of this list")

@@ -89,7 +89,7 @@ def data_overlap(options: argparse.Namespace) -> str:
         raise ValueError("--cosine is a threshold of embeddings; name those of both sets by --embeddings")
     cosine = COSINE if options.cosine is None else options.cosine
     estimate = None
-    if options.estimate:  # first: it is refused sooner than the search ends
+    if options.estimate:  # first, since it can refuse its input, and the search is long
         estimate = estimate_overlap(train, test, ids, embeddings, cosine, options.seed, progress())
     overlap = find_overlap(
         train,

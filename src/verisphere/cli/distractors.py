@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def evaluate_megaface(options: argparse.Namespace) -> str:
-    """MegaFace: each photo of a probe person as mate among distractors."""
+    """MegaFace: identification with each photo of a probe person as the mate among distractors."""
     from verisphere.measure import distractors
 
     asked = _options(options, options.far or MEGAFACE_FARS)

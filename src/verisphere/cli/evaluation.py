@@ -235,7 +235,7 @@ def _evaluation(
         "--union",
         choices=("all", "within"),
         default="all",
-        help="impostor pairs across domains count for the one threshold (all), or do not (within)",
+        help="whether impostor pairs across domains count for the one threshold (all) or not (within)",
     )
     verb.add_argument("--skip-empty", action="store_true", help="exclude domains without impostors or genuine pairs")
     verb.add_argument(

@@ -59,7 +59,7 @@ def open_set_fpirs(options: argparse.Namespace, default: Sequence[str]) -> Seque
         ValueError: both options are given.
     """
     if options.closed_set and options.fpir:
-        raise ValueError("--closed-set asks for ranks alone, so --fpir has no place beside it")
+        raise ValueError("--closed-set requests ranks alone, so it cannot be combined with --fpir")
     return () if options.closed_set else options.fpir or default
 
 
@@ -74,7 +74,7 @@ def add_plot(verb: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_rule(verb: argparse.ArgumentParser) -> None:
-    """The option `--rule`, the only switch between rules of thresholds."""
+    """The option `--rule`, the only option that chooses between rules of thresholds."""
     verb.add_argument(
         "--rule",
         choices=RULES,
@@ -105,7 +105,7 @@ def add_screen(verb: argparse.ArgumentParser, default: str | None = None) -> Non
 
 
 def add_comparing(verb: argparse.ArgumentParser) -> None:
-    """The options of how pairs are compared: `--processes`, `--screen` and `--device`."""
+    """The options for the comparison of pairs: `--processes`, `--screen` and `--device`."""
     verb.add_argument(
         "--processes", type=int, default=1, help="number of processes that compare pairs; the figures are the same (1)"
     )

@@ -69,7 +69,11 @@ def add_identification(kinds: Verbs) -> None:
             "verisphere evaluate identification embeddings.npz --galleries 5 --closed-set",
         ),
     )
-    verb.add_argument("probes", type=Path, help="embeddings file to search with; without --gallery to draw one from")
+    verb.add_argument(
+        "probes",
+        type=Path,
+        help="embeddings file of the probes; without --gallery, the galleries are drawn from it, too",
+    )
     verb.add_argument(
         "--gallery",
         type=Path,

@@ -50,7 +50,7 @@ def evaluate_ijb(options: argparse.Namespace) -> str:
 
 
 def _refuse_without(options: argparse.Namespace, names: Sequence[str], given: object, what: str) -> None:
-    """Refuse options of a part of the protocol whose files are not given, which would be ignored."""
+    """Refuse options for a part of the protocol whose files are not given; the options would be ignored."""
     useless = next((name for name in names if getattr(options, name)), None)
     if not given and useless is not None:
         raise ValueError(f"--{useless.replace('_', '-')} is for {what}; give them, or omit it")

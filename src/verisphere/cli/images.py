@@ -26,7 +26,7 @@ def render(options: argparse.Namespace) -> str:
 
 
 def add_render(verbs: Verbs) -> None:
-    """What `render` takes."""
+    """Add `render`."""
     verb = new_verb(
         verbs,
         "render",
@@ -66,7 +66,7 @@ def align(options: argparse.Namespace) -> str:
 
 
 def add_align(verbs: Verbs) -> None:
-    """What `align` takes."""
+    """Add `align`."""
     verb = new_verb(
         verbs,
         "align",
@@ -85,7 +85,7 @@ def add_align(verbs: Verbs) -> None:
     )
     add_template(verb)
     verb.add_argument(
-        "--landmarks", type=Path, metavar="FILE", help="five points a face, JSON or CSV: finds none itself"
+        "--landmarks", type=Path, metavar="FILE", help="five points a face, JSON or CSV, instead of a detector"
     )
     verb.add_argument("--format", choices=("png", "jpg"), default="png", help="of the crops (png)")
     add_detector(verb)
@@ -109,7 +109,7 @@ def embed(options: argparse.Namespace) -> str:
 
 
 def add_embed(verbs: Verbs) -> None:
-    """What `embed` takes."""
+    """Add `embed`."""
     verb = new_verb(
         verbs,
         "embed",
@@ -138,7 +138,7 @@ def add_embed(verbs: Verbs) -> None:
 
 
 def add_embedding_options(verb: argparse.ArgumentParser) -> None:
-    """The options of how images are embedded, which `embedding_options` reads."""
+    """The options for embedding images, which `embedding_options` reads."""
     verb.add_argument(
         "--flip",
         action=argparse.BooleanOptionalAction,
@@ -152,7 +152,7 @@ def add_embedding_options(verb: argparse.ArgumentParser) -> None:
 
 
 def embedding_options(options: argparse.Namespace) -> dict[str, Any]:
-    """How images are embedded, as `embed_faces` and `run_suite` take it."""
+    """The options for embedding images, as arguments of `embed_faces` and `run_suite`."""
     import torch
 
     from verisphere.device import choose_device

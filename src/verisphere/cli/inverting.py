@@ -32,7 +32,7 @@ _SWITCHES = {
 
 
 def invert(options: argparse.Namespace) -> str:
-    """Make faces that a model takes for given people: what it and its centers reveal of them."""
+    """Make faces that a model takes for given people, to see what the model and its centers reveal of them."""
     from verisphere.device import choose_device
     from verisphere.files.disk import refuse_overwriting
     from verisphere.invert.run import Asked, prepare, run_inversion
@@ -107,7 +107,7 @@ def _settings(options: argparse.Namespace) -> "Inversion":
 
 
 def add_invert(verbs: Verbs) -> None:
-    """What `invert` takes."""
+    """Add `invert`."""
     verb = new_verb(
         verbs,
         "invert",
@@ -141,7 +141,7 @@ def add_invert(verbs: Verbs) -> None:
     verb.add_argument(
         "--directions",
         action="store_true",
-        help="toward directions drawn at random, as one who has the network alone; --faces then only compares",
+        help="toward directions drawn at random, as with the network alone; --faces then only compares",
     )
     verb.add_argument("--far", action="append", metavar="F", help="target FAR of the comparison; repeat (1e-1 1e-2)")
     verb.add_argument("--people", type=Path, metavar="LIST", help="only the people of this list, of --faces")
@@ -153,7 +153,9 @@ def add_invert(verbs: Verbs) -> None:
     verb.add_argument(
         "--save-every", type=int, default=50, metavar="STEPS", help="steps between two states that are kept (50)"
     )
-    verb.add_argument("--dry-run", action="store_true", help="say what memory and work it takes, and make nothing")
+    verb.add_argument(
+        "--dry-run", action="store_true", help="report the memory and the work that it takes, and make nothing"
+    )
     add_trust_code(verb)
     add_device(verb)
 
@@ -201,7 +203,7 @@ def leak(options: argparse.Namespace) -> str:
 
 
 def add_leak(verbs: Verbs) -> None:
-    """What `leak` takes."""
+    """Add `leak`."""
     verb = new_verb(
         verbs,
         "leak",
@@ -216,7 +218,7 @@ def add_leak(verbs: Verbs) -> None:
         "model", type=Path, metavar="FOLDER", help="model folder or run whose network can be differentiated"
     )
     verb.add_argument(
-        "--out", type=Path, required=True, metavar="OUT", help="folder of the test; given again, it goes on"
+        "--out", type=Path, required=True, metavar="OUT", help="folder of the test; given again, it is continued"
     )
     verb.add_argument(
         "--judge", type=Path, required=True, metavar="MODEL", help="a second, independently trained model"

@@ -3,7 +3,7 @@
 import errno
 import re
 
-#: Texts by which PyTorch, CUDA, NumPy (in a reading process), ONNX Runtime and C++ report it in general exceptions.
+#: Texts of general exceptions with which PyTorch, CUDA, NumPy (in a reading process), ONNX Runtime and C++ report it.
 _SIGNS = (
     "can't allocate memory",
     "cannot allocate memory",
@@ -18,7 +18,7 @@ _SIGNS = (
 #: Texts of oneDNN, which computes convolutions on a CPU. Errors of a primitive's descriptor are excluded: they are also
 #: raised for operations that are not supported.
 _ONEDNN = re.compile(r"could not (create a (memory|primitive(?! desc))|execute a primitive|append )")
-#: What CPython raises where memory runs out while it loads a module, as was seen under a limit of memory.
+#: The error of CPython if memory runs out while it loads a module, as seen under a limit of memory.
 _LOADING = "error return without exception set"
 _REQUESTED = re.compile(r"tried to allocate ([\d.]+ \w+)|unable to allocate ([\d.]+ \w+)", re.IGNORECASE)
 #: Advice of verbs without advice of their own.

@@ -29,7 +29,9 @@ def show(text: str) -> None:
             from verisphere.report.narrow import fitted
 
             text = fitted(text, shutil.get_terminal_size().columns)
-        shown = printable(text, keep="\n")  # paths and names may hold bytes that are not Unicode, or control characters
+        shown = printable(
+            text, keep="\n"
+        )  # paths and names can contain bytes that are not Unicode, or control characters
         print(shown.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:
@@ -46,7 +48,7 @@ def progress() -> "Progress":
 
 
 def fail(code: int, message: str) -> int:
-    """Print a message on standard error, and return the exit code; if several ranks have it, one prints."""
+    """Print a message on standard error, and return the exit code; if several ranks have it, only one prints."""
     from verisphere.cli.processes import first_to_say
 
     message = bounded(printable(message))

@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line with the nearest allowed word, printed by rank 0 alone."""
 
     def __init__(self, *, examples: Iterable[str] = (), **settings: Any) -> None:
-        """Take the examples at the end of the help, and the settings of argparse; abbreviations are not allowed."""
+        """Create a parser with examples at the end of its help, and the settings of argparse, without abbreviations."""
         self._words: list[str] = []
         lines = "".join(f"  {example}\n" for example in examples)
         super().__init__(
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {bounded(printable(message))} (see {self.prog} --help)\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a value that is none of the choices; names the nearest one."""
+        """Refuse a value that is not among the choices; the error names the nearest choice."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
@@ -91,7 +91,7 @@ def new_verb(
         verbs: subparsers that receive the verb.
         name: name of the verb.
         run: function of the verb; returns the text for standard output.
-        examples: two commands as one types them, for the end of the help.
+        examples: two commands as they are typed, for the end of the help.
         shared: whether all ranks of a launch run the verb; else rank 0 runs it alone.
         any_field: whether further arguments, `--field value`, are allowed and override a recipe: they become
             `overrides`.
@@ -137,7 +137,7 @@ def add_template(verb: argparse.ArgumentParser) -> None:
         "--template",
         choices=TEMPLATES,
         default=TEMPLATES[0],
-        help=f"where the five points come to lie, and height x width of a crop ({TEMPLATES[0]})",
+        help=f"positions of the five points, and height x width of a crop ({TEMPLATES[0]})",
     )
 
 

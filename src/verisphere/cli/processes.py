@@ -1,7 +1,7 @@
 """The command line on several ranks: rank 0 prints, and a message that several ranks have is printed once.
 
-Which messages were printed is kept in the launcher's rendezvous store. It answers without the other ranks, which may
-be waiting for this one or may have ended.
+The printed messages are recorded in the launcher's rendezvous store. The store answers without the other ranks, which
+may be waiting for this rank or may have ended.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def first_of_launch() -> bool:
 
 
 def first_to_say(text: str) -> bool:
-    """Whether no rank has printed this text yet; the caller is recorded as the one that prints it."""
+    """Whether no rank has printed this text yet; if so, the caller is recorded as the rank that prints it."""
     store = _store()
     if store is None:
         return True
@@ -62,7 +62,7 @@ def gave_up(error: BaseException) -> bool:
 def end_with_launcher(grace: float = 30.0) -> None:
     """End this process when its launcher has ended: by SIGTERM, and by SIGKILL after `grace` seconds.
 
-    A launcher that was killed cannot end its processes: they would continue beside those of the run's next start.
+    A killed launcher cannot end its processes: they would continue beside the processes of the run's next start.
     """
     launcher = os.getppid()
 

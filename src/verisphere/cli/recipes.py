@@ -4,14 +4,14 @@ import argparse
 
 from verisphere.cli.parsing import Verbs, new_verb
 
-#: What the recipes of each group are; a group is a folder.
+#: The contents of each group of recipes; a group is a folder.
 GROUPS = {
     "": "ready to train",
     "losses": "each loss with its paper's numbers",
     "synthetic": "each loss on drawn faces, half a minute on one core",
     "anchorface": "AnchorFace with its paper's numbers",
-    "sphereface2": "what SphereFace2 is compared with, on 20 and 64 layers",
-    "oneface": "OneFace and what its paper compares it with",
+    "sphereface2": "the losses that SphereFace2 is compared with, on 20 and 64 layers",
+    "oneface": "OneFace and the losses that its paper compares it with",
     "subcenter": "sub-centers, cleaned and large sets of ArcFace's tables 3 to 8",
     "distillation": "for `verisphere distill`: a light network beside a teacher",
     "searches": "for `verisphere search`: numbers of a recipe chosen by a reward",
@@ -31,7 +31,7 @@ def recipes(options: argparse.Namespace) -> str:
 
 
 def add_recipes(verbs: Verbs) -> None:
-    """What `recipes` takes."""
+    """Add `recipes`."""
     verb = new_verb(
         verbs,
         "recipes",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-#: What was typed after `verisphere`, and what takes its place.
+#: The old words after `verisphere`, and the words that replace them.
 RENAMED = {
     "sweep": "verisphere experiment",
     "figures": "make figures, in a checkout of the project",
@@ -21,7 +21,7 @@ def check_renamed(arguments: Sequence[str]) -> None:
         arguments: the words after `verisphere`.
 
     Raises:
-        ValueError: a name is an old one; states the new one.
+        ValueError: a name was renamed; the error states the new name.
     """
     verbs = [word for word in arguments if not word.startswith("-")]
     options = {word.partition("=")[0] for word in arguments if word.startswith("--")}

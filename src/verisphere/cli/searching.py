@@ -28,7 +28,7 @@ def search(options: argparse.Namespace) -> str:
 
 
 def add_search(verbs: Verbs) -> None:
-    """What `search` takes."""
+    """Add `search`."""
     verb = new_verb(
         verbs,
         "search",

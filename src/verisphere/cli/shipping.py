@@ -1,4 +1,4 @@
-"""After a training: a threshold, a model folder, its use, a report."""
+"""The verbs after a training: `calibrate`, `export`, `verify`, `identify` and `report`."""
 
 import argparse
 from pathlib import Path
@@ -38,7 +38,7 @@ def calibrate(options: argparse.Namespace) -> str:
 
 
 def add_calibrate(verbs: Verbs) -> None:
-    """What `calibrate` takes."""
+    """Add `calibrate`."""
     verb = new_verb(
         verbs,
         "calibrate",
@@ -113,7 +113,7 @@ def export(options: argparse.Namespace) -> str:
 
 
 def add_export(verbs: Verbs) -> None:
-    """What `export` takes."""
+    """Add `export`."""
     verb = new_verb(
         verbs,
         "export",
@@ -135,7 +135,9 @@ def add_export(verbs: Verbs) -> None:
         metavar="FILE",
         help="figures for the card, from evaluate --json; repeat for several",
     )
-    verb.add_argument("--leak", type=Path, metavar="FILE", help="what the model reveals, for the card, from leak")
+    verb.add_argument(
+        "--leak", type=Path, metavar="FILE", help="figures of what the model reveals, for the card, from leak"
+    )
     verb.add_argument(
         "--flip",
         action=argparse.BooleanOptionalAction,
@@ -183,7 +185,7 @@ def verify(options: argparse.Namespace) -> str:
 
 
 def add_verify(verbs: Verbs) -> None:
-    """What `verify` takes."""
+    """Add `verify`."""
     verb = new_verb(
         verbs,
         "verify",
@@ -199,7 +201,7 @@ def add_verify(verbs: Verbs) -> None:
 
 
 def identify(options: argparse.Namespace) -> str:
-    """Find who of a gallery a photograph shows, or nobody."""
+    """Find the person of a gallery whom a photograph shows, or nobody."""
     from verisphere.ship.identify import identify as run
 
     model, find = _model(options, options.probe, options.gallery)
@@ -217,7 +219,7 @@ def identify(options: argparse.Namespace) -> str:
 
 
 def add_identify(verbs: Verbs) -> None:
-    """What `identify` takes."""
+    """Add `identify`."""
     verb = new_verb(
         verbs,
         "identify",
@@ -236,7 +238,7 @@ def add_identify(verbs: Verbs) -> None:
 
 
 def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
-    """The model of `verify` and `identify`, and how it gets its faces."""
+    """The model of `verify` and `identify`, and the function that finds its faces."""
     from verisphere.device import choose_device
     from verisphere.images.detect import detector_named
     from verisphere.images.detect.unaligned import warn_if_files_unaligned
@@ -261,13 +263,13 @@ def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, Fin
 
 def _use(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--model", type=Path, required=True, help="exported model folder, with a threshold")
-    verb.add_argument("--far", metavar="F", help="which of the model's thresholds, where it has several")
+    verb.add_argument("--far", metavar="F", help="FAR of the threshold to use, if the model has several")
     verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
     verb.add_argument("--json", action="store_true", help="print the result as JSON")
     verb.add_argument(
         "--accept-drawn-model",
         action="store_true",
-        help="take a model that was trained or calibrated on drawn faces, which promises nothing about photographs",
+        help="accept a model that was trained or calibrated on drawn faces, which promises nothing about photographs",
     )
     add_detector(verb)
     add_min_face(verb)
@@ -295,7 +297,7 @@ def report(options: argparse.Namespace) -> str:
 
 
 def add_report(verbs: Verbs) -> None:
-    """What `report` takes."""
+    """Add `report`."""
     verb = new_verb(
         verbs,
         "report",

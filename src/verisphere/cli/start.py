@@ -1,8 +1,8 @@
 """The command line, from its arguments to the exit code.
 
 Exit codes: 0 done; 2 the call or the input is wrong (one line explains it); 1 an internal error, or another process or
-a training of an experiment has failed; 129, 130 and 143 after SIGHUP, Ctrl-C and SIGTERM. Of the processes that
-torchrun starts, rank 0 prints; other ranks print only errors of their own.
+a training of an experiment failed; 129, 130 and 143 after SIGHUP, Ctrl-C and SIGTERM. Under torchrun, rank 0 prints;
+other ranks print only errors of their own.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def _do(options: argparse.Namespace) -> int:
     from verisphere.distributed import joined, launched
     from verisphere.report.progress import log_to_terminal, say_when_long
 
-    # Not before: an exception inside the import of PyTorch may leave its C code as another error, with a traceback.
+    # Not earlier: an exception during the import of PyTorch can leave its C code as another error, with a traceback.
     signal.signal(signal.SIGTERM, _terminated)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup SIGHUP stays ignored
         signal.signal(signal.SIGHUP, _terminated)
@@ -156,7 +156,7 @@ def _code_of(error: BaseException, less_memory: str) -> int:
 
 def _terminated(number: int, frame: object) -> NoReturn:
     if number == signal.SIGHUP:
-        signal.signal(number, signal.SIG_IGN)  # the terminal and its shell both send the signal
+        signal.signal(number, signal.SIG_IGN)  # the terminal and its shell each send the signal
     raise SystemExit(128 + number)
 
 

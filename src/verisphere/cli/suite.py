@@ -38,7 +38,7 @@ def evaluate_suite(options: argparse.Namespace) -> str:
 
 
 def _refuse_to_replace_what_is_read(out: Path, *folders: Path | None) -> None:
-    """Refuse to replace a list, an image or embeddings; a JSON directly in a folder is that of an earlier run."""
+    """Refuse to replace a list, an image or embeddings; a JSON directly in a folder counts as an earlier result."""
     from verisphere.files.disk import real_path
 
     place = real_path(out)
@@ -64,7 +64,9 @@ def add_suite(kinds: Verbs) -> None:
         "folder", type=Path, help="a sub-folder for each set as it is published, and .bin files (docs/suite.md)"
     )
     verb.add_argument(
-        "--model", type=Path, help="what embeds the images, as `embed` takes it; without it --embeddings has the files"
+        "--model",
+        type=Path,
+        help="the model that embeds the images, as `embed` takes it; without it, --embeddings must have the files",
     )
     verb.add_argument(
         "--embeddings",

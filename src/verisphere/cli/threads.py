@@ -1,8 +1,8 @@
-"""CPU threads of a verb, and how they wait for each other: chosen before PyTorch loads, when OpenMP reads its settings.
+"""CPU threads of a verb, and how they wait for each other; set before PyTorch loads, when OpenMP reads its settings.
 
-PyTorch divides an operation among threads, which wait for each other at its end. By default GNU OpenMP lets a waiting
+PyTorch divides an operation among threads, which wait for each other at its end. By default, GNU OpenMP lets a waiting
 thread spin for milliseconds. If other programs compute on the same cores, the spinning takes time that the late thread
-needs: beside two busy processes a training on two cores was eight times slower than on an idle machine.
+needs: beside two busy processes, a training on two cores was eight times slower than on an idle machine.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 Threads: TypeAlias = "int | Literal['auto'] | None"
 
-#: Rounds of spinning before a thread sleeps. On an idle machine it costs nothing: most waits are shorter.
+#: Rounds of spinning before a thread sleeps. On an idle machine, the limit costs nothing: most waits are shorter.
 SPIN_COUNT = 10_000
 #: Variables by which a user chooses how threads wait; any of them leaves the choice to the user.
 _CHOSEN_WAIT = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", "KMP_LIBRARY")
@@ -84,7 +84,9 @@ def prepare(number: int | None, environment: MutableMapping[str, str] = os.envir
         whether the spinning of waiting threads was shortened.
     """
     if "torch" in sys.modules:
-        return False  # a program that has PyTorch calls the command line: its environment is its own
+        return (
+            False  # a program that has already loaded PyTorch calls the command line: its environment stays unchanged
+        )
     sharing = processes_here(environment)
     if number is None and sharing > 1 and "OMP_NUM_THREADS" not in environment:
         number = max(available_cores() // sharing, 1)

@@ -27,7 +27,7 @@ def demo(options: argparse.Namespace) -> str:
 
 
 def _protocols(options: argparse.Namespace) -> str:
-    """Every protocol on a small set, beside the answers of an independent script."""
+    """Evaluate every protocol on a small set, and compare with the results of an independent script."""
     from verisphere.demo.protocols import run_protocols
 
     result = run_protocols(options.out, options.model, device=options.device, progress=progress())
@@ -38,7 +38,7 @@ def _protocols(options: argparse.Namespace) -> str:
 
 
 def add_demo(verbs: Verbs) -> None:
-    """What `demo` takes."""
+    """Add `demo`."""
     verb = new_verb(
         verbs,
         "demo",
@@ -49,19 +49,19 @@ def add_demo(verbs: Verbs) -> None:
     verb.add_argument(
         "--protocols",
         action="store_true",
-        help="instead: draw a small set in each published layout, evaluate all, and compare every figure with that of "
+        help="draw a small set in each published layout instead, evaluate all, and compare every figure with that of "
         "an independent script",
     )
     verb.add_argument(
         "--model",
         type=Path,
-        help="with --protocols: what embeds the images (an untrained network of the demo's recipe)",
+        help="with --protocols: the model that embeds the images (an untrained network of the demo's recipe)",
     )
     add_device(verb)
 
 
 def train(options: argparse.Namespace) -> str:
-    """Train as a recipe says."""
+    """Train according to a recipe."""
     return _train(options)
 
 
@@ -111,7 +111,7 @@ def _train(options: argparse.Namespace, distills: bool = False) -> str:
 
 
 def _dry_run(options: argparse.Namespace) -> str:
-    """The cost of a training on the started number of processes; rank 0 computes and writes it."""
+    """The cost of a training on as many processes as were started; rank 0 computes and writes it."""
     from verisphere.distributed import world
     from verisphere.files.disk import refuse_overwriting
     from verisphere.train.dry_run.text import dry_run
@@ -134,7 +134,7 @@ def _dry_run(options: argparse.Namespace) -> str:
 
 
 def add_distill(verbs: Verbs) -> None:
-    """What `distill` takes."""
+    """Add `distill`."""
     verb = new_verb(
         verbs,
         "distill",
@@ -158,7 +158,7 @@ def add_distill(verbs: Verbs) -> None:
 
 
 def add_train(verbs: Verbs) -> None:
-    """What `train` takes."""
+    """Add `train`."""
     verb = new_verb(
         verbs,
         "train",
@@ -176,7 +176,7 @@ def add_train(verbs: Verbs) -> None:
 
 
 def _add_training(verb: argparse.ArgumentParser) -> None:
-    """What a training takes, with teachers or without."""
+    """Add the arguments of a training, with or without teachers."""
     verb.add_argument(
         "recipe",
         type=Path,
@@ -214,7 +214,7 @@ def _list_recipe_fields(verb: argparse.ArgumentParser) -> None:
 
 
 def experiment(options: argparse.Namespace) -> str:
-    """Train a grid of recipe fields, or named arms, and say what differs beyond chance."""
+    """Train a grid of recipe fields, or named arms, and report the differences beyond chance."""
     from verisphere.distributed import launched
     from verisphere.experiments.arms import read_experiment
     from verisphere.experiments.experiment import run_experiment

@@ -17,7 +17,7 @@ from verisphere.words import FARS
 
 
 def evaluate_two_sets(options: argparse.Namespace) -> str:
-    """Operating points over every image of one file with every image of another."""
+    """Operating points over all pairs of an image of one file and an image of another."""
     from verisphere.distributed import world
     from verisphere.measure import two_sets
     from verisphere.measure.evaluate import Options

@@ -46,14 +46,14 @@ class Based:
 
     Attributes:
         content: the merged values, without `base`.
-        files: the file itself, its base, the base of that, and so on.
+        files: the file itself, its base, the base of that base, and so on.
     """
 
     content: Any
     files: tuple[YamlFile, ...]
 
     def origin(self, parts: Sequence[str]) -> tuple[Path, int] | None:
-        """File and line that set a value; None if none of the files does.
+        """File and line that set a value; None if no file of the chain does.
 
         Args:
             parts: names of the mappings that lead to the value; in a list, the position from 0.

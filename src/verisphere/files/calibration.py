@@ -21,7 +21,7 @@ class Source:
     """A file that thresholds come from, or on which they were checked.
 
     Attributes:
-        file: name of the file, without its folder.
+        file: name of the file, without the folder.
         sha256: digest of the file, in hexadecimal.
         kind: `embeddings` or `scores`.
         rows: number of embeddings or of comparisons.
@@ -45,16 +45,17 @@ class Source:
 class Check:
     """The rates of the thresholds over all comparisons of a file.
 
-    Rates are over all pairs: people with many images count more than in a guarantee, which uses one image of each.
+    Rates are over all pairs: people with many images count more than in a guarantee, which uses one image of each
+    person.
 
     Attributes:
         source: the file.
         points: a point for each threshold, over all comparisons; empty if genuine or impostor comparisons are missing.
         domains: the points of each domain.
         skipped: domains that were skipped because they have no genuine or no impostor comparison.
-        lacking: the kinds, of `genuine` and `impostor`, that are missing from the whole file.
-        shared_people: number of its people with the name of a person of the calibration file; None if one of the two
-            files names no people.
+        lacking: missing kinds, `genuine` or `impostor`, of the whole file.
+        shared_people: number of people of the file who have the name of a person of the calibration file; None if one
+            of the two files names no people.
     """
 
     source: Source
@@ -122,8 +123,8 @@ class Calibration:
     def described(self) -> "Calibration":
         """The same calibration, each threshold completed by the source of its images and by its rate of misses.
 
-        The misses are those on the calibration file or, where it has no genuine comparisons, on the first checked file
-        that has some.
+        The misses are those on the calibration file or, if it has no genuine comparisons, on the first checked file
+        with genuine comparisons.
         """
         measured = [check for check in self.checks if check.points]
         source = None if self.origin is None else self.origin.source

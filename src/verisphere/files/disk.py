@@ -1,4 +1,4 @@
-"""Files and folders that appear completely or not at all, and reading of regular files up to a size."""
+"""Writing of files and folders completely or not at all, and reading of regular files up to a size."""
 
 import ctypes
 import errno
@@ -59,7 +59,7 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         os.replace(partial, target)
         _sync(target.parent)
     except OSError as error:
-        # for a copy that ran out of space, the first name is that of the file that was read
+        # if a copy ran out of space, the first name in the error is that of the file that was read
         name = error.filename if error.filename2 is None or error.errno not in _NO_ROOM else error.filename2
         if name is None and error.errno in _NO_ROOM:
             raise OSError(error.errno, error.strerror, str(path)) from None

@@ -1,4 +1,4 @@
-"""YAML and JSON from files as plain values, within limits: a small file can demand neither much memory nor much time.
+"""YAML and JSON from files as plain values, within limits: no small file can take much memory or much time.
 
 Every reader of YAML or JSON in this package uses these functions, so that one rule holds for all of them.
 """
@@ -23,8 +23,8 @@ LARGEST_JSON = 2**26
 MOST_YAML_LEVELS = 32
 
 _MOST_LETTERS = 2**20  # letters of a YAML text with its aliases expanded
-_LETTERS_PER_VALUE = 32  # count in addition to its own letters, for the memory of an object
-_MOST_LOADS_OF_TEXT = 4  # a quoted text can be YAML again, this many times
+_LETTERS_PER_VALUE = 32  # letters that each value counts in addition to its own, for the memory of an object
+_MOST_LOADS_OF_TEXT = 4  # how many times a quoted text inside a quoted text is examined as YAML
 _NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_:]*)")
 _TAG = "tag:yaml.org,2002:"  # the expansion of !!
 _BASE_60 = re.compile(r"[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
@@ -153,7 +153,7 @@ class _Open:
         self.entries += 1
 
     def name(self, text: str, line: int) -> None:
-        """Records a scalar, which is a name where it is the first of two in a mapping."""
+        """Records a scalar, which is a name if it is the first of a pair in a mapping."""
         if self.mapping and self.entries % 2 == 0:
             if text in self.lines:
                 raise ValueError(f"{shown(text)} is there twice, in line {self.lines[text]} and in line {line}")
@@ -171,7 +171,7 @@ def _check_text(text: str, again: int, line: int) -> None:
 
 
 def _check_number(event: yaml.ScalarEvent, line: int) -> None:
-    """Refuses a whole number that Python would not read, or could not write again, and numbers to base 60.
+    """Refuses whole numbers that Python cannot read or write back, and numbers to base 60.
 
     YAML 1.1 reads 190:20:30 as 685,230, which no author of such a text intends.
     """

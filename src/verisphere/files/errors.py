@@ -11,7 +11,7 @@ from verisphere.decide import TooFewComparisonsError
 def errors_naming(source: str | Path) -> Iterator[None]:
     """Put the name of a file or other source before the message of a ValueError.
 
-    A TooFewComparisonsError stays one; any other error that derives from ValueError becomes a plain ValueError.
+    A TooFewComparisonsError keeps its class; any other error that derives from ValueError becomes a plain ValueError.
     """
     try:
         yield

@@ -14,7 +14,7 @@ from verisphere.files.json_values import shown
 from verisphere.files.text import Line, numbered_lines, refuse_repeats
 
 _HEAD = 1024  # bytes that distinguish JSON from lines
-_LARGEST_LIST = 1 << 28  # bytes; MegaFace's list of a million distractors takes some 50 million
+_LARGEST_LIST = 1 << 28  # bytes; MegaFace's list of a million distractors has about 50 million
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import LONGEST_NAME, numbered_lines, text_lines
 
-_Wrong = Callable[[int, str, str], None]  # takes number of the line, or 0; path of the image, or ""; and the reason
+_Wrong = Callable[[int, str, str], None]  # number of the line, or 0; path of the image, or ""; and the reason
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def faults_of_images(path: str | Path) -> list[tuple[int, str, str]]:
     faults: list[tuple[int, str, str]] = []
     try:
         _read(path, lambda number, image, reason: faults.append((number, image, reason)))
-    except (ValueError, OSError) as error:  # the text itself cannot be read further
+    except (ValueError, OSError) as error:  # the rest of the text cannot be read
         faults.append((0, "", str(error).removeprefix(f"{path}: ")))
     return faults
 
@@ -131,8 +131,8 @@ def _checked_image(path: str | Path, number: int, spelled: str, first: dict[str,
         path: the list.
         number: number of the line.
         spelled: the path in the spelling of the line.
-        first: line of each image so far; receives the image.
-        wrong: receives a fault.
+        first: line of each image so far; this image is added to it.
+        wrong: function that is called with each fault.
     """
     image = os.path.normpath(spelled).replace(os.sep, "/")
     place = Path(path).parent / image

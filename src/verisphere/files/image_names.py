@@ -81,8 +81,8 @@ def find_rows(listed: Sequence[str], names: Sequence[str]) -> Found:
     1. The name as listed: exactly; else without the suffix of an image file, on both sides.
     2. Without the leading folders that all listed names share: one of them, two, and so on.
     3. Below one folder of the set, the same for all: `test/data/Ann/1.jpg` for `Ann/1.jpg`.
-    4. With the person's folder, where the listed names have no folder (`Ann/Ann_0001.jpg` for `Ann_0001.jpg`); without
-       it, where they do and each file is named like its folder; each of these also by 2 and 3.
+    4. With the person's folder, if the listed names have no folder (`Ann/Ann_0001.jpg` for `Ann_0001.jpg`); without
+       the folder, if they have one and each file is named like its folder; each of these also by 2 and 3.
 
     If no spelling finds all names, the result is that of the spelling that finds the most, and the other names are
     missing. A name that fits several images, because they differ in their suffixes or lie below several possible

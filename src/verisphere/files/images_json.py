@@ -1,7 +1,7 @@
 """images.json: a record of the images in a folder or archive, written beside them by `render` and `align`.
 
 A training or calibration on these images copies the record to the model, so that a user of the model's threshold can
-read on which images it was set. Sets from elsewhere have no such file, and this is then unknown.
+read on which images it was set. Sets from elsewhere have no such file; the origin of their images is then unknown.
 """
 
 import json
@@ -56,7 +56,7 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
     """The source of the images of a folder, archive or list.
 
     `images.json` describes all images below its folder. It is searched for in every folder that all of the images
-    share, from the folder of the set downward, and in the folder above that of the set; the lowest one counts.
+    share, from the folder of the set downward, and in the folder above that of the set; the innermost file counts.
 
     Args:
         path: folder, zip archive, or list.
@@ -84,7 +84,7 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
 
 
 def described_source(description: Mapping[str, Any]) -> ImageSource:
-    """The source of the images of a data set in a recipe: for trainings of versions that did not record sources.
+    """The source of the images of a data set in a recipe, for trainings by versions that did not record sources.
 
     Args:
         description: `class_path` and `init_args`; a set can contain another one, as `ByLight` does.

@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-_LARGEST_WHOLE_NUMBER = 10**308  # digits of a whole number that stands for a float
+_LARGEST_WHOLE_NUMBER = 10**308  # largest whole number that is read as a float
 _KIND_IN_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
           list: "a list", tuple: "a list", Sequence: "a list"}  # fmt: skip
 

@@ -91,8 +91,8 @@ def write_labels(path: str | Path, labels: LabelList) -> None:
     """Write a list of labels completely, or not at all.
 
     Raises:
-        ValueError: a value cannot be read back: it has a carriage return, more characters than a cell of CSV can have,
-            or is no text that UTF-8 can hold; names it.
+        ValueError: a value cannot be read back: it has a carriage return or more characters than a cell of CSV can
+            have, or UTF-8 cannot encode it; names the value.
     """
     given = (labels.names, labels.identities, labels.domains, labels.true_identities)
     present = [(name, column) for name, column in zip(COLUMNS, given, strict=True) if column is not None]

@@ -39,7 +39,7 @@ BOX_COLUMNS = ("box_left", "box_top", "box_width", "box_height")
 # distance from eyes to mouth: in a profile they nearly coincide, and swapped they are about one such distance apart.
 _WRONG_SIDE = 0.2
 _FAR_OUTSIDE = 0.5  # largest distance of a point outside the photo, in its widths or heights
-_LARGEST_COORDINATE = 1e9  # single precision can hold this, and no photo is as large
+_LARGEST_COORDINATE = 1e9  # single precision can hold this, and every photo is smaller
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +80,8 @@ def read_landmarks(path: str | Path) -> dict[str, ListedFaces]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is malformed or empty, a photo is twice in JSON, points are not finite or are all in one
-            place, or left and right are swapped; names the line or the entry.
+        ValueError: the file is malformed or empty, a photo occurs twice in JSON, points are not finite or coincide, or
+            left and right are swapped; names the line or the entry.
     """
     path = Path(path)
     check_file(path)
@@ -113,7 +113,7 @@ def _listed(faces: Sequence[_Face], where: str) -> ListedFaces:
 
 
 def _faces_in_json(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
-    """Name of the photo, place in the file, and face; None as face where an entry states that there is none."""
+    """Name of the photo, place in the file, and face; the face is None if an entry states that there is none."""
     try:
         content = read_json(read_file(path, MAX_TABLE).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -149,7 +149,7 @@ def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.nd
 
 
 def _faces_in_csv(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
-    """Name of the photo, line, and face from CSV; None as face if a line has no points."""
+    """Name of the photo, line, and face from CSV; the face is None if a line has no points."""
     with text_lines(path) as lines:
         yield from _rows(path, lines)
 

@@ -16,8 +16,8 @@ from typing import Any
 MEMORY = 6 << 30
 #: Seconds of CPU time, and of wall time.
 CPU_SECONDS, SECONDS = 120, 180
-#: Differences, as a share of the largest number, up to which an image's numbers are the same: within other batches,
-#: which libraries compute in other orders, and in a second run of the same batch.
+#: Largest difference, as a share of the largest number, between outputs for one image that count as the same: in other
+#: batches, which libraries compute in other orders, and in a second run of the same batch.
 SAME, SAME_AGAIN = 0.02, 1e-5
 
 
@@ -35,9 +35,8 @@ def run_limited(
 
     Returns:
         for each batch on which the graph ran: `shape` of the first output, whether all outputs are `finite`, whether
-            the
-        first image's row is the `same` as in the first batch, and `seconds` for one image; for the first of them also
-        whether the first output `repeats` in a second run, and `varies` for black images.
+        the first image's row is the `same` as in the first batch, and `seconds` for one image; for the first batch
+        also whether the first output `repeats` in a second run, and `varies` for black images.
 
     Raises:
         ValueError: the graph takes more memory or time than allowed, or fails on every batch.

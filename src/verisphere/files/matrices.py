@@ -18,7 +18,7 @@ from verisphere.files.disk import check_file, digest, read_file, regular
 from verisphere.files.json_values import shown
 
 SUFFIX = ".bin"
-_FLOAT32 = 5  # the number of the type in OpenCV
+_FLOAT32 = 5  # OpenCV's number of the type
 _HEADER = np.dtype("<i4").itemsize * 4
 _MOST_OF_A_PICTURE = 1 << 20  # bytes of a feature of one picture
 

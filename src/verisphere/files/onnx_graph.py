@@ -25,7 +25,7 @@ _FILES = ("EPContext",)  # operators that take a compiled network from another f
 def read_graph(path: Path, sealed: bool = False) -> tuple[bytes, Any]:
     """An ONNX file from elsewhere, as one sequence of bytes and as onnx's ModelProto, after checks that run nothing.
 
-    Weights that lie in files beside the graph are taken into it.
+    Weights in files beside the graph are copied into it.
 
     Args:
         path: the ONNX file.
@@ -169,7 +169,7 @@ def require_onnx(*further: str) -> None:
     """Check that the packages of the extra `export` that reading ONNX needs are installed.
 
     Args:
-        further: packages that are needed beside these.
+        further: packages that are needed in addition.
 
     Raises:
         ValueError: a package is missing.
@@ -187,7 +187,7 @@ def open_session(content: bytes, file: Path) -> Any:
         file: source of the bytes, for messages.
 
     Raises:
-        ValueError: onnxruntime cannot run it.
+        ValueError: onnxruntime cannot run the graph.
     """
     import onnxruntime
 

@@ -1,4 +1,4 @@
-"""Results as JSON: objects with their field names; a number that is not finite is null with a field that says so.
+"""Results as JSON: objects with their field names; a number that is not finite is null, with a field beside it.
 
 A curve is written as CSV.
 """

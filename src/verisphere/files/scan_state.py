@@ -49,7 +49,7 @@ class ScanState:
         sealed = {**state, _SEAL: np.frombuffer(_digest(state), np.uint8)}
 
         def write(partial: Path) -> None:
-            with partial.open("wb") as file:  # savez would add .npz to a name that lacks it
+            with partial.open("wb") as file:  # an open file, since savez would add .npz to a name without it
                 np.savez(file, **sealed)  # type: ignore[arg-type]  # its stub takes names for options
 
         write_whole(self.path, write)

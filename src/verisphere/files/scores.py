@@ -25,8 +25,8 @@ def read_scores(path: str | Path) -> Scores:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a column is missing, a value is not allowed (names the first wrong line), a score is NaN, or there
-            is no row.
+        ValueError: a column is missing, a value is not allowed (names the first wrong line), a score is NaN, or the
+            file has no row.
     """
     check_file(path)
     return _read_arrays(path) if Path(path).suffix == ".npz" else _read_csv(path)

@@ -40,7 +40,7 @@ class StreamedRows:
         identities: the person on each row, if the file states it and the column was read.
         dim: numbers in a row.
         source: record of the file or folder.
-        read: begins to read all rows, in portions, unchecked.
+        read: returns an iterator over all rows, in portions, unchecked.
     """
 
     path: Path
@@ -85,7 +85,7 @@ class StreamedRows:
             elif not rows[row].any():
                 wrong = "have length zero"
             else:
-                continue  # squares that float32 cannot hold, of numbers that it can
+                continue  # float32 can hold the numbers, but not their squares
             place = int(np.flatnonzero(self.names == names[row])[0])
             raise ValueError(
                 f"{self.path}: some embeddings {wrong}, the first is {shown(str(names[row]), 200)} (row {place})"
@@ -100,7 +100,7 @@ def is_features(path: Path) -> bool:
 def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
     """The rows of an embeddings file without pooling; of the other arrays only the columns and the origin are read.
 
-    A table of embeddings (.npy, CSV, parquet) is held.
+    A table of embeddings (.npy, CSV, parquet) is read into memory.
 
     Args:
         path: embeddings file.
@@ -172,7 +172,7 @@ def open_templates(
     if pictures is not None:
         raise ValueError(f"{path}: an embeddings file names its pictures; the list {pictures} is for features (.bin)")
     if is_table(path) or {"media", "templates"} & set(names_in_npz(path)):
-        return _held(path, read_templates(path, feature_norm))  # must be held to be pooled
+        return _held(path, read_templates(path, feature_norm))  # rows must be in memory to be pooled
     return open_rows(path, REQUIRED[1:])
 
 

@@ -1,8 +1,8 @@
 """Embeddings from elsewhere, as tables: .npy with a list beside it, CSV, parquet (extra: data).
 
 The list, or the table, has a row for each image: its `name`, its `identity`, and optionally its `domain`, `medium` and
-`template`. In a CSV all other columns are the numbers of the embedding, in order; their names differ only in a number
-that counts (`e0`, `e1`, ...); in parquet they are these or one column `embedding` of lists.
+`template`. In a CSV, all other columns are the numbers of the embedding, in order; their names differ only in a counter
+(`e0`, `e1`, ...). A parquet table has such columns, or one column `embedding` of lists.
 """
 
 import importlib.util
@@ -40,7 +40,7 @@ def is_table(path: Path) -> bool:
 
 
 def holds_vectors(path: Path) -> bool:
-    """Whether a table is one of embeddings: a CSV by a header with `identity`, or with a likely misspelling of it."""
+    """Whether a table holds embeddings: a CSV does if its header has `identity`, or a likely misspelling of it."""
     if not is_table(path) or path.suffix.lower() in (".npy", ".parquet"):
         return is_table(path)
     header = _header(path)
@@ -85,7 +85,7 @@ def _of_npy(path: Path) -> dict[str, np.ndarray]:
 
 
 def _columns(path: Path) -> tuple[dict[str, np.ndarray], bool]:
-    """Names, identities and domains of a list, and whether it has a header; else its lines are `name<TAB>identity`."""
+    """Names, identities and domains of a list, and whether it has a header; else lines are `name<TAB>identity`."""
     rows = csv_rows(path, tabs=True)
     number, first = next(rows, (0, ()))
     fields = [cell.strip() for cell in first]
@@ -116,7 +116,7 @@ def _of_csv(path: Path) -> dict[str, np.ndarray]:
     places = _places(path, fields)
     numbers = [place for place, name in enumerate(fields) if name not in _COLUMNS]
     unnamed = [place for place in numbers if not fields[place] or fields[place].startswith(_INDEX[0])]
-    if unnamed:  # numbers of rows, which would outweigh the embedding
+    if unnamed:  # row numbers, which would dominate the embedding
         raise ValueError(
             f"{path}: column {unnamed[0] + 1} has no name; is it the index of a data frame? write it by "
             "to_csv(path, index=False)"
@@ -239,7 +239,7 @@ def _header(path: Path) -> list[str]:
 
 
 def _number(text: str) -> float:
-    """A number; 1_0, which Python reads as 10, is none."""
+    """A number; 1_0, which Python reads as 10, is not accepted."""
     if "_" in text:
         raise ValueError("an underscore")
     return float(text)

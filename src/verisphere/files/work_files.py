@@ -26,7 +26,7 @@ _ABOUT = "about.json"
 
 @contextmanager
 def result_folder(out: Path) -> Iterator[Path]:
-    """The folder of a result; yields the folder of its work files, which is removed once the result is complete.
+    """Creates the folder of a result; yields the folder of its work files, which is removed at the end.
 
     If an error ends the context before there was any work, nothing remains. All ranks enter this together.
 
@@ -60,7 +60,7 @@ def result_folder(out: Path) -> Iterator[Path]:
         except BaseException:
             if world().first and _is_empty(out):
                 remove_whole(work)
-                with suppress(OSError):  # one that is not empty stays
+                with suppress(OSError):  # a folder that is not empty stays
                     for folder in missing:
                         folder.rmdir()
             raise
@@ -97,7 +97,7 @@ class WorkFiles:
 
         Args:
             folder: the folder, which may be absent.
-            about: the inputs that the files depend on, as JSON values.
+            about: the inputs that determine the files, as JSON values.
         """
 
         def prepare() -> str:

@@ -95,7 +95,7 @@ def augment(
     Args:
         images: RGB, [0, 255].
         settings: the steps and their strengths.
-        seed: determines every draw, on every device alike; each step of a training needs another seed.
+        seed: determines every draw, in the same way on every device; each step of a training needs another seed.
         mean, scale: numbers of the normalisation, in units of [0, 255].
         places: position of each image in the whole batch, where ranks share one batch: the images are augmented as in
             the whole batch. None where the images are the whole batch, in order.
@@ -140,7 +140,7 @@ _OFF = Augment(flip=0.0)
 def _mirrored(
     images: UInt8[Tensor, "batch 3 height width"], mirrored: Bool[Tensor, " batch"], mean: float, scale: float
 ) -> Float32[Tensor, "batch 3 height width"]:
-    """Flip and normalisation image by image, each of which then stays in the processor's cache."""
+    """Flip and normalisation, one image at a time, which then stays in the processor's cache."""
     normalised = torch.empty(images.shape, memory_format=torch.channels_last)
     for image, place, flip in zip(images, normalised, mirrored.tolist(), strict=True):
         torch.sub(image.flip(-1) if flip else image, mean, out=place).div_(scale)
@@ -200,7 +200,7 @@ def _resampling(
 
     The window of `zoom * side` pixels around the centre, moved by `shift * side`, is sampled at `share * side` points,
     and these are interpolated to `side` pixels; both by a triangle filter, which is widened for shrinking. Rows add up
-    to 1. None as share gives the result of a share of 1, but faster.
+    to 1. A share of None gives the same result as a share of 1, but faster.
     """
     position = torch.arange(side, dtype=torch.float32, device=zoom.device)
     points = torch.full_like(zoom, side)[:, None] if share is None else (share * side).round()[:, None]

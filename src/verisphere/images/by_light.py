@@ -43,7 +43,7 @@ class ByLight(Faces):
         if len(faces) < len(names):
             raise ValueError(f"{len(faces)} images cannot be {len(names)} domains")
         self.faces = faces
-        # `names` of a set are those of its images
+        # the names of the images; the argument `names` is that of the domains
         self.names, self.identities = faces.names, faces.identities
         self.domains = _by_rank(_brightness(faces), names)
 

@@ -20,7 +20,7 @@ _JPEG = b"\xff\xd8\xff"  # the first bytes of every JPEG
 _ORIENTATION = 0x0112  # EXIF tag
 _HOLDERS_OF_ORIENTATION = frozenset({"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"})  # in a JPEG's info
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
-_NO_RANGE = ("I", "F")  # 32 bits a pixel: nothing says which value is white
+_NO_RANGE = ("I", "F")  # 32 bits per pixel: the value of white is not stated
 
 
 def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.ndarray, "height width 3"]:
@@ -46,7 +46,7 @@ def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.
 
 @contextmanager
 def quiet_decoders() -> Iterator[None]:
-    """Silences Pillow, which warns of large images, refused here, and of odd metadata, which changes no pixel."""
+    """Silences Pillow's warnings about large images, refused here, and odd metadata, which changes no pixel."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
         yield
@@ -102,7 +102,7 @@ def _register_heif() -> bool:
 
 def _other_format(data: bytes) -> str:
     """The format outside `_FORMATS` by the first bytes; empty where it is not a known one."""
-    if data[4:8] == b"ftyp":  # a container that names its brands: the first, a version, then all others
+    if data[4:8] == b"ftyp":  # a container that lists its brands: the major brand, a version, then all others
         brands = data[8 : min(int.from_bytes(data[:4], "big"), 256)]
         if b"avif" in brands or b"avis" in brands:
             return "AVIF"

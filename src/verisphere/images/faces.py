@@ -46,7 +46,7 @@ class Faces(ABC):
 
     @property
     def source(self) -> ImageSource:
-        """Source of the images; a set that records whether they are drawn, or how they were aligned, overrides this."""
+        """Source of the images; a set that records whether its images are drawn, or were aligned, overrides this."""
         return ImageSource(f"{type(self).__module__}.{type(self).__qualname__}")
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ from verisphere.packs.columns import Coded, coded
 from verisphere.seeds import Stream, check_seed, mixed_seed
 from verisphere.vocabulary import NOBODY, ImageSource
 
-OUTSIDE = "outside/"  # before the names of images that come from another set
+OUTSIDE = "outside/"  # prefix of the names of images from another set
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class DrawnNoise:
     Attributes:
         identities: identity of each image, with noise.
         wrong: whether the label was altered.
-        outside: whether the image is to be replaced by one of a person outside the set; its label is the class's.
+        outside: whether the image is to be replaced by an image of a person outside the set, under the same label.
     """
 
     identities: Sequence[str]
@@ -148,7 +148,7 @@ class LabelNoise(Faces):
         self.faces, self.outside = faces, outside
         self.identities, self.wrong = noise.identities, noise.wrong
         self.domains = faces.domains
-        self._replaced = np.full(len(faces), -1, np.int64)  # position in `outside` of the image in its place
+        self._replaced = np.full(len(faces), -1, np.int64)  # position in `outside` of the image that replaces it
         names, true = faces.names, faces.identities
         if outside is not None and noise.outside.any():
             self._replaced[noise.outside] = _drawn_outside(faces, outside, noise.outside, seed)
@@ -165,7 +165,7 @@ class LabelNoise(Faces):
 
     @property
     def source(self) -> ImageSource:
-        """Source of the images; that of both sets where there is open-set noise."""
+        """Source of the images; with open-set noise, the joint source of both sets."""
         source = self.faces.source
         if self.outside is None:
             return source

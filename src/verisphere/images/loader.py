@@ -229,7 +229,7 @@ class _Reader(Dataset[Read]):
             return _Failure(error)
 
     def _passing_over(self, indices: list[int]) -> Read:
-        """The batch with the next readable image of the set in place of each unreadable one."""
+        """The batch, with each unreadable image replaced by the next readable image of the set."""
         images, positions = [], []
         unreadable: dict[int, Unreadable] = {}
         for index in indices:
@@ -248,7 +248,7 @@ class _Reader(Dataset[Read]):
 
 
 class _Chunks(Sampler[list[int]]):
-    """The positions of each batch, made on request: those of a set of many millions would fill the memory."""
+    """The positions of each batch, made on request: for a set of many millions, all together would fill the memory."""
 
     def __init__(self, order: Int64[Tensor, " n"], batch_size: int, drop_last: bool) -> None:
         self.order, self.batch_size = order, batch_size

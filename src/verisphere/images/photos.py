@@ -29,9 +29,9 @@ class Photos(Faces):
       `verisphere.files.image_lists.read_images`.
     - a pack of one of the other formats of `verisphere.packs.formats`, in the order of its records.
 
-    Images of the identity -1 show no known person, and belong to no class. Names are paths below the shared folders
-    (`Name/image.jpg`), or those of the list or the pack. Images are read and decoded on request; no file stays open
-    between requests, so the set can be copied into worker processes.
+    Images with the identity -1 show nobody who is known, and belong to no class. Names are paths below the shared
+    folders (`Name/image.jpg`), or those of the list or the pack. Images are read and decoded on request; no file stays
+    open between requests, so the set can be copied into worker processes.
 
     >>> import tempfile
     >>> from PIL import Image

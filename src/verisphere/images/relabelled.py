@@ -19,7 +19,7 @@ class Relabelled(Faces):
     """The images of another set that a list names, with the identities, and the domains if it has any, of the list.
 
     Lists come from `verisphere clean` (`kept.txt`), `data noise`, `data duplicates` and `data overlap`; see
-    `verisphere.files.label_lists`. The images are in the order of the list. `Photos` takes such a list by itself, as
+    `verisphere.files.label_lists`. The images are in the order of the list. `Photos` accepts such a list directly, as
     `labels`.
 
     >>> import tempfile, torch

@@ -147,7 +147,7 @@ def positions_with_images(identities: Sequence[str], at_least: int = 1, at_most:
     chosen = ((counts >= at_least) | nobody)[column.codes]
     if at_most is not None:
         by_person = column.codes.argsort(kind="stable")
-        place = np.empty(len(column), np.int64)  # of each image among those of its person
+        place = np.empty(len(column), np.int64)  # number of each image among the images of its person
         place[by_person] = np.arange(len(column)) - np.searchsorted(column.codes[by_person], column.codes[by_person])
         chosen &= (place < at_most) | nobody[column.codes]
     return chosen.nonzero()[0].tolist()

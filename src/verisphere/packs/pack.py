@@ -94,8 +94,8 @@ class Format:
             for a format that cannot be written. A format that holds identities as numbers gives each the number of
             identities that appeared before it, and -1 to `verisphere.vocabulary.NOBODY`.
         suffix: suffix of a written pack; empty for a folder.
-        holds: those of the columns "names", "identities" and "domains" that the format itself holds; a manifest holds
-            the others.
+        holds: columns that the format itself holds, among "names", "identities" and "domains"; a manifest holds the
+            others.
         can_name: whether a format that holds names can hold this name of an image; if it cannot hold one of them, the
             manifest holds all names of the pack.
         by_path: whether the path of a file states the identity, so that `write` takes rows that are named by such paths

@@ -25,7 +25,7 @@ def calibration_text(calibration: Calibration) -> str:
 
 
 def thresholds_table(calibration: Calibration) -> str:
-    """The thresholds and the numbers that they come from."""
+    """The thresholds and the numbers that determine them."""
     rows = [
         [
             threshold.far_target,

@@ -22,7 +22,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Truth:
-    """Dropped samples against samples with a wrong label, where the truth is known.
+    """Counts of dropped samples among samples with wrong and with right labels, if the truth is known.
 
     Attributes:
         noisy, clean: number of samples with a wrong and with a right label.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from verisphere.report.cleaning_findings import CleaningFindings, IdentityShown, Sheet, Shot, SubClass
 from verisphere.report.html import Markup, breakable, joined, tag
 
-_LONGEST = 60  # letters of a name below an image; its text for screen readers has all
+_LONGEST = 60  # letters of a name below an image; the text for screen readers has all letters
 
 
 def images_text(count: int) -> str:
@@ -15,7 +15,7 @@ def images_text(count: int) -> str:
 
 
 def no_others(findings: CleaningFindings) -> str:
-    """Why there are no other sub-classes than the dominant ones."""
+    """The reason why there are only dominant sub-classes."""
     if findings.sub_centers == 1:
         return "With one sub-center (K = 1) there are no non-dominant sub-classes."
     return "All images are nearest to the dominant sub-center of their identity: no other sub-class has an image."
@@ -77,12 +77,12 @@ def _about_pictures(findings: CleaningFindings) -> list[Markup]:
         how = joined("To see them, name the data set in the command: ", tag("code", "--faces DATA"), ".")
         return [tag("p", told, how, class_="note")]
     if findings.people:
-        return [tag("p", "These pictures are of people: mind to whom the page is given.", class_="note")]
+        return [tag("p", "These pictures show people: consider who receives this page.", class_="note")]
     return []
 
 
 def _shots(shots: Sequence[Shot], same_identity: bool) -> Markup:
-    """Images with their angles and names; of one identity, its name is not repeated."""
+    """Images with their angles and names; the name of an identity that all images share is not repeated."""
     bare = all(shot.uri is None for shot in shots)
     entries = (tag("li", *_shot(shot, same_identity), class_=None if shot.kept else "dropped") for shot in shots)
     return tag("ul", *entries, class_="shots bare" if bare else "shots")
@@ -109,7 +109,7 @@ def _file(shot: Shot) -> str:
 
 
 def _verdict(shot: Shot, truth: str) -> Markup:
-    """What the truth says about the label; a wrong decision is marked."""
+    """Whether the label is right by the truth; a wrong decision is marked."""
     right = truth == shot.identity
     told = joined("label right") if right else joined("truly ", breakable(_short(truth)))
     return tag("span", told, class_="wrong" if right != shot.kept else None)

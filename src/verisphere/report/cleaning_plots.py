@@ -13,11 +13,12 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from verisphere.report.cleaning_findings import Category, CleaningFindings
 from verisphere.report.plots import INK, in_picture, new_figure, tidy
 
-#: Blue and orange differ for every kind of colour vision, and so do green and purple; lines differ, too.
+#: Blue and orange are distinguishable with every kind of colour vision, as are green and purple; line styles differ,
+#: too.
 CLEAN, NOISY = ("#2274a5", "-"), ("#e4572e", "--")
 DOMINANT, OTHERS = ("#3a7d44", "-"), ("#7b2d8b", "--")
 _LEAST_AXIS = 120  # degrees; the axis of the paper
-_FINE = 10_000  # samples from which a bin is one degree wide, and two degrees below
+_FINE = 10_000  # samples from which a bin is one degree wide; with fewer it is two degrees wide
 _KINDS = {None: "all images", False: "clean", True: "noisy"}
 _TOWER = 2  # a first bin that is as many times higher than the others is cut off on the linear scale
 _MARKS = (0, 15, 30, 45, 60, 75, 90, 105, 120, 135, 150, 165, 180)
@@ -26,7 +27,7 @@ SPLIT, IN_DOMINANT, NEAREST, TO_DOMINANT = "sub_classes", "dominant", "non_domin
 
 
 def cleaning_figures(findings: CleaningFindings) -> dict[str, Figure]:
-    """The plots of a page, by file name; without one for which there are no samples."""
+    """The plots of a page, by file name; a plot without samples is skipped."""
     total = sum(len(category.angle) for category in findings.categories)
     dominant = [category for category in findings.categories if category.dominant]
     others = [category for category in findings.categories if not category.dominant]
@@ -82,9 +83,9 @@ def angles_plot(
     """Histograms of the angles of groups of samples, above on a linear scale, below on a logarithmic one.
 
     Args:
-        groups: colour, line style and angles in degrees of each group, by its name; NaN where a sample has no angle,
-            which is not drawn. The legend has the share of each.
-        total: number of samples of which the shares are taken.
+        groups: colour, line style and angles in degrees of each group, by its name; NaN for a sample without an angle,
+            which is not drawn. The legend has the share of each group.
+        total: number of samples that the shares refer to.
         title: title of the plot.
         label: label of the axis of angles.
         rule: angle of the rule, drawn as a line; None draws none.
@@ -115,7 +116,7 @@ def angles_plot(
         even.text(2.5 * edges[1], 1.27 * others, words, fontsize=8.5, color=INK, va="top")
     even.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     even.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    logarithmic.set_ylim(0.5, 3 * highest)  # before the scale, which cannot choose limits for empty bins
+    logarithmic.set_ylim(0.5, 3 * highest)  # set before the scale, which cannot choose limits for empty bins
     logarithmic.set_yscale("log")
     logarithmic.yaxis.set_major_locator(LogLocator(10, numticks=4))
     logarithmic.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

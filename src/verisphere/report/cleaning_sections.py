@@ -1,4 +1,4 @@
-"""The page about cleaning: what was dropped, why, whom it costs, and what the images look like."""
+"""The page about cleaning: which images were dropped, why, which people lost images, and the images themselves."""
 
 import base64
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def render_cleaning_page(findings: CleaningFindings, plots: Mapping[str, bytes])
 
 
 def counted(part: int, whole: int, what: str) -> str:
-    """A number of a whole, with its share.
+    """A part of a whole as numbers, with its share.
 
     >>> counted(3, 1200, "images"), counted(0, 1200, "images")
     ('3 of 1,200 images (0.2\\xa0%)', 'none of 1,200 images')
@@ -65,7 +65,7 @@ def _opening(text: str) -> str:
 
 
 def summary(findings: CleaningFindings) -> Markup:
-    """What was dropped, by which rule, and whether it was noise."""
+    """The number of dropped images by rule, and whether they were noise."""
     dropped = findings.images - findings.kept
     lead = (
         f"{_opening(counted(dropped, findings.images, 'images'))} are dropped, {findings.kept:,} are kept. "
@@ -178,7 +178,7 @@ def _categories(findings: CleaningFindings) -> Markup:
 
 
 def compared(findings: CleaningFindings) -> Markup:
-    """What the angle alone drops at each of the compared angles."""
+    """The images that the angle alone drops, for each of the compared angles."""
     header = ["Angle", "Dropped", "Share", "Identities lost"]
     with_truth = any(at.truth is not None for at in findings.at_angles)
     if with_truth:
@@ -239,7 +239,7 @@ def angles(findings: CleaningFindings, uris: Mapping[str, str]) -> Markup:
 
 
 def identities(findings: CleaningFindings) -> Markup:
-    """Who was lost, and how the loss falls on identities with few images."""
+    """The lost identities, and the share that is lost by number of images of an identity."""
     with_truth = any(row.clean is not None for row in findings.by_images)
     header = ["Images of an identity", "Identities", "Lost", "Images", "Dropped", "Share dropped"]
     header += ["Right labels dropped"] if with_truth else []

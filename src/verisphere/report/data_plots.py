@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from verisphere.report.plots import INK, LINES, SERIES, in_picture, new_figure, tidy
 
-_MOST_DOMAINS = 12  # bars of domains; the others are one bar more
+_MOST_DOMAINS = 12  # bars of domains; one further bar stands for all others
 _LONGEST_DOMAIN = 20  # letters of a domain's name beside its bar
 _AROUND, _BAR = 0.8, 0.22  # inches: of the marks and the name of an axis, and of a bar across
 
@@ -48,8 +48,8 @@ def data_plot(
 def _draw_images(axes: Axes, rows: Sequence[tuple[str, int]]) -> None:
     _draw_across(axes, rows)
     axes.set_ylabel("images")
-    axes.set_xscale("symlog", linthresh=1)  # a count of 0 has a place on it
-    axes.set_xlim(0, 4 * max([1, *(count for _, count in rows)]) ** 1.2)  # a place for the count behind its bar
+    axes.set_xscale("symlog", linthresh=1)  # this scale has a place for a count of 0
+    axes.set_xlim(0, 4 * max([1, *(count for _, count in rows)]) ** 1.2)  # room for the count behind its bar
     axes.xaxis.set_major_formatter(lambda value, _: _few_letters(value))
     axes.set_xlabel("identities with as many images")
 
@@ -83,7 +83,7 @@ def _draw_domains(axes: Axes, domains: Mapping[str, int]) -> None:
 
 
 def _few_letters(count: float) -> str:
-    """A number at a mark, which must not touch the next one.
+    """A short text for a number at a tick, so that neighbouring texts do not touch.
 
     >>> _few_letters(500.0), _few_letters(2e4), _few_letters(2.5e6)
     ('500', '20k', '2.5M')
@@ -99,9 +99,9 @@ def _short(name: str) -> str:
 
 
 def _draw_across(axes: Axes, rows: Sequence[tuple[str, int]]) -> None:
-    """Bars from left to right, the first at the top: names of any length have a place beside them.
+    """Bars from left to right, the first at the top: beside them is room for names of any length.
 
-    The count stands at the end of each bar: marks alone do not give the number of a bar between them.
+    The count stands at the end of each bar, since the ticks do not show the length of a bar between them.
     """
     places = range(len(rows))
     bars = axes.barh(places, [count for _, count in rows], height=0.75, color=SERIES[0])

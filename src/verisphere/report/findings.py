@@ -35,12 +35,12 @@ class Findings:
         file: file of the embeddings.
         images, people: number of images and of people.
         size: size of an embedding.
-        origin: origin of the embeddings, where it is known.
+        origin: origin of the embeddings, if it is known.
         model: the origin in words.
         points: one operating point for each target FAR.
         headline: the operating point at the FAR of the one threshold.
         interval: interval of the TAR of the headline over redrawn people; None below resolution.
-        one: the domains at the one threshold, where there are domains.
+        one: the domains at the one threshold, if there are domains.
         without_domains: the reason why `one` is None; else empty.
         curve: thinned ROC curve.
         histogram: histogram of all pairs.
@@ -97,7 +97,8 @@ class Calibrated:
         file: the calibration file.
         shipped: the thresholds.
         own: titles of the sets that are the calibration file itself.
-        notes: the sets on which the thresholds were not checked, and why; and those whose model is not recorded.
+        notes: the sets on which the thresholds were not checked, with the reason; and the sets whose model is not
+            recorded.
     """
 
     file: File
@@ -115,7 +116,7 @@ class Training:
         folder: the given folder.
         entries: lines of the log.
         recipe: the resolved recipe as YAML.
-        people: number of people in training; None where the run does not record it.
+        people: number of people in training; None if the run does not record it.
         trained: the images of the training in words; empty where the run has no checkpoint.
         files: files of the run that were read.
         measured: whether embeddings of the run are on the page.

@@ -27,7 +27,7 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
     Args:
         name: name of the element.
         children: content of the element.
-        attributes: `class_` stands for class, `aria_label` for aria-label; those that are None are omitted.
+        attributes: `class_` stands for class, `aria_label` for aria-label; attributes that are None are omitted.
     """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escaped(str(value))}"'
@@ -42,7 +42,7 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
 
 
 def joined(*parts: str) -> Markup:
-    """The concatenation of parts; a number such as 1e-3 stays on one line, where a browser would break at the dash."""
+    """The concatenation of parts; a number such as 1e-3 stays on one line, although browsers break lines at a dash."""
     whole = r'<span class="nowrap">\g<0></span>'
     return Markup("".join(part if isinstance(part, Markup) else _POWER.sub(whole, _escaped(part)) for part in parts))
 
@@ -63,11 +63,11 @@ def table(
     """A table in a box with its own scroll bar; the first cell of a row is its heading, the others are figures.
 
     Args:
-        caption: caption above the box; inside, it would scroll with the columns.
+        caption: caption above the box; inside the box it would scroll with the columns.
         header: headings of the columns.
         rows: cells, as many as there are columns.
         note: text below the table.
-        prose: the cells are text, not figures.
+        prose: whether the cells are text, not figures.
     """
     head = tag("tr", *(tag("th", cell, scope="col") for cell in header))
     body = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)

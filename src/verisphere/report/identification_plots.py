@@ -13,7 +13,7 @@ from verisphere.report.plots import INK, LINES, STYLES, in_picture, new_figure, 
 
 
 def identification_plot(cmcs: Mapping[str, Cmc], curves: Mapping[str, Curve], title: str) -> Figure:
-    """The CMC of each gallery, and below it TPIR over FPIR where there are curves.
+    """The CMC of each gallery and, if there are curves, TPIR over FPIR below it.
 
     Args:
         cmcs: CMC of each gallery by its name.
@@ -52,7 +52,7 @@ def _draw_cmc(axes: Axes, cmcs: Mapping[str, Cmc]) -> None:
 
 
 def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
-    """Open set: TPIR over FPIR, from the FPIR that the non-mated probes resolve."""
+    """Open set: TPIR over FPIR, from the lowest FPIR that the non-mated probes resolve."""
     for (colour, dashes), (name, curve) in zip(cycle(STYLES), curves.items(), strict=False):
         seen = curve.impostor_accepted > 0
         axes.plot(

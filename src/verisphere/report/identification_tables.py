@@ -9,7 +9,7 @@ from verisphere.report.tables import number, small, table
 def open_set_table(
     points: Mapping[str, Sequence[IdentificationPoint]], means: Sequence[MeanPoint] | None = None
 ) -> str:
-    """TPIR at each target FPIR in each gallery, and the mean; no TPIR where too few non-mated probes show the target.
+    """TPIR at each target FPIR in each gallery, and the mean; no TPIR if too few non-mated probes show the target.
 
     Args:
         points: operating points of each gallery by its name, for the same targets.

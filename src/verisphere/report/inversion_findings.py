@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from verisphere.vocabulary import OperatingPoint
 
-#: The quantile of the cosines to other people that the own cosine is compared with.
+#: The quantile of the cosines with other people to which an image's cosine with its own person is compared.
 QUANTILE = 0.95
 
 
@@ -20,7 +20,7 @@ class Cosines:
     Attributes:
         count: number of comparisons.
         mean: mean of the cosines.
-        quantile_95: the value that a twentieth of the cosines exceeds.
+        quantile_95: the value that 5 % of the cosines exceed.
     """
 
     count: int
@@ -46,8 +46,8 @@ class Likeness:
         others: cosines with photographs of other people.
         real_same_person: cosines of two photographs of one person, for comparison; None if there is no such pair.
         real_others: cosines of two photographs of two people.
-        points: at each FAR the share of images accepted with one photograph of their person other than the target; the
-            threshold is that of pairs of photographs of two people.
+        points: at each FAR, the share of images accepted against one photograph of their person other than the target;
+            the threshold comes from pairs of photographs of two people.
         real_points: the same share for photographs in place of the images, if there is such a photograph.
     """
 
@@ -75,7 +75,7 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Distance:
-    """The distance of a set of generated images from real ones, beside that of real ones from other real ones.
+    """The distance of a set of generated images from real images, and of real images from other real images.
 
     Attributes:
         name: `kernel` or `frechet`.
@@ -94,7 +94,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class PairAccuracy:
-    """Accuracy on the pairs of a list, of which one side or both are generated.
+    """Accuracy on the pairs of a list with generated images on one side or both.
 
     Attributes:
         model: the model that compares: `inverted` or `judge`.
@@ -120,7 +120,7 @@ class InversionFindings:
     Attributes:
         model: name of the inverted model.
         sha256: digest of the model's weights; None for an untrained network.
-        judge: name of the second model; None if there was none.
+        judge: name of the second model; None without a second model.
         target: `photographs`, `embeddings`, `centers`, or `directions` drawn at random.
         images: name of each image.
         people: the person of each image.
@@ -152,7 +152,7 @@ class Shown:
         name: name of the image.
         person: the person.
         generated: the image, marked, as a data URI.
-        photograph: the photograph that it stands for, as a data URI; None where there is none.
+        photograph: the photograph that it represents, as a data URI; None if there is none.
         own, other: mean cosine of the image, under the judge or else the model itself, with photographs of its person
             and of others; None if there are none.
     """

@@ -34,7 +34,7 @@ _MODELS = {"inverted": "the inverted model", "judge": "the second model"}
 
 
 def inversion_figures(contents: InversionPage) -> dict[str, Figure]:
-    """The plots of the page, by file name; none without photographs."""
+    """The plots of the page, by file name; empty without photographs."""
     if not contents.own:
         return {}
     figure = new_figure(3.2)
@@ -100,13 +100,13 @@ def what(findings: InversionFindings) -> Markup:
         if findings.judge is None:
             facts.append(
                 "No second model was given. The inverted model itself was led to find these images alike, so that its "
-                "own cosines show that the descent worked, and nothing else."
+                "own cosines show only that the descent worked."
             )
     return tag("ul", *(tag("li", fact) for fact in facts))
 
 
 def images(shown: Sequence[Shown]) -> Markup:
-    """Every image, below the photograph that it stands for."""
+    """Every image, below the photograph that it represents."""
     boxes = []
     for one in shown:
         own = "" if one.own is None else f"own {one.own:.2f}"
@@ -127,8 +127,8 @@ def likeness(findings: InversionFindings, uri: str | None) -> Markup:
     """Cosines with photographs, under each model."""
     rows = [row for entry in findings.likeness for row in _rows(entry)]
     note = (
-        "The mean over comparisons, and the value that a twentieth of them exceeds. The rows of photographs are "
-        "what the same model makes of two real images."
+        "The mean over comparisons, and the value that 5 % of them exceed. The rows of photographs have the "
+        "same model's cosines of two real images."
     )
     header = ["Compared", "Under", "Comparisons", "Mean cosine", "95 % quantile"]
     parts = [table("Cosines", header, rows, note)]

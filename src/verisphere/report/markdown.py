@@ -1,4 +1,4 @@
-"""Text from files inside a Markdown document: shown, never interpreted."""
+"""Text from files inside a Markdown document: shown literally, never interpreted."""
 
 import html
 import re

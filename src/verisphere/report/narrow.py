@@ -1,4 +1,4 @@
-"""Tables on a narrow terminal: a table that is too wide becomes several that stand below each other."""
+"""Tables on a narrow terminal: a table that is too wide becomes several tables, one below the other."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -9,8 +9,9 @@ from rich.cells import cell_len
 def fitted(text: str, width: int) -> str:
     r"""A text whose Markdown tables fit into a width: no row of a table is broken by the terminal.
 
-    The first columns, as many as distinguish the rows, are repeated before each group of other columns that fits. If a
-    single column is too wide beside them, each row becomes a list of its cells. Other lines are unchanged.
+    The first columns, as many as are needed to distinguish the rows, are repeated before each group of other columns
+    that fits. If a single column is too wide beside them, each row becomes a list of its cells. Other lines are
+    unchanged.
 
     >>> print(fitted("| a  |  b |  c |\n|:---|---:|---:|\n| xx | 11 | 22 |", 12))
     | a  |  b |
@@ -47,9 +48,9 @@ def _blocks(lines: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
 
 def _folded(lines: Sequence[str], width: int) -> list[str]:
     """A table as several, each with the columns that name the rows and as many others as fit."""
-    # The rule says where the columns are; a cell may hold the character that separates them.
+    # The rule shows where the columns are, since a cell may contain the character that separates them.
     bars = [place for place, letter in enumerate(lines[1]) if letter == "|"]
-    columns = [[line[start:stop] for line in lines] for start, stop in pairwise(bars)]  # each with the bar before it
+    columns = [[line[start:stop] for line in lines] for start, stop in pairwise(bars)]  # with the bar before each cell
     widths = [max(map(cell_len, column)) for column in columns]
     names = _naming(columns)
     if sum(widths[:names]) + max(widths[names:], default=0) + 1 > width:

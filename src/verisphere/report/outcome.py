@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 Entry: TypeAlias = Mapping[str, float | int | None]
 Trend: TypeAlias = Literal["rose", "fell", "hardly changed"]
 
-#: Largest relative change of the loss, and absolute change of a TAR, that counts as none: batches and pairs vary so.
+#: Largest relative change of the loss, and absolute change of a TAR, that counts as no change: batches and pairs vary
+#: as much.
 LOSS_TOLERANCE, TAR_TOLERANCE = 0.05, 0.005
 #: Least number of steps over which the loss at either end is averaged, because of its noise.
 AVERAGED_STEPS = 10.0
@@ -22,15 +23,15 @@ class LossCourse:
     """The loss at the beginning and at the end of a training, over steps with the final margin.
 
     Attributes:
-        first: mean over the first ten steps or a few more, in whole entries; where only one entry can be compared, the
+        first: mean over the first ten steps or a few more, in whole entries; if only one entry can be compared, the
             first loss in the log, with any margin.
         last: mean over the last tenth of the steps, at least ten.
         first_steps: number of steps behind `first`.
         last_steps: number of steps behind `last`.
         entries: number of entries that were compared.
         step: number of steps at the last entry.
-        margin_grew: earlier entries could not be compared, because they had a smaller margin.
-        margin_share: share of the margin at the last entry; None where the log has no margin.
+        margin_grew: whether earlier entries could not be compared because they had a smaller margin.
+        margin_share: share of the margin at the last entry; None if the log has no margin.
     """
 
     first: float
@@ -44,7 +45,7 @@ class LossCourse:
 
     @property
     def trend(self) -> Trend | None:
-        """Trend of the loss; None where there is only one entry."""
+        """Trend of the loss; None if there is only one entry."""
         return _trend(self.last - self.first, LOSS_TOLERANCE * abs(self.first)) if self.entries > 1 else None
 
     def text(self) -> str:
@@ -87,7 +88,7 @@ class ValidationCourse:
 
     @property
     def trend(self) -> Trend | None:
-        """Trend of the TAR; None where it was measured once."""
+        """Trend of the TAR; None if it was measured once."""
         change = self.tars[-1][1] - self.tars[0][1]
         return _trend(change, TAR_TOLERANCE) if len(self.tars) > 1 else None
 
@@ -112,9 +113,9 @@ class TrainingOutcome:
     """The outcome of a whole training.
 
     Attributes:
-        loss: course of the loss; None where no loss was logged.
+        loss: course of the loss; None if no loss was logged.
         validation: one course for each target FAR; empty without validation.
-        without_loss: number of entries with a null loss, where no entry has a number as its loss; else 0.
+        without_loss: number of entries with a null loss, if no entry has a number as its loss; else 0.
     """
 
     loss: LossCourse | None
@@ -123,7 +124,7 @@ class TrainingOutcome:
 
     @property
     def advice(self) -> str:
-        """What to change where the training did not go well; else empty."""
+        """Advice on what to change if the training did not go well; else empty."""
         loss = None if self.loss is None else self.loss.trend
         trends = [course.trend for course in self.validation]
         if loss == "rose" and "rose" in trends:
@@ -142,11 +143,11 @@ class TrainingOutcome:
         if trends and all(
             course.trend == "hardly changed" and course.best[1] < _HIGH_TAR for course in self.validation
         ):
-            return "what was learned holds for the people trained on alone: train on more people"
+            return "what was learned holds only for the people trained on: train on more people"
         return ""
 
     def text(self) -> str:
-        """A line for the loss, one for each target FAR of the validation, and what to change."""
+        """A line for the loss, a line for each target FAR of the validation, and the advice."""
         lines = [course.text() for course in (self.loss, *self.validation) if course is not None]
         if self.without_loss:
             lines.insert(

@@ -71,7 +71,7 @@ def render_page(contents: Contents, plots: Mapping[str, bytes]) -> str:
     uris = {name: f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}" for name, data in plots.items()}
 
     def of(kind: str) -> list[str | None]:
-        """The plot of each set or run, in order; None where it has no such plot."""
+        """The plot of each set or run, in order; None if it has no such plot."""
         titles = [run.title for run in contents.trainings] if kind == "training" else _titles(contents)
         return [uris.get(plot_name(kind, number, title)) for number, title in enumerate(titles, start=1)]
 

@@ -10,7 +10,7 @@ _NAMED = 5  # people of the worst decile whose names a table shows
 
 
 def people_table(thresholds: Sequence[PeopleAtThreshold], inconsistency: Opis | None) -> str:
-    """The spread of each person's FAR and FRR at each threshold, who has the worst, and the inconsistency score."""
+    """The spread of people's FAR and FRR at each threshold, the people with the worst, and the inconsistency score."""
     rows, worst = [], []
     for at in thresholds:
         for rate, spread in (("FAR", at.far), ("FRR", at.frr)):

@@ -127,7 +127,7 @@ def sample_pairs(contents: Contents) -> Markup:
             _cards("Closest impostor pairs: two people, highest score first", samples.impostor),
         ]
     if any(not found.samples.missing and not _drawn(found) for found in contents.findings):
-        parts.append(tag("p", "These pictures are of people: mind to whom the page is given.", class_="note"))
+        parts.append(tag("p", "These pictures show people: consider who receives this page.", class_="note"))
     return joined(*parts)
 
 

@@ -1,4 +1,4 @@
-"""Plots of results in a common style. A function returns a figure; `save_plot` writes it whole."""
+"""Plots of results in a common style. A function returns a figure; `save_plot` writes it completely or not at all."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -112,7 +112,7 @@ def det_plot(curves: Mapping[str, Curve], title: str) -> Figure:
 def draw_det(axes: Axes, curves: Mapping[str, Curve]) -> None:
     """Draws the curves of `det_plot` into axes; those drawn there before keep their place."""
     before = len(axes.lines)
-    # Normal deviates of the rates at the borders, for curves that were drawn before.
+    # Normal deviates of the rates at the borders, including those of curves that were drawn before.
     (left, _), (bottom, top) = (axes.get_xlim(), axes.get_ylim()) if before else ((np.inf, 0.0), (np.inf, -np.inf))
     low_far = min(_least_far(curves), float(ndtr(left)))
     resolved = min(1 / max(curve.genuine_total for curve in curves.values()), 0.01)
@@ -130,7 +130,7 @@ def draw_det(axes: Axes, curves: Mapping[str, Curve]) -> None:
 
 
 def _styles(drawn: int) -> Iterator[tuple[str, str]]:
-    """Colours and dashes, from those that follow as many lines."""
+    """Colours and dashes, starting behind those of the lines that are drawn already."""
     return islice(cycle(STYLES), drawn, None)
 
 
@@ -153,7 +153,7 @@ def _deviates(axis: Axis, low: float, high: float) -> None:
 
 
 def _finish(axes: Axes, title: str, curves: Mapping[str, Curve]) -> None:
-    """A title, a net, and the names of the curves: in the title where there is one alone."""
+    """A title, grid lines, and the names of the curves; a single curve is named in the title."""
     alone = next(iter(curves)) if len(curves) == 1 else ""
     axes.set_title(in_picture(f"{title}: {alone}" if alone else title), loc="left", color=INK, fontsize=11)
     if not alone:
@@ -163,7 +163,7 @@ def _finish(axes: Axes, title: str, curves: Mapping[str, Curve]) -> None:
 
 
 def tidy(axes: Axes) -> None:
-    """No frame at the top and on the right."""
+    """Removes the frame at the top and on the right."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(PALE)
     axes.tick_params(colors=INK)

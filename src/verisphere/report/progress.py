@@ -23,10 +23,10 @@ from verisphere.report.recent_rate import RecentRate
 from verisphere.vocabulary import printable
 
 T = TypeVar("T")
-QUIET_SECONDS = 10.0  # between two plain lines of one task
-_BAR_SECONDS = 0.1  # between two drawings of a bar
-_MOMENT = 1.0  # seconds; the bar of shorter work is removed at its end
-_WHEN_LONG: list[str] = []  # lines that wait for a task of ten seconds
+QUIET_SECONDS = 10.0  # seconds between two plain lines of one task
+_BAR_SECONDS = 0.1  # seconds between two drawings of a bar
+_MOMENT = 1.0  # seconds; the bar of shorter work is removed when it ends
+_WHEN_LONG: list[str] = []  # lines that are kept until a task has lasted ten seconds
 
 
 class _StandardError:
@@ -50,14 +50,14 @@ console = Console(file=cast(IO[str], _StandardError()))
 
 class _Count(ProgressColumn):
     def render(self, task: Task) -> Text:
-        """How many items are done, and of how many if that is known."""
+        """The number of completed items, and the total if it is known."""
         of = "" if task.total is None else f"/{int(task.total)}"
         return Text(f"{int(task.completed)}{of}", style="progress.download")
 
 
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
-        """The rate, once it is known; at the end that of the whole work."""
+        """The rate, once it is known; at the end, the rate of the whole work."""
         recent: RecentRate = task.fields["recent"]
         now = time.monotonic()
         rate = recent.overall(now) if task.finished else recent.per_second(now)
@@ -77,7 +77,7 @@ class _Remaining(ProgressColumn):
 
 
 def pace(rate: float) -> str:
-    """Steps per second; for slow steps, the time of each.
+    """Steps per second; for slow steps, the time of each step.
 
     >>> pace(731.25), pace(0.0172)
     ('731.2/s', '58 s each')
@@ -100,7 +100,7 @@ def time_text(seconds: float) -> str:
 
 
 def say_when_long(line: str) -> None:
-    """Have a line said once, as soon as a task has lasted ten seconds; quick work stays silent."""
+    """Log a line once a task has lasted ten seconds; for quick work, the line is never logged."""
     _WHEN_LONG.append(line)
 
 
@@ -132,7 +132,7 @@ def _bar(items: Iterable[T], description: str, total: int | None, done: int) -> 
                 drawn = now
             if _WHEN_LONG and now - started >= QUIET_SECONDS:
                 console.print(_WHEN_LONG.pop(0), markup=False, highlight=False)
-        # Without a total the bar would stay unfinished on the screen; one that was there for a moment need not stay.
+        # A bar without a total would stay unfinished on the screen; a bar of short work is removed, too.
         bars.update(task, completed=done + recent.count, total=done + recent.count if total is None else total)
         bars.live.transient = time.monotonic() - started < _MOMENT
 

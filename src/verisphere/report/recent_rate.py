@@ -1,14 +1,14 @@
-"""The rate of long work from what was done lately: a machine grows busy, and a first step may take half a minute."""
+"""The recent rate of long work: the load of a machine changes, and the first step may take half a minute."""
 
 from collections import deque
 
 _WINDOW = 60.0  # seconds that count
 _FEWEST = 3  # items that count, however long they take
-_STEP = 0.5  # seconds between two marks: a million quick items need no million marks
+_STEP = 0.5  # seconds between two records: a million quick items do not need a million records
 
 
 class RecentRate:
-    """Items per second over the last minute, or over the last three items where these took longer.
+    """Items per second over the last minute, or over the last three items if these took longer.
 
     >>> recent = RecentRate(now=0.0)
     >>> for second in (1.0, 2.0, 3.0): recent.add(second)
@@ -36,12 +36,12 @@ class RecentRate:
         """The rate, which falls while an item takes longer than those before; None before the first item."""
         since, before = self._marks[0]
         items = self.count - before
-        # The item under way counts from the moment at which it takes longer than the mean of those before.
+        # The current item counts from the moment at which it takes longer than the mean of the items before.
         seconds = max(self._last - since, (now - since) * items / (items + 1))
         return items / seconds if seconds > 0 else None
 
     def seconds_left(self, items: int, now: float) -> float | None:
-        """Seconds that so many items take at this rate, the one under way included; None before the first item."""
+        """Seconds that this number of items takes at this rate, with the current item; None before the first item."""
         rate = self.per_second(now)
         if not rate or not items:
             return None if items else 0.0

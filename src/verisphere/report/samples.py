@@ -24,8 +24,8 @@ class Picture:
     Attributes:
         name: name of the image.
         person: identity of the image.
-        domain: domain of the image, where the set has domains.
-        uri: the image as a data URI, where the images are available.
+        domain: domain of the image, if the set has domains.
+        uri: the image as a data URI, if the images are available.
     """
 
     name: str
@@ -40,8 +40,8 @@ class SamplePair:
 
     Attributes:
         score: score of the pair.
-        genuine: both images show the same person.
-        accepted: the score is above the threshold.
+        genuine: whether both images show the same person.
+        accepted: whether the score is above the threshold.
     """
 
     left: Picture
@@ -64,7 +64,7 @@ class Samples:
         genuine: lowest score first.
         impostor: highest score first.
         threshold: threshold of the decisions.
-        missing: the reason why there are no pictures; empty where there are pictures.
+        missing: the reason why there are no pictures; empty if there are pictures.
     """
 
     genuine: tuple[SamplePair, ...]
@@ -81,7 +81,7 @@ def varied(people: Int64[np.ndarray, "pairs 2"], count: int, per_person: int = 1
 
     Args:
         people: the two people of each pair; the same number twice for a genuine pair.
-        count: number of pairs to choose; fewer where there are not enough.
+        count: number of pairs to choose; fewer if there are not enough.
         per_person: most pairs of one person.
     """
     chosen: list[int] = []
@@ -102,7 +102,7 @@ def pictures(faces: Faces, names: Sequence[str]) -> dict[str, str]:
     Raises:
         ValueError: the set has no image of this name, or it cannot be read.
     """
-    wanted = set(names)  # of a set of millions, the positions of these alone
+    wanted = set(names)  # only these names: a set can have millions of images
     position = {name: index for index, name in enumerate(faces.names) if name in wanted}
     absent = [name for name in names if name not in position]
     if absent:

@@ -66,7 +66,7 @@ def domains_plot(
 ) -> Figure:
     """Genuine and impostor scores of each domain, its own threshold, and the one threshold of all.
 
-    Of more than twelve domains, those with their own threshold furthest from the common one are drawn.
+    Of more than twelve domains, only those whose own threshold is furthest from the common threshold are drawn.
 
     Args:
         histograms: histogram of each domain, over the same bins.
@@ -90,7 +90,7 @@ def domains_plot(
                 axes.axvline(place, color=colour, linewidth=1.6, linestyle=dashes, label=label)
         own = _score_text(domain.threshold, degrees).partition(",")[0]  # without the cosine: the panel is small
         text = f"{in_picture(name)}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}\nits own: {own}"
-        # beside the impostors, which lie low in cosine and high in angle
+        # beside the impostors, which have low cosines and large angles
         where = {"transform": axes.transAxes, "ha": "right" if degrees else "left", "va": "top"}
         axes.text(0.99 if degrees else 0.01, 0.94, text, fontsize=9, color=INK, bbox=_PAPER, zorder=5, **where)
         axes.set_yticks([])
@@ -180,13 +180,13 @@ def _mark(
     axes: Axes, far: Float64[np.ndarray, " marks"], rate: Float64[np.ndarray, " marks"], label: str, face: str
 ) -> None:
     """Points as dots, in front of everything and not clipped at the edge."""
-    if len(far):  # an empty line that is not clipped would break the layout
+    if len(far):  # an unclipped empty line would break the layout
         (marks,) = axes.plot(far, rate, "o", color=IMPOSTOR, markersize=5, label=label, clip_on=False, zorder=4)
         marks.set_markerfacecolor(face)
 
 
 def _place(score: float | Float64[np.ndarray, " scores"], degrees: bool) -> float | Float64[np.ndarray, " scores"]:
-    """Where a score lies on the axis: at itself, or at the angle in degrees of which it is the cosine."""
+    """The place of a score on the axis: the score itself, or the angle in degrees whose cosine it is."""
     return np.degrees(np.arccos(np.clip(score, -1.0, 1.0))) if degrees else score
 
 

@@ -82,7 +82,7 @@ class SearchFindings:
         means: for each searched value the mean of the method's distribution before each round, and after the last one
             of a search that has ended; place on the horizontal axis and value. Empty for a method without one.
         logarithmic: names of the values that are drawn on a logarithmic scale.
-        curves: the loss at the start of the search and that of its result, where they have such a curve.
+        curves: the loss at the start of the search and the loss of its result, if they have such a curve.
         ended: whether the search has ended.
         epochs: epochs trained over all candidates.
         of_one: epochs of one training.
@@ -109,5 +109,5 @@ class SearchFindings:
 
     @property
     def result(self) -> Tried:
-        """The result; for a search that has not ended, that of the finished rounds."""
+        """The result; for a search that has not ended, the result of the finished rounds."""
         return [one for one in self.tried if one.descends][-1]

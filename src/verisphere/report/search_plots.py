@@ -22,7 +22,7 @@ _APART = 0.5  # share of the distance between rounds over which the candidates o
 
 
 def search_figures(findings: SearchFindings) -> dict[str, Figure]:
-    """The plots of a page, by file name; without one for which there is nothing to draw."""
+    """The plots of a page, by file name; a plot with nothing to draw is skipped."""
     figures = {DRAWS: draws_plot(findings), REWARDS: rewards_plot(findings)}
     if any(one.losses for one in findings.tried):
         figures[LOSSES] = losses_plot(findings)
@@ -90,7 +90,7 @@ def rewards_plot(findings: SearchFindings) -> Figure:
 
 
 def losses_plot(findings: SearchFindings) -> Figure:
-    """The training loss of every candidate over the epochs; the one of the result and of those before it in colour."""
+    """The training loss of every candidate over the epochs; the result and its ancestors are drawn in colour."""
     figure = new_figure(3.4)
     axes = figure.add_subplot()
     for descends, colour, width, label in ((False, PALE, 0.8, "other candidates"), (True, _BEST, 1.8, "result")):
@@ -132,7 +132,7 @@ def probabilities_plot(curves: Sequence[LossCurve]) -> Figure:
 
 
 def _places(findings: SearchFindings) -> np.ndarray:
-    """Places of the candidates on the horizontal axis, those of a round beside each other."""
+    """Places of the candidates on the horizontal axis; the candidates of a round are beside each other."""
     at = sorted({one.at for one in findings.tried})
     distance = min((after - before for before, after in itertools.pairwise(at)), default=1.0)
     places = []

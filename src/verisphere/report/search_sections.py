@@ -109,7 +109,7 @@ def losses(findings: SearchFindings, uris: Mapping[str, str]) -> Markup:
     if PROBABILITIES in uris:
         names = " and ".join(curve.name for curve in findings.curves)
         caption = (
-            f"What the loss makes of the softmax probability p of the own class ({_PAPER}, figure 1): the loss is "
+            f"The effect of the loss on the softmax probability p of the own class ({_PAPER}, figure 1): the loss is "
             "-log(h(p) p). Where the margin depends on the angle, the own cosine is 0.5."
         )
         plots.append(picture(uris[PROBABILITIES], f"h(p), and h(p) p, over p: {names}.", caption))

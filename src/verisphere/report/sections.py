@@ -13,7 +13,7 @@ NONE = "\N{EN DASH}"
 
 
 def percent(rate: float) -> str:
-    """A rate in percent: 0.9134 is 91.3 %; with more decimals where it would look like 0 or 100 %."""
+    """A rate in percent: 0.9134 is 91.3 %; with more decimals if it would otherwise look like 0 or 100 %."""
     digits = 1 if 0.001 <= rate <= 0.999 or rate in (0.0, 1.0) else 3
     return f"{100 * rate:.{digits}f}\N{NO-BREAK SPACE}%"
 
@@ -115,7 +115,8 @@ def operating_points(contents: Contents) -> Markup:
     parts += [points_table(f"{findings.title}: all pairs", findings.points) for findings in contents.findings]
     note = (
         "Accept iff score > threshold. These bounds are exact binomial ones, which take pairs as independent; pairs "
-        "that share people are not, so the interval over redrawn people in the summary is the wider and honest one."
+        "that share people are not, so the interval over redrawn people in the summary is wider and to be "
+        "relied on."
     )
     return joined(*parts, tag("p", note, class_="note"))
 
@@ -125,7 +126,7 @@ def _tar(point: OperatingPoint) -> str:
 
 
 def points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
-    """Operating points with counts and bounds; without a TAR where there are too few impostors for the target."""
+    """Operating points with counts and bounds; without a TAR if there are too few impostors for the target."""
     rows = [
         [
             point.far_target + (" *" if point.below_resolution else ""),
@@ -306,11 +307,11 @@ def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
     else:
         yield tag("p", "No measured FAR is above the promised one by its lower bound.")
     if title in calibration.own:
-        yield tag("p", "This is the set that the thresholds were found on, so it does not put them to the test.")
+        yield tag("p", "This is the set that the thresholds were found on, so it does not test them.")
 
 
 def _above(points: Sequence[tuple[str, OperatingPoint]]) -> dict[str, list[str]]:
-    """For each target, the pools in which even the lower bound of the FAR is above it."""
+    """For each target, the pools in which even the lower bound of the FAR exceeds the target."""
     above: dict[str, list[str]] = {}
     for name, point in points:
         if point.far_lower_95 > exact_rate(point.far_target):

@@ -28,7 +28,7 @@ _GROUPS_NAMED = 10  # groups that a line names
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with aligned columns: the first to the left, the others to the right; a cell is one line."""
+    """A Markdown table with the first column aligned to the left, the others to the right; a cell is one line."""
     lines = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
 
@@ -51,7 +51,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A rate or a score for a table; a value of a million or more, where decimals are useless, in the short form."""
+    """A rate or a score for a table; a value of a million or more is in the short form, without useless decimals."""
     if not math.isfinite(value):
         return str(value)
     return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.{digits}g}"
@@ -63,11 +63,11 @@ def small(value: float) -> str:
 
 
 def operating_points_table(points: Sequence[OperatingPoint], intervals: Sequence[PointIntervals] | None = None) -> str:
-    """TAR at each target FAR with its counts and 95 % bounds; no TAR where the impostors are too few for the target.
+    """TAR at each target FAR with its counts and 95 % bounds; no TAR if the impostors are too few for the target.
 
     Args:
         points: operating points, one for each row.
-        intervals: intervals over redrawn people of some of the points, in a further column.
+        intervals: intervals over redrawn people for some of the points, shown in a further column.
     """
     redrawn = {interval.far_target: interval.tar for interval in intervals or ()}
 
@@ -129,7 +129,7 @@ def intervals_table(intervals: Sequence[PointIntervals]) -> str:
 
 
 def neg_log10_far_text(domain: DomainResult) -> str:
-    """-log10 FAR of a domain; only a bound where no impostor was accepted.
+    """-log10 FAR of a domain; only a bound if no impostor was accepted.
 
     >>> from verisphere.decide import one_threshold
     >>> domain = one_threshold({"day": ([0.9], [0.1, 0.2, 0.5, 0.3])}, far="0.25").domains["day"]
@@ -223,7 +223,7 @@ def group_differences_table(results: Sequence[GroupDifferences]) -> str:
     text += "".join(f"\nbounds: {printable(words)}" for words in dict.fromkeys(one.bounds for one in results))
     reasons: dict[str, list[str]] = {}
     for one in results:
-        for ratio in (one.far_max_min, one.frr_max_min):  # whatever else is undefined is so for one of their reasons
+        for ratio in (one.far_max_min, one.frr_max_min):  # every other undefined figure has one of these reasons
             if ratio.undefined is not None and one.far_target not in reasons.setdefault(ratio.undefined, []):
                 reasons[ratio.undefined].append(one.far_target)
     return text + "".join(
@@ -243,7 +243,7 @@ def _differentials(differences: GroupDifferences) -> Iterator[str]:
 
 
 def measure_text(measure: Measure, write: Callable[[float], str] = small) -> str:
-    """A figure of difference with its bounds; for an undefined figure, its defined bound."""
+    """A figure of difference with its bounds; for an undefined figure, the bound that is defined."""
     lower, upper = ("-" if end is None else write(end) for end in (measure.lower_95, measure.upper_95))
     if measure.value is not None:
         return f"{write(measure.value)} ({lower} .. {upper})"
@@ -252,7 +252,7 @@ def measure_text(measure: Measure, write: Callable[[float], str] = small) -> str
 
 
 def noise_line(interval: Interval, what: str) -> str:
-    """A sentence on a difference that can be chance.
+    """A sentence on a difference that may be chance.
 
     >>> noise_line(Interval(0.0021, -0.0044, 0.0081, 1000), "accuracy against b.npz")
     'accuracy against b.npz: 0.0021 is inside the noise: 95 % of redrawn people give -0.0044 to 0.0081'

@@ -31,7 +31,7 @@ _TITLES = {
     "tcp_weight": "weights of the domains",
     "tcp_share": "shares of the domains",
 }
-#: Figures with these endings share a panel, with a line for each ending: a FAR, or a domain.
+#: Figures whose names differ only in such an ending (a FAR or a domain) share a panel, with a line for each ending.
 _AT_FAR = re.compile(r"(.+?)_at_far_(.+)")
 _OF_DOMAIN = re.compile(r"(tcp_\w+?)_of_(.+)")
 #: Panels in which small differences matter, so that they do not begin at 0.
@@ -62,7 +62,7 @@ def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: st
                 linewidth=1.6,
                 marker=mark,
                 label=in_picture(name),
-                clip_on=False,  # a mark on the border is shown whole
+                clip_on=False,  # a marker on the border is not clipped
             )
         axes.set_title(in_picture(label), loc="left", color=INK, fontsize=10)
         axes.margins(y=0.12)
@@ -79,7 +79,7 @@ def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: st
 
 
 def _panels(entries: Sequence[Mapping[str, float | int | None]]) -> dict[str, Lines]:
-    """For each panel the epochs and values of its lines; a validation is logged by its step alone."""
+    """For each panel, the epochs and values of its lines; the log states only the step of a validation."""
     epochs_a_step = 1.0
     for entry in entries:
         step, epoch = entry.get("step"), entry.get("epoch")

@@ -1,4 +1,4 @@
-"""The files of IJB-B and IJB-C as InsightFace's evaluation kit lays them out: one kind of file a module."""
+"""The files of IJB-B and IJB-C in the layouts of InsightFace's evaluation kit, one kind of file per module."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ class IjbFiles:
     """The files of one evaluation of IJB-B or IJB-C; the names are those of the kit's IJB-C.
 
     Attributes:
-        meta: `ijbc_face_tid_mid.txt`: image, template and medium of each face.
+        meta: `ijbc_face_tid_mid.txt`: image, template and medium (photo or video) of each face.
         pairs: `ijbc_template_pair_label.txt`: pairs of templates; None for 1:N alone.
         scores: `ijbc_name_5pts_score.txt`: five points and a detector score of each face; None weighs faces alike.
         galleries: `ijbc_1N_gallery_G1.csv` and `_G2.csv`: template and person of each enrolled template.

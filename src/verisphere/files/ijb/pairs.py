@@ -1,8 +1,8 @@
 """Lists of template pairs by the million (`template template 0|1` a line), read as numbers without a loop over lines.
 
-The file is read in portions that stay in a core's cache. If every line of a portion is three groups of digits with one
-space between them, which is the published form, the digits of all lines are added up place by place. A portion that
-holds anything else (tabs, further spaces, a mistake) is read line by line.
+The file is read in portions that fit into a core's cache. If every line of a portion is three groups of digits with one
+space between them, which is the published form, the digits of all lines are added up place by place. A portion with
+anything else (tabs, further spaces, a mistake) is read line by line.
 """
 
 from collections.abc import Iterator, Sequence

@@ -22,8 +22,8 @@ class TemplatePeople:
     Attributes:
         source: the file.
         templates: each template once, in the order of the file.
-        subjects: person of each, as the file names it.
-        lines: first line of each.
+        subjects: person of each template, as the file names the person.
+        lines: first line of each template.
     """
 
     source: Path
@@ -38,9 +38,9 @@ class Covariate:
 
     Attributes:
         by: the column that names the owner of each value, `TEMPLATE_ID` or `SUBJECT_ID`.
-        values: value of each template or person with one value.
-        several: number of templates or people whose rows disagree, which have none.
-        missing: number of templates or people whose rows state none.
+        values: the value of each template or person whose rows agree.
+        several: number of templates or people whose rows disagree; they have no value.
+        missing: number of templates or people whose rows state no value.
     """
 
     by: str

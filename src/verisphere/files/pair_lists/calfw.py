@@ -34,10 +34,10 @@ def _is_header(line: str) -> bool:
 
 
 def _read(path: Path) -> PairList:
-    """Fold k has the k-th tenth of the genuine pairs and the k-th tenth of the impostor pairs, in list order.
+    """Reads a list: fold k has the k-th tenth of the genuine pairs and of the impostor pairs, in list order.
 
-    If genuine pairs state their folds, these are read, and must be equally large; impostor pairs follow in blocks of
-    the same size.
+    If genuine pairs state their folds, these folds are used, and must be equally large; the impostor pairs are divided
+    into blocks of the same size.
     """
     lines = numbered_lines(path)
     pairs = two_lines_a_pair(path, lines[1:] if _is_header(lines[0][1]) and not _is_image(lines[0][1]) else lines)

@@ -24,13 +24,13 @@ def _looks(path: Path, head: Sequence[str]) -> bool:
 
 
 def _folds(path: Path) -> list[Path]:
-    """The folders of the folds, in the order of their numbers; the order of a directory is any."""
+    """The folders of the folds, sorted by number, since a directory has no order."""
     folds = [fold for fold in path.iterdir() if is_count(fold.name) and (fold / "same.txt").exists()]
     return sorted(folds, key=lambda fold: int(fold.name))
 
 
 def _read(path: Path) -> PairList:
-    """Every fold has equally many pairs of each kind; image names lose the `../` that leads out of `Protocol`."""
+    """Reads the folder; every fold must have equally many pairs of each kind. Image names lose their leading `../`."""
     if not path.is_dir():
         raise ValueError(
             f"{path}: a part of CFP's lists; name the folder Protocol/Split/FP or Protocol/Split/FF instead"

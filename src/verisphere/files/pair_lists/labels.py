@@ -1,8 +1,8 @@
 """Two images and a label a line, without a header: the label last (1, and -1 or 0), or first (1 or 0).
 
-No set was published so, but lists circulate: `lfw_pair.txt`, `agedb_30_pair.txt` (made of InsightFace's verification
-sets) and `lfw_test_pair.txt` have the label last; `lfw_ann.txt`, `agedb_30_ann.txt`, `calfw_ann.txt`, `cplfw_ann.txt`
-and `combined_ann.txt` of OpenSphere, the code of SphereFace2, have it first. None states folds.
+No set was published in this layout, but lists circulate: `lfw_pair.txt`, `agedb_30_pair.txt` (made of InsightFace's
+verification sets) and `lfw_test_pair.txt` have the label last; `lfw_ann.txt`, `agedb_30_ann.txt`, `calfw_ann.txt`,
+`cplfw_ann.txt` and `combined_ann.txt` of OpenSphere, the code of SphereFace2, have it first. None states folds.
 """
 
 import itertools
@@ -19,12 +19,15 @@ _TEN_FOLDS = 20  # runs of genuine and impostor pairs
 
 
 def _words(text: str) -> list[str]:
-    """The fields, between tabs where there are any, so that names may then have spaces."""
+    """The fields, separated by tabs if there are any, so that names can contain spaces."""
     return [word.strip() for word in text.split("\t")] if "\t" in text else text.split()
 
 
 def _looks_last(path: Path, head: Sequence[str]) -> bool:
-    """A row `Ann 4 1` is a pair of LFW's layout; `3 4 1` is one too, unless the third of every row could be a label."""
+    """Whether labels are last.
+
+    A row `Ann 4 1` is a pair of LFW's layout; so is `3 4 1`, unless the third field of every row can be a label.
+    """
     rows = [_words(line) for line in head]
     if not rows or len(rows[0]) != 3 or not all(rows[0]) or rows[0][2] not in _LABELS:
         return False

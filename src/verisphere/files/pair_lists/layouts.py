@@ -16,7 +16,7 @@ from verisphere.files.pair_lists.table import TABLE
 from verisphere.files.pair_lists.ytf import YTF
 from verisphere.files.text import text_lines
 
-#: In the order in which they are tried. A new layout is one file that ends in its `Layout`, and its name here.
+#: All layouts, in the order in which they are tried. A new layout is a file that defines a `Layout`, and its name here.
 LAYOUTS: tuple[Layout, ...] = (TABLE, CFP, RFW, YTF, LABEL_LAST, LABEL_FIRST, LFW, SLLFW, CALFW)
 _LINES_LOOKED_AT = 8
 
@@ -26,7 +26,7 @@ def read_pairs(path: str | Path) -> PairList:
 
     Raises:
         FileNotFoundError: there is nothing at the path.
-        ValueError: no layout looks like it, or a line is malformed or missing; names the line.
+        ValueError: no layout fits, or a line is malformed or missing; names the line.
     """
     path = Path(path)
     if path.suffix == ".mat":

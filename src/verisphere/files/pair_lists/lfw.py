@@ -45,7 +45,7 @@ def _looks(path: Path, head: Sequence[str]) -> bool:
 
 
 def _read(path: Path) -> PairList:
-    """A line `folds<TAB>count`, or `count` alone; then, for each fold, `count` genuine pairs and as many impostors.
+    """Reads a line `folds<TAB>count`, or `count` alone; then, per fold, `count` genuine pairs and as many impostors.
 
     A genuine pair is `Name i j`, an impostor pair `Name i Other j`. Image i of Name is `Name/Name_000i.jpg`. Without
     the header, the folds are the runs of genuine and impostor pairs, which must be of equal length.

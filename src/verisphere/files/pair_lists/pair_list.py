@@ -36,10 +36,10 @@ class PairList:
     Attributes:
         left, right: name of each image, such as `Abel_Pacheco/Abel_Pacheco_0001.jpg`.
         genuine: whether both images show the same person.
-        folds: number of the fold of each pair; None where the list has no folds.
+        folds: number of the fold of each pair; None if the list has no folds.
         lines: line of each pair in the list, for errors, or its place in words if the list consists of several files;
             None for pairs from elsewhere.
-        domains: group of each pair, such as RFW's; None where the list has no groups.
+        domains: group of each pair, such as RFW's; None if the list has no groups.
         videos: whether each name is that of a folder, whose images are the frames of a video and form one template.
         people: the two people of each pair, if the names state them and the folders of the published images do not;
             they then replace the identities of the embeddings, whose domains are ignored as well.
@@ -97,8 +97,8 @@ class PairList:
         suffix, and below or above folders that all names share (in a list with groups, all names of a group).
 
         Raises:
-            ValueError: the set does not have some images, and the first is named with its line; or a name fits several
-                images, or one image fits several names.
+            ValueError: the set lacks some images (names the first, with its line); or a name fits several images, or
+                one image fits several names.
         """
         position = {name: index for index, name in enumerate(names)}
         try:
@@ -124,7 +124,7 @@ class PairList:
 
     def _found(self, names: Sequence[str]) -> dict[str, int]:
         """The row of each listed image, in the order of the list; the names of each group are looked up together."""
-        groups: dict[str, dict[str, int]] = {}  # the pair in which each name stands first
+        groups: dict[str, dict[str, int]] = {}  # the pair in which each name occurs first
         for pair, (left, right) in enumerate(zip(self.left, self.right, strict=True)):
             group = groups.setdefault("" if self.domains is None else self.domains[pair], {})
             group.setdefault(left, pair)

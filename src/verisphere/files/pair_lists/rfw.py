@@ -1,4 +1,4 @@
-"""RFW's lists of pairs: one a group, in LFW's layout without a header, or the folder of all groups.
+"""RFW's lists of pairs: one list per group, in LFW's layout without a header, or the folder of all groups.
 
 Layout: `test/txts/African/African_pairs.txt` and so on (Wang et al. 2019, Racial Faces in the Wild), tabs between the
 fields. Twelve people occur under two groups, so an image and a person are named with the group.
@@ -35,7 +35,7 @@ def _looks(path: Path, head: Sequence[str]) -> bool:
 
 
 def _read(path: Path) -> PairList:
-    """Image i of a person is `Group/person/person_000i.jpg`; in a folder each group is a domain with its own folds."""
+    """Reads a list or a folder. Image i of a person is `Group/person/person_000i.jpg`; a group is a domain."""
     if not path.is_dir():
         return _one_group(path)
     files = _files(path)

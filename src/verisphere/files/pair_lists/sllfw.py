@@ -18,7 +18,7 @@ def _looks(path: Path, head: Sequence[str]) -> bool:
 
 
 def _read(path: Path) -> PairList:
-    """A pair is genuine where both images lie in one folder."""
+    """Reads a list: a pair is genuine if both images lie in one folder."""
     lines = numbered_lines(path)
     for number, text in lines:
         folder, _, image = text.rpartition("/")

@@ -20,7 +20,7 @@ def _looks(path: Path, head: Sequence[str]) -> bool:
 
 
 def _read(path: Path) -> PairList:
-    """A label is exactly 1 (genuine) or 0 (impostor); other columns are ignored."""
+    """Reads a CSV: a label is exactly 1 (genuine) or 0 (impostor); other columns are ignored."""
     with text_lines(path) as lines:
         reader = csv.reader(lines)
         try:

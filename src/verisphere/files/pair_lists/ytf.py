@@ -31,7 +31,7 @@ def _looks(path: Path, head: Sequence[str]) -> bool:
 
 
 def _read(path: Path) -> PairList:
-    """Splits are the folds; they must be equally large, and their pairs numbered from 1 in order."""
+    """Reads a list: splits are the folds; they must be equally large, with pairs numbered from 1 in order."""
     lines = numbered_lines(path)
     rows = lines if is_count(_cells(lines[0][1])[0]) else lines[1:]
     left, right, genuine, folds = [], [], [], list[int]()

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float32, Int64
 
-_BOXES_AT_ONCE = 512  # bounds the memory; a block for about one image is the fastest
+_BOXES_AT_ONCE = 512  # bounds the memory; a block of about one image's boxes is the fastest
 
 Boxes = Float32[np.ndarray, "boxes 4"]
 

@@ -29,8 +29,8 @@ class Crop:
 def choose_face(detections: Detections, height: int, width: int) -> int:
     """Position of the most central face on a photo; of equally central ones, the largest.
 
-    The distance of a face is that from the middle of the photo to its box, which is 0 for each box that contains the
-    middle. So the larger of two faces in the middle is chosen, and never a face of the crowd behind it.
+    The distance of a face is the distance from the middle of the photo to the face's box; it is 0 for each box that
+    contains the middle. So of two faces in the middle, the larger is chosen, not a face of the crowd behind it.
 
     Args:
         detections: at least one face.

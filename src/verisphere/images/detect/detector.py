@@ -14,7 +14,7 @@ from verisphere.images.detect.nets import OutputNet, ProposalNet, RefinementNet,
 from verisphere.images.detect.sample import halvings, halvings_for, sample
 
 _SHRINK = 0.709  # factor between levels of the pyramid: the area halves
-_CROPS_AT_ONCE = 512  # of one network: bounds the memory
+_CROPS_AT_ONCE = 512  # crops per run of a network; bounds the memory
 # Pixels of images of equal size that are searched at a time: more exceed the caches of a CPU, fewer leave a GPU idle.
 _PIXELS_AT_ONCE, _PIXELS_AT_ONCE_ON_GPU = 500_000, 8_000_000
 
@@ -38,7 +38,8 @@ class Detector:
         border: width of the border, in longer sides of the image; 0 for no second search.
 
     Raises:
-        ValueError: an argument out of its range, or no weights (see `verisphere.images.detect.weights.read_weights`).
+        ValueError: an argument out of its range, or the weights are missing (see
+            `verisphere.images.detect.weights.read_weights`).
     """
 
     name = "MTCNN"
@@ -185,7 +186,7 @@ def _outputs_for(
 ) -> list[np.ndarray]:
     """Every output of the network for crops of these square boxes."""
     parts = []
-    for start in range(0, max(len(boxes), 1), _CROPS_AT_ONCE):  # at least once, so that no boxes give empty outputs
+    for start in range(0, max(len(boxes), 1), _CROPS_AT_ONCE):  # at least once: no boxes give empty outputs
         rows = slice(start, start + _CROPS_AT_ONCE)
         crops = _crops(copies, owners[rows], boxes[rows], net.side)
         parts.append([output.cpu().numpy() for output in net(crops)])

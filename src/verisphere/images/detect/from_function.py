@@ -18,8 +18,8 @@ class FunctionDetector:
 
     Args:
         function: takes a uint8 RGB image (height, width, 3) and returns a list with (box, score, points) of each face:
-            left, top, right and bottom; a number, higher where it is surer; (x, y) of left eye, right eye, nose, left
-            and right mouth corner as seen in the image; all in pixels.
+            left, top, right and bottom; a number, higher for a more certain face; (x, y) of left eye, right eye, nose,
+            left and right mouth corner as seen in the image; all in pixels.
         name: name of the function in messages and in `images.json`.
         min_face: side of the smallest face that is returned, in pixels.
     """
@@ -75,7 +75,7 @@ class FunctionDetector:
             raise ValueError("NaN or infinity in a box, a score or points")
         if not (box[:2] < box[2:]).all():
             raise ValueError(f"the box {box.tolist()} has its right or lower edge before the other; {_FORM}")
-        near = max(height, width) / 2  # beyond the image: a face that its edge cuts
+        near = max(height, width) / 2  # a box can extend beyond the image if the edge cuts the face
         low, high = np.array([-near, -near]), np.array([width + near, height + near])
         places = np.concatenate([points, box.reshape(2, 2)])
         if not ((low <= places) & (places <= high)).all():

@@ -1,4 +1,4 @@
-"""Detectors by the words that name them on the command line."""
+"""Detectors by their names on the command line."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ _FORMS = (
 def detector_named(
     name: str, device: torch.device | str = "cpu", min_face: int = 20, trust_code: bool = False
 ) -> FaceDetector:
-    """The detector that a word names.
+    """The detector with this name.
 
     Args:
         name: `mtcnn`; `scrfd` or `retinaface`, by themselves (the pack buffalo_l) or with `:PACK` or `:FILE.onnx`; the

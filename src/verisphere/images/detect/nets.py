@@ -119,10 +119,12 @@ def trained_nets(device: torch.device) -> tuple[ProposalNet, RefinementNet, Outp
 def fill(net: nn.Module, arrays: Sequence[Float32[np.ndarray, "..."]]) -> None:
     """Copy arrays into a network's parameters, in the order in which it declares them.
 
-    Stored are convolutions as (height, width, in, out), dense layers as (in, out), slopes as (1, 1, channels) or plain.
+    Convolutions are stored as (height, width, in, out), dense layers as (in, out), slopes as (1, 1, channels) or
+    (channels).
 
     Raises:
-        ValueError: the arrays are more or fewer than the parameters, or one has another shape.
+        ValueError: the number of arrays is not that of the parameters, or an array has another shape than its
+            parameter.
     """
     parameters = list(net.named_parameters())
     if len(parameters) != len(arrays):

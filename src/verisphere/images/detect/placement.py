@@ -25,8 +25,8 @@ Image = UInt8[np.ndarray, "_ _ 3"]
 #: Most images of a set that are examined.
 SAMPLE = 64
 
-_MOST_DISPLACEMENT = 5 / 112  # of the height of the crop; a median beyond it is no aligned set
-# Lower quartile of the scores of the detector; below it, the images may be drawings, or show no faces.
+_MOST_DISPLACEMENT = 5 / 112  # share of the crop's height; a set with a larger median is not aligned
+# Least lower quartile of the detector's scores; below it, the images may be drawings, or show no faces.
 _SURE_SCORE = 0.995
 _LEAST_CONTRAST = 0.45  # standard deviations of an image's brightness
 _LEAST_IMAGES = 32  # images from which the mean contrast is significant

@@ -10,8 +10,8 @@ from torch import Tensor
 def halvings(images: Float[Tensor, "batch 3 height width"], count: int) -> list[Float[Tensor, "batch 3 _ _"]]:
     """The images, then copies of half, a quarter, ... of the size: `count` of them, or until a side has one pixel.
 
-    Each pixel is the mean of four: pixel (x, y) of copy k covers the 2^k x 2^k pixels from (2^k x, 2^k y), of which at
-    an odd side the last row or column has fewer.
+    Each pixel is the mean of four: pixel (x, y) of copy k covers the 2^k x 2^k pixels from (2^k x, 2^k y). If a side is
+    odd, the last row or column covers fewer.
     """
     copies = [images]
     while len(copies) <= count and min(copies[-1].shape[2:]) > 1:
@@ -34,7 +34,7 @@ def sample(
         matrices: map a place in the crop, (x, y, 1), to the place in the image. Both are in pixels, measured from the
             left and top edge: the first pixel's centre is at (0.5, 0.5).
         size: (height, width) of the crops.
-        places: samples in each direction of which a pixel of a crop is the mean. With p places, every pixel of the
+        places: number of samples in each direction; a pixel of a crop is their mean. With p places, every pixel of the
             image contributes while neighbours in the crop are at most p pixels apart.
     """
     crops, (height, width), (rows, columns) = len(matrices), image.shape[1:], size

@@ -21,10 +21,10 @@ from verisphere.files.onnx_graph import LARGEST_ONNX, axes_of, first_line, only_
 from verisphere.images.detect.detections import Detections, Image, faces_from
 from verisphere.words import unknown_name
 
-#: Packs whose detector is an SCRFD (insightface's python-package/README.md); the first where none is named.
+#: Packs whose detector is an SCRFD (insightface's python-package/README.md); the first is the default.
 PACKS = ("buffalo_l", "buffalo_m", "buffalo_s", "buffalo_sc", "antelopev2")
-_SIDE = 640  # of the square that an image is fitted into, as in the package's examples
-_LEAST_SCORE = 0.5  # the package's own
+_SIDE = 640  # side of the square that an image is fitted into, as in the package's examples
+_LEAST_SCORE = 0.5  # the package's default
 
 
 class InsightFaceDetector:
@@ -61,7 +61,7 @@ class InsightFaceDetector:
         self.min_face = min_face
 
     def detect(self, images: Sequence[Image]) -> list[Detections]:
-        """The faces in each image, which is searched by itself.
+        """The faces in each image; images are searched one by one.
 
         Args:
             images: RGB, [0, 255], of any sizes.
@@ -123,7 +123,7 @@ def _from_pack(name: str, gpu: int) -> Any:
 
 @contextlib.contextmanager
 def _one_line(what: str) -> Iterator[None]:
-    """Turn any error of the package into one line."""
+    """The message of any error of the package, in one line."""
     try:
         yield
     except Exception as error:  # the package raises errors of all kinds, failed assertions among them
@@ -132,6 +132,6 @@ def _one_line(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Standard output is for results; the package prints what it loads there."""
+    """Silence standard output, which is for results: the package prints there what it loads."""
     with contextlib.redirect_stdout(io.StringIO()):
         yield

@@ -53,12 +53,13 @@ def _check_sample(faces: Faces) -> None:
 
 
 def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = False) -> None:
-    """Warns likewise of photographs that a verb takes as aligned: an image, or those of a folder or an archive.
+    """Warns in the same way about photographs that a verb takes as aligned: an image, a folder or an archive.
 
     Args:
         path: an image file, a folder or a zip archive; anything else is ignored, since its reader reports it.
         size: (height, width) that the model takes; images of other sizes are ignored, since their reader reports them.
-        drawn: the model was trained on drawn faces, so these may be drawn as well: few images are not judged.
+        drawn: whether the model was trained on drawn faces; these images may then be drawn as well, and a few of them
+            are not judged.
     """
     single = not path.is_dir() and path.suffix.lower() != ".zip"
     if single and path.suffix.lower() not in SUFFIXES:

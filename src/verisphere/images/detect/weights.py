@@ -93,7 +93,7 @@ def unpickle(data: bytes, name: str) -> list[Array]:
     stream = io.BytesIO(data)
     try:
         content = _Reader(stream).load()
-    except Exception as error:  # hostile bytes can raise anything, and all of it means the same
+    except Exception as error:  # hostile bytes can raise any error, and every error means the same
         raise ValueError(f"{name}: not a list of float32 arrays as joblib writes it ({error})") from None
     items = content if type(content) is list else []
     if not items or not all(isinstance(item, _StoredArray) and item.array is not None for item in items):

@@ -24,7 +24,7 @@ from verisphere.images.detect.detector import shrunk
 STRIDES = (8, 16, 32)
 _WIDTHS = {"cls": 1, "obj": 1, "bbox": 4, "kps": 10}
 OUTPUTS = tuple(f"{kind}_{stride}" for kind in _WIDTHS for stride in STRIDES)
-# FaceDetectorYN's own limits: the score that a face reaches, and the overlap above which the worse of two is dropped.
+# FaceDetectorYN's own limits: the least score of a face, and the overlap above which the worse of two boxes is dropped.
 _LEAST_SCORE, _MOST_OVERLAP = 0.9, 0.3
 # It was trained on faces of 10 to 300 pixels (README of the model zoo): larger ones are found in a smaller copy.
 _SIDES = (640, 320)
@@ -64,7 +64,7 @@ class YuNet:
         self._session: Any = open_session(content, path)
 
     def detect(self, images: Sequence[Image]) -> list[Detections]:
-        """The faces in each image, which is searched by itself.
+        """The faces in each image; images are searched one by one.
 
         Args:
             images: RGB, [0, 255], of any sizes.
@@ -147,7 +147,7 @@ def decoded(
         centre, half = (corner + box[:, :2]) * stride, np.exp(np.minimum(box[:, 2:], 20)) * stride / 2
         landmarks = (corner[:, None] + of_cell["kps"][sure].reshape(-1, 5, 2)) * stride
         parts.append((np.concatenate([centre - half, centre + half], axis=1), landmarks, scores[sure]))
-    # clipped, so that no number of a foreign graph is too large for float32
+    # clipped, so that no number from a graph is too large for float32
     boxes, points, sureness = (
         np.concatenate(column).clip(-_FARTHEST, _FARTHEST).astype(np.float32) for column in zip(*parts, strict=True)
     )
@@ -155,7 +155,7 @@ def decoded(
 
 
 def _ends(graph: Any) -> tuple[str, tuple[int, int] | None]:
-    """Name of the input, and its (height, width) where they are fixed.
+    """Name of the input, and its (height, width) if they are fixed.
 
     Raises:
         ValueError: the outputs are not those of YuNet.

@@ -57,8 +57,8 @@ def quantise(
     transform, squares, frequency = (table.to(plane.device) for table in _block_transform())
     faces, height, width = plane.shape
     blocks = plane.view(faces, height // 8, 8, width // 8, 8).transpose(2, 3).reshape(-1, 64)
-    spectrum = (blocks @ transform.T).view(faces, -1, 64)  # exact: no sum passes 256 * 64 * 64 = 2^20
-    # steps grow with frequency, as JPEG's tables do; they are in units of a spectrum that is not normalised
+    spectrum = (blocks @ transform.T).view(faces, -1, 64)  # exact: no sum exceeds 256 * 64 * 64 = 2^20
+    # steps grow with frequency, as in JPEG's tables; their unit is that of the spectrum, which is not normalised
     steps = step[:, None] * (1 + frequency * 0.75) * squares.sqrt()
     kept = (frequency < detail[:, None]).float()
     # 2^-11 is the unit of the weights: sums below 2^13 of their products with whole numbers are exact as well

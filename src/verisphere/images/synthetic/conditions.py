@@ -23,7 +23,7 @@ class Domain:
         kinship: share of the variance of every trait that a family (a few consecutive people) has in common; in [0, 1].
         pose: factor on turns and framing.
         light: factor on the variation of the light.
-        exposure: is added to the exposure; 1 doubles the usual light.
+        exposure: value that is added to the exposure; 1 doubles the usual light.
         blur: largest weight of neighbouring pixels, in [0, 1].
         grain: largest standard deviation of the sensor's noise, as a share of white.
         loss: largest rounding step of the lossy storage, in grey levels.

@@ -37,7 +37,7 @@ def scramble(words: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
 
 
 def keys(parents: Int64[Tensor, "*shape"], numbers: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
-    """The keys of the children with these numbers: one level down a tree such as seed / person / photograph."""
+    """The keys of the children with these numbers, one level down in a tree such as seed / person / photograph."""
     return scramble(scramble(parents + GOLDEN) + numbers * GOLDEN)
 
 
