@@ -190,7 +190,7 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
         (["run", "data.yaml", "--workers", "999"], "--workers 999: allowed are 0 to 256"),
         (["absent", "data.yaml"], "absent: neither a checkpoint (no state.json) nor a run that has one; `verisphere"),
         (["run", "--embeddings", "absent.npz"], "absent.npz"),
-        (["run", "--recipe", "recipe.yaml"], "--recipe makes a run of its own: leave run out"),
+        (["run", "--recipe", "recipe.yaml"], "--recipe makes a run of its own: omit run"),
         (["--recipe", "recipe.yaml", "--eps", "1"], "--eps is not for --recipe"),
         (["--recipe", "absent.yaml"], "absent.yaml"),
     ],
