@@ -164,7 +164,7 @@ def test_one_page_and_its_plots_are_written(tmp_path: Path):
         "data:image/svg+xml",
         "data:image/jpeg",
     }
-    assert "These pictures are of people" in shown.text
+    assert "These pictures show people" in shown.text
 
 
 @pytest.mark.usefixtures("without_plots")
@@ -172,7 +172,7 @@ def test_only_the_shown_images_are_read_each_once(tmp_path: Path):
     faces = Counted(("Zoe/9", *NAMES), ImageSource("drawn", drawn=True))
     write_page(cleaning(), faces, tmp_path, "")
     assert sorted(faces.read) == sorted(NAMES)
-    assert "These pictures are of people" not in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "These pictures show people" not in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 def test_an_image_that_is_not_there_is_one_clear_line_and_nothing_is_written(tmp_path: Path):

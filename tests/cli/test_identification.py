@@ -82,7 +82,7 @@ def test_every_screen_can_be_named(kind: str):
         (["all.npz", "--plot", "out.txt"], "a picture's name must end in .png or .svg"),
         (["all.npz", "--top", "3"], "--top says how many candidates --candidates lists: give both or neither"),
         (["all.npz", "--candidates", "o.csv"], "give both or neither"),
-        (["all.npz", "--closed-set", "--fpir", "0.1"], "--closed-set asks for ranks alone"),
+        (["all.npz", "--closed-set", "--fpir", "0.1"], "--closed-set requests ranks alone"),
         (["probes.npz", "--gallery", "gallery.npz", "--seed", "0"], "--seed draws a gallery from one file"),
         (["probes.npz", "--gallery", "gallery.npz", "--strangers", "0.1"], "--strangers draws a gallery from one file"),
         (["probes.npz", "--gallery", "all.npz"], "of its images are probes in"),

@@ -341,7 +341,7 @@ def test_a_row_that_is_no_direction_is_named(refused, files: Path, row: tuple[fl
         (("--meta", "none.txt", "--pairs", "pairs.txt"), "none.txt"),
         (("--meta", "meta.txt", "--pairs", "none.txt"), "none.txt"),
         ((*ONE_TO_ONE, *ONE_TO_N, "--rank", "0"), "rank must be at least 1"),
-        ((*ONE_TO_ONE, *ONE_TO_N, "--closed-set", "--fpir", "0.1"), "--closed-set asks for ranks alone"),
+        ((*ONE_TO_ONE, *ONE_TO_N, "--closed-set", "--fpir", "0.1"), "--closed-set requests ranks alone"),
         (
             ("--meta", "meta.txt", "--gallery", "G1.csv", "--gallery", "./G1.csv", "--probes", "mixed.csv"),
             "two galleries are both called 'G1'",

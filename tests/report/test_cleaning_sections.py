@@ -205,13 +205,13 @@ def test_without_pictures_the_page_says_how_to_get_them():
     assert "No pictures: the images were not given." in found.text
     assert "--faces DATA" in found.text
     assert all(image["src"].startswith("data:image/svg") for image in found.all("img"))
-    assert "These pictures are of people" not in found.text
+    assert "These pictures show people" not in found.text
 
 
 def test_pictures_of_people_are_announced_and_drawn_ones_are_not():
     findings = with_pictures(Shot("Ann/1.jpg", "Ann", 80.0, kept=False, uri=URI))
-    assert "These pictures are of people" in Page(rendered(findings)).text
-    assert "These pictures are of people" not in Page(rendered(replace(findings, people=False))).text
+    assert "These pictures show people" in Page(rendered(findings)).text
+    assert "These pictures show people" not in Page(rendered(replace(findings, people=False))).text
     assert "No pictures" not in Page(rendered(findings)).text
 
 
