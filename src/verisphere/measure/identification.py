@@ -344,7 +344,7 @@ def evaluate_searches(
         if options.fpirs and not len(probe_scores.stranger):
             raise ValueError(
                 f"{where}: all {len(probes)} probes show people of the gallery, so there is no FPIR; "
-                "--closed-set asks for ranks alone"
+                "--closed-set requests ranks alone"
             )
         galleries[name] = probe_scores, len(gallery)
         if options.by_image:
