@@ -176,7 +176,7 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
         (["run", "data.yaml", "--sub-centers", "5"], "--sub-centers is for --embeddings without RUN"),
         (["run", "data.yaml", "--faces", "data.yaml"], "--faces is for --embeddings; with DATA the pictures"),
         (["--embeddings", "rows.npz", "--rank-1"], "--rank-1 compares with the classes of a run: name RUN, too"),
-        (["--embeddings", "rows.npz", "--eps", "0.4"], "--eps is for --method dbscan, not for sub-centers; leave it"),
+        (["--embeddings", "rows.npz", "--eps", "0.4"], "--eps is for --method dbscan, not for sub-centers; omit it"),
         (
             ["--embeddings", "rows.npz", "--method", "class-mean", "--sub-centers", "5"],
             "--sub-centers is for --method sub-centers, not for class-mean",
