@@ -115,3 +115,13 @@ def test_words_are_found_in_comments_and_messages(code):
 
 def test_names_and_code_in_messages_are_not_words():
     assert not faults("told = 'told'  # `told` is a name\nf'{told}: set `told` to 1'")
+
+
+def test_docs_are_plain_english():
+    root = Path(__file__).parents[1]
+    pages = [path for path in (root / "docs").rglob("*.md") if root / "docs" / "reference" not in path.parents]
+    found = []
+    for page in [*pages, *(root / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG"))]:
+        prose = re.sub(r"^ *```.*?^ *```", lambda code: "\n" * code[0].count("\n"), page.read_text(), flags=re.S | re.M)
+        found += [f"{page}:{fault}" for fault in misused(1, without_code(prose))]
+    assert not found, "\n".join(found)
