@@ -115,8 +115,7 @@ def operating_points(contents: Contents) -> Markup:
     parts += [points_table(f"{findings.title}: all pairs", findings.points) for findings in contents.findings]
     note = (
         "Accept iff score > threshold. These bounds are exact binomial ones, which take pairs as independent; pairs "
-        "that share people are not, so the interval over redrawn people in the summary is wider and to be "
-        "relied on."
+        "that share people are not, so rely on the wider interval over redrawn people in the summary."
     )
     return joined(*parts, tag("p", note, class_="note"))
 
