@@ -3,11 +3,14 @@
 import copy
 import gc
 import pickle
+from contextlib import suppress
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
+from loss_examples import of_all
 from verisphere.head.checks import check_rows
 from verisphere.head.deferred import DeferredTensor
 from verisphere.head.dense import Dense
@@ -157,12 +160,75 @@ def test_a_loss_that_learns_belongs_to_one_head():
             Head(again, CLASSES, SIZE)
     assert loss.bias.item() == 7.0
     Head(copy.deepcopy(loss), CLASSES, SIZE)
-    plain = ArcFace()  # without state, so two heads may have it
+    plain = ArcFace()  # without state, so two heads of as many classes may have it
     heads = [Head(plain, CLASSES, SIZE), Head(plain, CLASSES, SIZE)]
     assert heads[0].loss is heads[1].loss
     del first
     gc.collect()
     Head(loss, CLASSES, SIZE)
+
+
+@of_all()
+def test_a_second_head_of_other_classes_leaves_the_first_ones_loss_as_it_was(example):
+    rows, labels = batch()
+    first = Head(example.make(), CLASSES, SIZE).double().eval()
+    before = first(rows, labels).per_sample
+    with suppress(ValueError):
+        Head(first.loss, 3, SIZE)
+    assert torch.equal(first(rows, labels).per_sample, before)
+
+
+@pytest.mark.parametrize("share", [lambda loss: loss, lambda loss: WeightedSum([ArcFace(), loss])])
+def test_a_second_head_of_other_classes_is_refused_while_any_head_has_the_loss(share):
+    loss = Inter()
+    first, second = Head(share(loss), CLASSES, SIZE), Head(share(loss), CLASSES, SIZE)
+    twin = copy.deepcopy(first)
+    del second  # the last one to which it was given; the first still has it
+    gc.collect()
+    for shared in (loss, twin.loss):
+        with pytest.raises(ValueError, match=f"belongs to another head of {CLASSES} classes, and a second head of 3"):
+            Head(shared, 3, SIZE)
+    assert loss.classes == CLASSES
+    del first
+    gc.collect()
+    assert Head(loss, 3, SIZE).loss.classes == 3
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@of_all()
+def test_a_checkpointed_head_has_the_gradient_of_its_loss_or_is_refused(example, reentrant):
+    rows, labels = batch()
+    found = []
+    for recompute in (False, True):
+        torch.manual_seed(1)
+        parts = nn.ModuleDict({"head": Head(example.make(), CLASSES, SIZE, engine=Dense()).double()})
+        given = rows.clone().requires_grad_()
+
+        def forward(given, head=parts["head"]):
+            return head(given, labels).loss
+
+        loss = checkpoint(forward, given, use_reentrant=reentrant) if recompute else forward(given)
+        state = {name: tensor.clone() for name, tensor in parts.state_dict().items()}
+        if recompute and parts["head"].loss.moves:
+            with pytest.raises(ValueError, match="a head runs a second time inside the backward pass"):
+                loss.backward()
+        else:
+            loss.backward()
+            gradients = (given.grad, parts["head"].centers.grad)
+            found.append([torch.zeros(()) if gradient is None else gradient for gradient in gradients])
+        assert all(torch.equal(tensor, state[name]) for name, tensor in parts.state_dict().items())
+    assert all(torch.equal(left, right) for left, right in zip(found[0], found[-1], strict=True))
+
+
+def test_a_checkpointed_head_that_draws_classes_is_refused():
+    rows, labels = batch()
+    head = Head(ArcFace(), CLASSES, SIZE, engine=Sampled(0.9, Dense())).double()
+    loss = checkpoint(lambda given: head(given, labels).loss, rows.requires_grad_(), use_reentrant=False)
+    with pytest.raises(ValueError, match="the sampled engine would draw or observe the batch again"):
+        loss.backward()
+    assert head.draws.state.tolist() == [0, 1]
+    head.eval()
+    checkpoint(lambda given: head(given, labels).loss, rows, use_reentrant=False).backward()
 
 
 def test_a_backward_pass_inside_autocast_keeps_its_precision():

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from loss_examples import EXAMPLES
 from processes import run
 from verisphere.collectives import summed_by_ddp
 from verisphere.distributed import world
@@ -19,11 +20,11 @@ CLASSES, SIZE, ROWS = 12, 6, 8
 
 
 class Network(nn.Module):
-    def __init__(self, engine) -> None:
+    def __init__(self, engine, loss=None) -> None:
         super().__init__()
         torch.manual_seed(1)
         self.backbone = nn.Linear(SIZE, SIZE)
-        self.head = Head(ArcFace(), CLASSES, SIZE, engine=engine)
+        self.head = Head(ArcFace() if loss is None else loss, CLASSES, SIZE, engine=engine)
         self.double()
 
     def forward(self, rows, labels):
@@ -51,6 +52,28 @@ def inside_ddp(engine, unused: bool) -> str:
     network = Network(engine)
     wrapped = DistributedDataParallel(network, find_unused_parameters=unused)
     return refusal(lambda: wrapped(*batch(0)).backward())
+
+
+def whole_model_in_ddp() -> dict[str, str | float]:
+    """For each loss, by SGD with the whole model in DDP: what is refused, or how far two steps are from one rank's."""
+    found: dict[str, str | float] = {}
+    for name, example in EXAMPLES.items():
+        alone, network = Network(Dense(), example.make()), Network(Dense(), example.make())
+        wrapped = DistributedDataParallel(network, find_unused_parameters=True)
+
+        def trained(model, whole: bool) -> None:
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step in range(2):
+                optimizer.zero_grad()
+                model(*batch(step, whole)).backward()
+                optimizer.step()
+
+        found[name] = refusal(lambda: trained(wrapped, whole=False))  # noqa: B023  # called in this turn
+        if not found[name]:
+            trained(alone, whole=True)
+            pairs = zip(network.state_dict().values(), alone.state_dict().values(), strict=True)
+            found[name] = max((left - right).abs().max().item() for left, right in pairs if left.numel())
+    return found
 
 
 def replicated_head() -> str:
@@ -118,6 +141,7 @@ def work() -> dict:
         "deferred before": head_deferred_before(),
         "sharded inside": inside_ddp(Sharded(Streamed()), unused=False),
         "sgd inside": inside_ddp(Streamed(), unused=False),
+        "every loss inside": whole_model_in_ddp(),
         "gradients": backbone_gradients(),
         "steps": sharded_steps(),
         "overflow": overflow_on_one_rank(),
@@ -139,6 +163,16 @@ def test_a_deferred_gradient_of_all_classes_is_refused_on_several_ranks(of_ranks
 
 def test_a_sharded_head_inside_ddp_is_refused(of_ranks):
     assert all("a sharded head is inside DDP" in result["sharded inside"] for result in of_ranks)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_loss_in_ddp_of_the_whole_model_is_that_of_one_rank_or_refused(of_ranks, name):
+    for result in of_ranks:
+        found = result["every loss inside"][name]
+        if EXAMPLES[name].loss.of_batch:
+            assert "is inside DDP, where each rank sees its own rows only" in found
+        else:
+            assert found < 1e-12
 
 
 def test_ddp_divides_the_gradient_beside_a_sharded_head_and_the_remedy_does_not(of_ranks):

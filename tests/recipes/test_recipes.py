@@ -78,6 +78,13 @@ def read(path: Path) -> Recipe:
         return read_recipe(path, ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]).recipe
 
 
+def length(recipe: Recipe) -> float:
+    """In the recipe's unit."""
+    stated = recipe.steps if recipe.unit == "steps" else recipe.epochs
+    assert stated is not None
+    return stated
+
+
 def classes(loss: ClassLoss) -> set[str]:
     """Names of a loss's class and of those inside it."""
     return {type(part).__name__ for part in loss.modules() if isinstance(part, ClassLoss)}
@@ -89,7 +96,7 @@ def test_it_reads(path):
     named = text(path)["loss"]["class_path"]
     assert named == f"verisphere.losses.{type(recipe.loss).__name__}"
     assert classes(recipe.loss) <= set(losses.__all__)
-    assert recipe.epochs > 0
+    assert length(recipe) > 0
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=name)
@@ -100,11 +107,54 @@ def test_it_says_whose_numbers_they_are(path):
 @pytest.mark.parametrize("path", sorted(ROWS), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_row_of_a_table_reads_without_its_images(path):
     recipe = read(path)
-    assert 0 < max(recipe.schedule.milestones, default=1) < recipe.epochs
+    assert 0 < max(recipe.schedule.milestones, default=1) < length(recipe)
     if path.stem.startswith("baseline_"):
         with_term = read(path.with_stem(f"{path.stem.removeprefix('baseline_')}_1e-4"))
-        assert (recipe.pair_terms, recipe.epochs) == ([], with_term.epochs)
+        assert (recipe.pair_terms, length(recipe)) == ([], length(with_term))
         assert type(recipe.loss) is type(with_term.loss)
+
+
+#: Bases of the recipes whose paper or release states iterations: their number, and where the rate falls.
+ITERATIONS = {
+    "anchorface/arcface_1e-4": (240_000, [110_000, 190_000, 220_000]),
+    "oneface/cross_gender": (240_000, [110_000, 190_000, 220_000]),
+    "bases/bupt": (110_000, [55_000, 88_000, 99_000]),
+    "bases/vggface2": (80_000, [40_000, 60_000]),
+}
+
+
+def bases_of(recipe: str) -> set[str]:
+    """The recipe and all that it is based on."""
+    base = yaml.safe_load((FOLDER / f"{recipe}.yaml").read_text()).get("base")
+    return {recipe} | (bases_of(base) if base else set())
+
+
+@pytest.mark.parametrize("path", sorted([*PAPERS, *ROWS]), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_paper_s_iterations_are_stated_as_steps(path):
+    bases = bases_of(f"{path.parent.name}/{path.stem}")
+    stated = [ITERATIONS[base] for base in ITERATIONS if base in bases]
+    recipe = read(path)
+    if stated:
+        assert (recipe.unit, recipe.steps, list(recipe.schedule.milestones)) == ("steps", *stated[0])
+    else:
+        milestones = recipe.schedule.milestones
+        assert recipe.steps is None
+        assert [number for number in (recipe.epochs, *milestones) if number % 1] == []  # no rounded iterations
+    for term in recipe.pair_terms:
+        if path.parent.name == "anchorface":
+            assert term.after == 20_000
+
+
+@pytest.mark.parametrize("table", ["loss_search_casia", "loss_search_ms1m"])
+def test_softmax_of_loss_search_is_its_search_softmax_at_0(table):
+    """Its table 3 at a = 0 has the figures of Softmax in its table 6: 99.53 and 98.78."""
+    experiment = read_experiment(f"experiments/{table}")
+    with torch.device("meta"):
+        given = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]
+        loss = read_with(experiment.recipe, given, experiment.arms["Softmax"]).recipe.loss
+    cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    torch.testing.assert_close(loss.forward(cosines, labels), torch.tensor(0.0016601))  # log(1 + exp(32 (0.3 - 0.5)))
+    assert loss.forward(cosines, labels) == losses.SearchSoftmax(0.0, scale=32.0).forward(cosines, labels)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -1,11 +1,12 @@
 """The checks of a head.
 
-Rows and labels must fit, a loss with state must belong to no other head, replicated centers must not diverge between
-ranks, and sharded centers must not be in DDP.
+Its parts must be of their kinds, a loss must not change under another head that has it, rows and labels must fit,
+replicated centers must not diverge between ranks, and sharded centers must not be in DDP.
 """
 
 from itertools import chain
-from weakref import WeakKeyDictionary, ref
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from jaxtyping import Int64, Shaped
@@ -13,33 +14,65 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from verisphere.distributed import world
+from verisphere.head.interface import check_engine
+from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.vocabulary import NO_CLASS
 
-#: The head that each loss was prepared for.
-_head_of: WeakKeyDictionary[ClassLoss, "ref[nn.Module]"] = WeakKeyDictionary()
+#: The heads that have each loss.
+_heads_of: WeakKeyDictionary[ClassLoss, WeakSet[nn.Module]] = WeakKeyDictionary()
+
+
+def check_parts(loss: object, classes: Any, size: Any, centers: object, engine: object) -> None:
+    """Refuse arguments of a head that are not of their kind, or outside their range.
+
+    Raises:
+        TypeError: loss, centers or engine is no object of its kind, or a count is no whole number.
+        ValueError: a count below 1, or a class bias beside a cosine.
+    """
+    if not isinstance(loss, ClassLoss):
+        made = f"{loss.__name__}(...)" if isinstance(loss, type) else "ArcFace() or another of verisphere.losses"
+        raise TypeError(f"loss is {loss!r}; a head takes a loss: write {made}")
+    for name, count in (("classes", classes), ("size", size)):
+        if isinstance(count, bool) or not hasattr(count, "__index__"):
+            raise TypeError(f"{name} is {count!r}; a head takes a whole number: Head(loss, classes, size)")
+    if not isinstance(centers, SubCenters):
+        raise TypeError(f"centers is {centers!r}; a head takes SubCenters(...) of verisphere.head")
+    check_engine("engine", engine)
+    for name, count in (("classes", classes), ("size", size)):
+        if count < 1:
+            raise ValueError(f"{name} is {count}; a head needs at least 1")
+    if loss.class_bias and loss.similarity == "cosine":
+        raise ValueError(f"{type(loss).__name__} asks for a class bias beside a cosine; it needs similarity 'product'")
+
+
+def own(loss: ClassLoss, head: nn.Module) -> None:
+    """Record that a head has this loss, with every term of it."""
+    for part in {loss, *(term for _, term in loss.terms)}:
+        _heads_of.setdefault(part, WeakSet()).add(head)
 
 
 def prepare(loss: ClassLoss, head: nn.Module, classes: int) -> None:
-    """Prepare a loss for a head, unless it has state and belongs to another head that is still in use.
+    """Prepare a loss for a head, unless that would change what another head, which is still in use, computes.
 
-    A second head would reset the state to its initial value, and both would train it.
+    A second head would set the number of classes, which many losses depend on, and reset state to its initial value.
 
     Raises:
-        ValueError: another head has the loss, or the loss refuses this number of classes.
+        ValueError: another head has the loss, and it has state or the head other classes; or the loss refuses this
+            number of classes.
     """
-    parts = {loss, *(term for _, term in loss.terms)}
-    for part in parts:
-        other = _head_of.get(part)
+    for part in {loss, *(term for _, term in loss.terms)}:
+        if not _heads_of.get(part):
+            continue
         stateful = next(chain(part.parameters(), part.buffers()), None) is not None
-        if stateful and other is not None and other() is not None:
+        if stateful or part.classes != classes:
+            harm = "would reset what it has learned" if stateful else f"of {classes} would change the loss of the first"
             raise ValueError(
-                f"this {type(part).__name__} belongs to another head, and a second head would reset what it has "
-                "learned: make a loss for each head, or give this one copy.deepcopy(loss)"
+                f"this {type(part).__name__} belongs to another head of {part.classes} classes, and a second head "
+                f"{harm}: make a loss for each head, or give this one copy.deepcopy(loss)"
             )
     loss.prepare(classes)
-    for part in parts:
-        _head_of[part] = ref(head)
+    own(loss, head)
 
 
 def check_rows(
@@ -115,18 +148,43 @@ def check_ranks(held: range, classes: int) -> None:
         )
 
 
-def check_ddp(centers: nn.Parameter) -> None:
-    """Refuse a forward pass inside DDP for centers that differ between ranks: DDP would mix their classes.
+def check_ddp(centers: nn.Parameter, sharded: bool, loss: ClassLoss) -> None:
+    """Refuse a forward pass inside DDP for centers that differ between ranks, or a loss that needs the global batch.
+
+    DDP would mix the classes of the centers; each rank would compute the loss of its own rows.
 
     Raises:
         ValueError: the centers are among the parameters of the model in DDP that is running.
     """
+    if not (sharded or (loss.of_batch and world().size > 1)):
+        return
     # set by torch during the forward pass of a model in DDP, for its own compiler
     model = getattr(DistributedDataParallel, "_active_ddp_module", None)
     if model is None or getattr(centers, "_ddp_ignored", False):
         return
     if any(parameter is centers for parameter in model.parameters()):
+        remedy = "wrap the backbone alone in DDP, and call head(summed_by_ddp(embeddings), labels) outside of it"
+        if sharded:
+            raise ValueError(f"a sharded head is inside DDP, which gives every rank the centers of rank 0: {remedy}")
         raise ValueError(
-            "a sharded head is inside DDP, which gives every rank the centers of rank 0: wrap the backbone alone in "
-            "DDP, and call head(summed_by_ddp(embeddings), labels) outside of it"
+            f"a head with {type(loss).__name__} is inside DDP, where each rank sees its own rows only, and this loss "
+            f"depends on the rows of all ranks: give the head engine=Sharded(...), {remedy}"
+        )
+
+
+def check_repeated(loss: ClassLoss, draws: bool) -> None:
+    """Refuse a forward pass in training that repeats one inside a backward pass, where it would differ.
+
+    Args:
+        loss: the loss of the head.
+        draws: whether the engine draws classes.
+
+    Raises:
+        ValueError: a backward pass is running, and a second pass would draw or observe the batch again.
+    """
+    if (loss.moves or draws) and torch._C._current_graph_task_id() != -1:
+        raise ValueError(
+            "a head runs a second time inside the backward pass, as under activation checkpointing, and "
+            f"{'the sampled engine' if draws else type(loss).__name__} would draw or observe the batch again, so that "
+            "the gradient would belong to another loss: checkpoint the backbone alone"
         )

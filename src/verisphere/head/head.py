@@ -9,9 +9,18 @@ from torch import Tensor, nn
 
 from verisphere.compiling import left_eager
 from verisphere.head.auto import Auto
-from verisphere.head.checks import check_ddp, check_labels, check_ranks, check_rows, prepare
+from verisphere.head.checks import (
+    check_ddp,
+    check_labels,
+    check_parts,
+    check_ranks,
+    check_repeated,
+    check_rows,
+    own,
+    prepare,
+)
 from verisphere.head.deferred import DeferredTensor
-from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest, check_engine
+from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest
 from verisphere.head.noise import Noise
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.teacher import Teacher, check_teacher, unit_centers
@@ -94,8 +103,8 @@ class Head(nn.Module):
             `centers.grad` is then a `DeferredTensor`, which stands for a gradient that has not been computed.
 
     Raises:
-        ValueError: a number outside its range, a class bias beside a cosine, or a loss with state that another head
-            has; give each head a loss of its own.
+        ValueError: a number outside its range, a class bias beside a cosine, or a loss that another head has and
+            that has state or was prepared for other classes; give each head a loss of its own.
         TypeError: centers or engine are not objects of their kind, or a keyword of earlier versions.
     """
 
@@ -115,23 +124,8 @@ class Head(nn.Module):
             raise TypeError(f"a head takes no {name}" + (f"; write {_RENAMED[name]}" if name in _RENAMED else ""))
         if size is None:
             raise TypeError("size is missing; write Head(loss, classes, size), the size being that of an embedding")
-        if not isinstance(loss, ClassLoss):
-            made = f"{loss.__name__}(...)" if isinstance(loss, type) else "ArcFace() or another of verisphere.losses"
-            raise TypeError(f"loss is {loss!r}; a head takes a loss: write {made}")
-        for name, count in (("classes", classes), ("size", size)):
-            if isinstance(count, bool) or not hasattr(count, "__index__"):
-                raise TypeError(f"{name} is {count!r}; a head takes a whole number: Head(loss, classes, size)")
-        if not isinstance(centers, SubCenters):
-            raise TypeError(f"centers is {centers!r}; a head takes SubCenters(...) of verisphere.head")
-        check_engine("engine", engine)
+        check_parts(loss, classes, size, centers, engine)
         check_whole("seed", seed)
-        for name, count in (("classes", classes), ("size", size)):
-            if count < 1:
-                raise ValueError(f"{name} is {count}; a head needs at least 1")
-        if loss.class_bias and loss.similarity == "cosine":
-            raise ValueError(
-                f"{type(loss).__name__} asks for a class bias beside a cosine; it needs similarity 'product'"
-            )
         self.loss = loss
         self.classes, self.size, self.subcenters = classes, size, centers
         self.engine = engine.for_classes(classes)
@@ -195,19 +189,20 @@ class Head(nn.Module):
 
         Raises:
             ValueError: an empty batch, shapes that disagree, embeddings of another size, labels out of range, a teacher
-                that is missing or not asked for, or `torch.export`; or the gradient is deferred although several ranks
-                hold all classes.
+                that is missing or not asked for, or `torch.export`; the gradient is deferred although several ranks
+                hold all classes; or the loss or engine would be another one, see `check_ddp` and `check_repeated`.
             TypeError: labels that are not integers, or embeddings that are not floating-point numbers.
         """
         if torch.compiler.is_exporting() or torch.jit.is_tracing():
             raise ValueError("a head is a part of the training and cannot be exported: export the backbone alone")
         check_rows(embeddings, labels, weights, self.size)
         check_teacher(self.loss, self.teacher, teacher, len(labels))
-        if torch.is_grad_enabled():
-            if self.deferred:
-                check_ranks(self.held, self.classes)
-            if len(self.held) < self.classes:
-                check_ddp(self.centers)
+        if torch.is_grad_enabled() and self.deferred:
+            check_ranks(self.held, self.classes)
+        if torch.is_grad_enabled() or self.training:
+            check_ddp(self.centers, len(self.held) < self.classes, self.loss)
+        if self.training:
+            check_repeated(self.loss, self.draws is not None)
         labels = labels.long()
         with torch.autocast(embeddings.device.type, enabled=False):
             precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
@@ -388,6 +383,11 @@ class Head(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy, without the deferred gradient, as copied parameters have no gradients."""
         return {**self.__dict__, "_deferred": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy has its loss as the original has."""
+        super().__setstate__(state)
+        own(self.loss, self)
 
     def _defer(self, gradient: DeferredGradient) -> None:
         """Take the gradient during a backward pass; at its end the gradient becomes visible in `centers.grad`."""

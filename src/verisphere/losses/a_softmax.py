@@ -88,6 +88,11 @@ class ASoftmax(ClassLoss):
         self.start, self.end, self.rate = start, end, rate
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
+    @property
+    def of_batch(self) -> bool:
+        """False: the state counts steps, whatever their rows."""
+        return False
+
     def observe(self, rows: Rows) -> None:
         """Count a training step."""
         self.steps.add_(1)

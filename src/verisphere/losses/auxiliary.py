@@ -162,6 +162,16 @@ class WeightedSum(ClassLoss):
             for term_weight, term in loss.terms
         )
 
+    @property
+    def moves(self) -> bool:
+        """Whether any of the terms does."""
+        return any(loss.moves for loss in self._losses())
+
+    @property
+    def of_batch(self) -> bool:
+        """Whether any of the terms is."""
+        return any(loss.of_batch for loss in self._losses())
+
     def set_strength(self, share: float) -> None:
         """Set the strength of every term."""
         super().set_strength(share)

@@ -132,6 +132,11 @@ class CIFP(CombinedMargin):
         self.far, self.alpha, self.penalty, self.nearest = far, alpha, penalty, nearest
         self.threshold = threshold
 
+    @property
+    def of_batch(self) -> bool:
+        """True: the threshold is that of all rows."""
+        return True
+
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
         """The penalty of each row, times alpha and strength.
 

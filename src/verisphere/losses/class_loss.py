@@ -112,6 +112,19 @@ class ClassLoss(nn.Module):
         self.strength = 1.0
         self.classes = 0
 
+    @property
+    def moves(self) -> bool:
+        """Whether two passes of one batch in training differ: by state that moves, or by random numbers."""
+        return self.noise > 0 or type(self).observe is not ClassLoss.observe
+
+    @property
+    def of_batch(self) -> bool:
+        """Whether the loss of a row depends on the other rows of the global batch, so that parts give another loss.
+
+        State and random numbers do; a loss whose `context` compares rows says so by an override.
+        """
+        return self.moves
+
     def set_strength(self, share: float) -> None:
         """Set the share of its margin that the loss applies: 0 is no margin, 1 (the initial value) the whole margin.
 

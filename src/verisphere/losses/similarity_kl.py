@@ -1,6 +1,6 @@
 """Distillation of class similarities: the KL divergence between a teacher's softmax over the classes and the student's.
 
-ArcFace (arXiv:1801.07698, section 4.5) trains a light network by ArcFace + 1.0 * L2 + 0.1 * KL, the KL being "between
+ArcFace (arXiv:1801.07698, section 4.4) trains a light network by ArcFace + 1.0 * L2 + 0.1 * KL, the KL being "between
 class-wise similarities". The paper writes neither its direction nor the scale of the similarities. Here it is the
 direction of Hinton et al. (2015, arXiv:1503.02531), KL(teacher || student), and both sides have one scale.
 

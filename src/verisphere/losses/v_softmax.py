@@ -60,6 +60,11 @@ class VSoftmax(ClassLoss):
         check_word("virtual", virtual, Virtual)
         self.virtual = virtual
 
+    @property
+    def of_batch(self) -> bool:
+        """Whether the virtual classes are those of all rows."""
+        return self.virtual == "batch"
+
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
         """The log-sum-exp of the logits of the virtual classes."""
         if self.virtual == "own":

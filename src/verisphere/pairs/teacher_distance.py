@@ -1,4 +1,4 @@
-"""The L2 of distillation: how far the embeddings of a student lie from those of its teacher (ArcFace, section 4.5)."""
+"""The L2 of distillation: how far the embeddings of a student lie from those of its teacher (ArcFace, section 4.4)."""
 
 from math import isfinite
 
@@ -11,7 +11,7 @@ from verisphere.score.cosine import unit
 class TeacherDistance(PairTerm):
     """weight * the squared Euclidean distance between the unit embeddings of student and teacher, mean over the batch.
 
-    ArcFace (arXiv:1801.07698, section 4.5) adds a "l2 regression loss" between the features with weight 1, and does not
+    ArcFace (arXiv:1801.07698, section 4.4) adds a "l2 regression loss" between the features with weight 1, and does not
     write whether they are of unit length; here both are scaled to length 1, for only the direction of an embedding
     is used. The value is 2 - 2 * the cosine, from 0 to 4 before the weight. Its mean is logged as `teacher_distance`.
 

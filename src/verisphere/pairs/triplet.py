@@ -1,6 +1,7 @@
-"""The angular triplet loss beside a class-center loss, or alone (ArcFace, Deng et al. 2019, arXiv:1801.07698, table 2).
+"""The angular triplet loss beside a class-center loss, or alone (ArcFace, Deng et al. 2019, arXiv:1801.07698).
 
-The text of table 2 requires arccos<x_pos, x> + m <= arccos<x_neg, x>; the loss is the amount by which this is violated.
+ArcFace's section 3.1 requires arccos<x_pos, x> + m <= arccos<x_neg, x>; the loss is the amount by which this is
+violated. The margin is that of its table 2.
 """
 
 import logging
