@@ -15,7 +15,7 @@ from verisphere.models.checkpoint import read_checkpoint
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 VERBS = {
     "embed": ("embed", "network.yaml", "faces", "--out", "out/made.npz", "--workers", 0, "--batch-size", 4),
-    "evaluate": ("evaluate", "all-pairs", "set.npz", "--json", "out/made.json", "--replicates", 200),
+    "evaluate": ("evaluate", "all-pairs", "set.npz", "--json", "out/made.json"),
     "calibrate": ("calibrate", "set.npz", "--far", "0.2", "--out", "out/made.json", "--guarantee", "approximate"),
 }
 

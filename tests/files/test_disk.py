@@ -1,8 +1,11 @@
 """Files and folders are written whole or not at all."""
 
 import errno
+import fcntl
 import os
+import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +26,7 @@ from verisphere.files.disk import (
     write_whole,
     write_with_companions,
 )
+from verisphere.files.lock import alone_at
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path):
@@ -378,7 +382,7 @@ def test_a_replacement_that_fails_leaves_the_old_folder_and_nothing_else(
     rename = os.replace
 
     def refused(source: Path, target: Path) -> None:
-        if Path(source).name.startswith(".new-") and target == tmp_path / "run":
+        if Path(source).name.startswith(".part-") and target == tmp_path / "run":
             raise OSError(errno.EIO, "Input/output error", str(target))
         rename(source, target)
 
@@ -459,11 +463,14 @@ def test_a_replacement_that_is_killed_leaves_the_old_or_the_new_folder_whole(tmp
         whole = [
             entry
             for entry in place.iterdir()
-            if {file.name: file.read_text() for file in entry.iterdir()} in (OLD, NEW)
+            if entry.is_dir() and {file.name: file.read_text() for file in entry.iterdir()} in (OLD, NEW)
         ]
         assert whole
         if offered == "exchange":
             assert place / "report" in whole
+        if place / "report" in whole:  # and not killed between two renames, which leaves both folders to choose from
+            replace_whole(place / "report", lambda partial: (partial.mkdir(), (partial / "c").touch()))
+            assert sorted(str(entry.relative_to(place)) for entry in place.rglob("*")) == ["report", "report/c"]
 
 
 def _with_companion(path: Path) -> None:
@@ -554,3 +561,137 @@ def test_a_read_only_disk_names_the_file_that_was_asked_for(tmp_path: Path, monk
         with pytest.raises(OSError, match="Read-only") as error:
             writer(tmp_path / "x", write)
         assert error.value.filename == str(tmp_path / "x")
+
+
+# --- what a killed process leaves ---
+
+
+def _file(partial: Path) -> None:
+    partial.write_text("whole")
+
+
+def _pair(partial: Path) -> None:
+    partial.write_text("whole")
+    partial.with_suffix(".idx").write_text("index")
+
+
+def _killed_in(write_to: Callable[..., None], path: Path, write: Callable[[Path], None]) -> None:
+    """In a copy of this process that is killed when `write` has written."""
+    if not (child := os.fork()):
+        write_to(path, lambda partial: (write(partial), os.kill(os.getpid(), signal.SIGKILL)))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+WRITERS = [
+    (write_whole, _file),
+    (write_whole, make_folder),
+    (replace_whole, make_folder),
+    (write_with_companions, _pair),
+]
+
+
+@pytest.mark.parametrize(("write_to", "write"), WRITERS)
+def test_the_next_write_removes_what_a_killed_one_has_left_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, write_to: Callable[..., None], write: Callable[[Path], None]
+):
+    path = tmp_path / "out.x"
+    if write_to is replace_whole:
+        write_whole(path, make_folder)
+    for _ in range(2):
+        _killed_in(write_to, path, write)
+    left = {entry.name for entry in tmp_path.iterdir()} - {"out.x"}
+    assert len(left) >= 2
+    assert all(name.startswith(".part-") for name in left)
+    with caplog.at_level("INFO", "verisphere"):
+        write_whole(tmp_path / "another.x", _file)  # of another name: not its own
+        assert left <= {entry.name for entry in tmp_path.iterdir()}
+        assert caplog.messages == []
+        write_to(path, write)
+    assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(".")]
+    assert caplog.messages == [f"{path}: removed an unfinished copy that a killed process had left there"] or (
+        caplog.messages == [f"{path}: removed 2 unfinished copies that a killed process had left there"]
+    )
+
+
+def test_the_copy_of_a_process_that_is_alive_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    path = tmp_path / "out.txt"
+    begun, go_on = os.pipe(), os.pipe()
+    if not (child := os.fork()):
+
+        def slowly(partial: Path) -> None:
+            partial.write_text("child")
+            os.write(begun[1], b"x")
+            os.read(go_on[0], 1)
+
+        write_whole(path, slowly)
+        os._exit(0)
+    os.read(begun[0], 1)
+    before = sorted(tmp_path.iterdir())
+    with caplog.at_level("INFO", "verisphere"):
+        write_whole(path, lambda partial: partial.write_text("parent"))
+    assert sorted(tmp_path.iterdir()) == [*before, path]
+    assert caplog.messages == []
+    os.write(go_on[1], b"x")
+    assert os.waitpid(child, 0)[1] == 0
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+    assert path.read_text() == "child"
+
+
+def test_a_write_inside_a_write_of_the_same_name_leaves_its_copy(tmp_path: Path):
+    def twice(partial: Path) -> None:
+        partial.write_text("outer")
+        write_whole(tmp_path / "out.txt", _file)
+
+    write_whole(tmp_path / "out.txt", twice)
+    assert (tmp_path / "out.txt").read_text() == "outer"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+
+
+@pytest.mark.parametrize("doubt", ["no locks", "another machine", "another user", "no lock file"])
+def test_in_doubt_a_copy_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doubt: str):
+    path = tmp_path / "out.txt"
+    _killed_in(write_whole, path, _file)
+    (lock,) = tmp_path.glob("*.lock")
+    if doubt == "no locks":
+
+        def none(*_: object) -> None:
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr(fcntl, "flock", none)
+    elif doubt == "another machine":
+        lock.write_text("elsewhere")
+    elif doubt == "another user":
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    else:
+        lock.unlink()
+    left = set(tmp_path.iterdir())
+    write_whole(path, _file)
+    assert set(tmp_path.iterdir()) == left | {path}
+
+
+def test_what_is_replaced_keeps_its_permissions(tmp_path: Path):
+    path = tmp_path / "secret.json"
+    write_whole(path, _file)
+    path.chmod(0o600)
+    write_whole(path, _file)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    folder = tmp_path / "report"
+    replace_whole(folder, make_folder)
+    inside = next(entry for entry in folder.rglob("*") if entry.is_file())
+    folder.chmod(0o700)
+    inside.chmod(0o640)
+    replace_whole(folder, make_folder)
+    assert [stat.S_IMODE(entry.stat().st_mode) for entry in (folder, inside)] == [0o700, 0o640]
+
+
+def test_one_process_at_a_time_replaces_a_folder(tmp_path: Path):
+    out = tmp_path / "new" / "report"
+    with alone_at(out):
+        with pytest.raises(ValueError, match=r"report: another process is writing it"), alone_at(out):
+            pass
+        with alone_at(tmp_path / "new" / "other"):
+            pass
+    with alone_at(out):
+        pass
+    assert list((tmp_path / "new").iterdir()) == []

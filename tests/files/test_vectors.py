@@ -1,6 +1,7 @@
 """Embeddings made elsewhere, as tables: equal to the same in an embeddings file, or refused in one short line."""
 
 import importlib.util
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +196,13 @@ def test_a_header_of_other_words_is_no_image(tmp_path: Path, first: str):
         ({"embedding": ROWS.tolist(), "quality": ROWS[:, 0]}, "'quality' beside the lists .*, leave 'quality' out"),
         ({"x0": ROWS[:, 0], "x1": ROWS[:, 1], "quality": ROWS[:, 2]}, "'quality' is not one .*; leave 'quality' out"),
         ({"embedding": [["1_0"]] * 6}, "column 'embedding' holds no lists of numbers of one length"),
+        (
+            {"embedding": [[1.0], [1.0, 2.0, 3.0], [1.0, 2.0]] * 2},
+            "column 'embedding' holds no lists of numbers of one",
+        ),
+        ({"embedding": [[1.0], None] * 3}, "column 'embedding' holds no lists of numbers of one length"),
+        ({"x": ROWS[:, 0], "identity": [["p"], []] * 3}, "column 'identity' has not one value in each row"),
+        ({"embedding": [1.0] * 6}, "column 'embedding' holds no lists of numbers of one length"),
         ({"x0": ROWS[:, 0], "__index_level_0__": ROWS[:, 1]}, r"'__index_level_0__' is the index .*index=False\)"),
         ({"Unnamed: 0": ROWS[:, 0], "x0": ROWS[:, 1]}, r"'Unnamed: 0' is the index .*index=False\)"),
         ({"x": ROWS[:, 0], "identity": ["p", None, "q", None, "r", "s"]}, "2 of 6"),
@@ -224,3 +232,82 @@ def test_a_number_too_large_for_float32_is_refused_by_its_row(tmp_path: Path):
     path.write_text(path.read_text().replace(repr(float(ROWS[2, 1])), "1e300"))
     with pytest.raises(ValueError, match=r"vectors\.csv: .*(infinit|finite).*"):
         read_embeddings(path)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="no extra `data`")
+@pytest.mark.parametrize("kind", ["float16", "float64", "int32", "decimal", "fixed", "large", "columns"])
+def test_parquet_of_any_type_in_several_row_groups(tmp_path: Path, kind: str):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    numbers = np.round(np.random.default_rng(1).normal(size=(9, 4)) * 64) + 0.5 * (kind not in ("int32", "decimal"))
+    cell = {"float16": pyarrow.float16(), "int32": pyarrow.int32(), "decimal": pyarrow.decimal128(9, 2)}.get(
+        kind, pyarrow.float64()
+    )
+    lists = {"fixed": pyarrow.list_(cell, 4), "large": pyarrow.large_list(cell)}.get(kind, pyarrow.list_(cell))
+    rows = [[cell_of(number, kind) for number in row] for row in numbers]
+    people = [f"p{row // 3}" for row in range(9)]
+    columns = {"name": [str(row) for row in range(9)], "identity": pyarrow.array(people).dictionary_encode()}
+    if kind == "columns":
+        columns |= {f"x{place}": numbers[:, place] for place in range(4)}
+    else:
+        columns["embedding"] = pyarrow.array(rows, lists)
+    parquet.write_table(pyarrow.table(columns), tmp_path / "v.parquet", row_group_size=4)
+    read = read_embeddings(tmp_path / "v.parquet")
+    assert read.embeddings.dtype == np.float32
+    assert np.array_equal(read.embeddings, numbers.astype(np.float32))
+    assert (read.names.tolist(), read.identities.tolist()) == (columns["name"], people)
+
+
+def cell_of(number: float, kind: str) -> object:
+    return {"float16": np.float16(number), "int32": int(number), "decimal": Decimal(int(number))}.get(kind, number)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="no extra `data`")
+@pytest.mark.parametrize("numbers", ["lists", "columns"])
+def test_a_small_parquet_that_unpacks_to_much_is_refused_before_anything_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: str
+):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    monkeypatch.setattr("verisphere.files.npz._MOST_UNPACKED", 1 << 20)  # the limits of archives, lowered
+    monkeypatch.setattr("verisphere.files.npz._MOST_COMPRESSION", 5)
+    path, rows, size = tmp_path / "v.parquet", 2000, 100
+    ones = np.ones(rows * size, np.float32)
+    lists = pyarrow.ListArray.from_arrays(pyarrow.array(np.arange(rows + 1, dtype=np.int32) * size), ones)
+    columns = {"embedding": lists} if numbers == "lists" else {f"x{place}": ones[:rows] for place in range(size)}
+    names = {"name": [str(row) for row in range(rows)], "identity": ["p"] * rows}
+    for compression in ("none", "zstd"):
+        parquet.write_table(pyarrow.table(names | columns), path, compression=compression)
+        assert path.stat().st_size < 100_000
+        with monkeypatch.context() as patched:
+            patched.setattr(parquet.ParquetFile, "iter_batches", None)  # to decode a batch would be another error
+            with pytest.raises(
+                ValueError, match=r"would unpack to 1,\d{3},\d{3} bytes; from a file of .* at most"
+            ) as no:
+                read_embeddings(path)
+        assert str(no.value).startswith(f"{path}: ")
+    parquet.write_table(pyarrow.table(names | columns), path, use_dictionary=False, compression="none")
+    assert read_embeddings(path).embeddings.shape == (rows, size)  # as large as its file, and so within the limit
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".txt"])
+def test_one_long_text_does_not_widen_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str):
+    monkeypatch.setattr("verisphere.files.npz._MOST_UNPACKED", 1 << 20)
+    rows, path = 2000, tmp_path / f"v{suffix}"
+    names = ["x" * 20_000, *(str(row) for row in range(1, rows))]
+    if suffix == ".parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        table = pyarrow.table({"name": names, "identity": ["p"] * rows, "x": np.ones(rows)})
+        parquet.write_table(table, path, row_group_size=rows // 2)
+    elif suffix == ".csv":
+        path.write_text("name,identity,x\n" + "".join(f"{name},p,1\n" for name in names))
+    else:
+        path.write_text("".join(f"{name}\tp\n" for name in names))
+        np.save(tmp_path / "v.npy", np.ones((rows, 1), np.float32))
+    with pytest.raises(
+        ValueError, match=r"longest text of column 'name' has 20,000 .* each of 2,000 rows .*160,000,000"
+    ):
+        read_embeddings(path.with_suffix(".npy") if suffix == ".txt" else path)

@@ -300,6 +300,36 @@ def change_image(content: bytes, chance: random.Random) -> bytes:
     return content[:12] + header + struct.pack(">I", zlib.crc32(header)) + content[33:]
 
 
+# --- parquet ----------------------------------------------------------------------------------------------------------
+
+
+def change_parquet(content: bytes, chance: random.Random) -> bytes:
+    """Any bytes; or the table written anew with a column of another type or name, or with lists that take much."""
+    way = chance.random()
+    if way < 0.7:
+        return change_bytes(content, chance)
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    table, written = parquet.read_table(io.BytesIO(content)), io.BytesIO()
+    at = chance.randrange(table.num_columns)
+    name, column = table.column_names[at], table.column(at)
+    if way < 0.73 and "embedding" in table.column_names:
+        at, name = table.column_names.index("embedding"), "embedding"
+        ones = pyarrow.array(np.ones(4_000_000 * table.num_rows, np.float32))
+        sizes = pyarrow.array(np.arange(table.num_rows + 1, dtype=np.int32) * 4_000_000)
+        column = pyarrow.ListArray.from_arrays(sizes, ones)
+    elif way < 0.8:
+        column = pyarrow.array([chance.choice(["x" * 100_000, None, "p", "-1", "nan"]) for _ in range(table.num_rows)])
+    elif way < 0.9:
+        column = pyarrow.array([chance.choice([None, [], [1.0], [1.0] * 4]) for _ in range(table.num_rows)])
+    else:
+        name = chance.choice([*table.column_names, "embedding", "x0", "", "image", "a.b"])
+    table = table.set_column(at, pyarrow.field(name, column.type), column)
+    parquet.write_table(table, written, compression=chance.choice(["none", "zstd", "snappy"]))
+    return written.getvalue()
+
+
 # --- ONNX -------------------------------------------------------------------------------------------------------------
 
 

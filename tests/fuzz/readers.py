@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from fuzz.containers import (
@@ -17,6 +18,7 @@ from fuzz.containers import (
     change_npy,
     change_npz,
     change_onnx,
+    change_parquet,
     change_safetensors,
     change_zip,
     reseal_checkpoint,
@@ -38,6 +40,11 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import read_noise, read_pictures
 from verisphere.files.id_lists import read_ids
 from verisphere.files.ijb import IjbFiles
+from verisphere.files.ijb.images import read_detector_scores
+from verisphere.files.ijb.images import read_images as read_ijb_images
+from verisphere.files.ijb.pairs import read_template_pairs
+from verisphere.files.ijb.people import read_covariate
+from verisphere.files.ijb.people import read_people as read_templates_of_people
 from verisphere.files.image_lists import read_images
 from verisphere.files.label_lists import read_labels
 from verisphere.files.landmarks import read_landmarks
@@ -55,6 +62,7 @@ from verisphere.images.detect.yunet import _ends as yunet_ends
 from verisphere.images.photos import Photos
 from verisphere.invert.leak import leak_text
 from verisphere.invert.settings import read_settings as read_inversion
+from verisphere.measure.data.manifests import manifest_faults
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.precision import read_precision_drop
 from verisphere.models.checkpoint import SHARED, read_checkpoint
@@ -64,6 +72,7 @@ from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
 from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.onnx_to_network import read_network
 from verisphere.packs.formats import format_of, open_pack
+from verisphere.packs.manifest import read_manifest
 from verisphere.score import AllPairs
 from verisphere.score.exact import scan
 from verisphere.search.candidate import read_reward
@@ -109,6 +118,7 @@ def mutations(path: str, trusted: bool) -> Mutation:
         ".lz4": change_lz4,
         ".npy": change_npy,
         ".ckpt": change_zip,
+        ".parquet": change_parquet,
         ".csv": change_table,
         ".txt": change_table,
         ".lst": change_table,
@@ -267,6 +277,26 @@ def _ijb(folder: Path) -> None:
     evaluate_ijb(folder / "set.npz", files, options)
 
 
+def _ijb_lists(folder: Path) -> None:
+    """Each list alone, however the others were changed."""
+    read_template_pairs(folder / "pairs.txt", np.arange(1, 9), folder / "meta.txt")
+    names = read_ijb_images(folder / "meta.txt").names
+    read_detector_scores(folder / "scores.txt", names)
+    for path in (*folder.glob("gallery_*.csv"), folder / "probes.csv"):
+        read_templates_of_people(path)
+    read_covariate(folder / "covariates.csv", "GENDER")
+
+
+def _manifest(folder: Path) -> None:
+    path = folder / "pack"
+    path = path if path.exists() else folder / "pack.rec"
+    for manifest in (read_manifest(path), read_manifest(path, 5)):
+        assert manifest is None or manifest.json()
+    for fault in manifest_faults(path, format_of(path), None):
+        assert "\n" not in str(fault)
+    _pack(folder)
+
+
 def _streamed(folder: Path) -> None:
     listed = folder / "list.json"
     pictures = listed if listed.exists() else None
@@ -285,7 +315,7 @@ def _pictures(folder: Path) -> None:
 
 def _pack(folder: Path) -> None:
     suffixes = (suffix for suffix in (*PACKS.values(), ".bin") if list(folder.glob(f"pack{suffix}")))
-    path = folder / f"pack{next(suffixes, '.rec')}"
+    path = folder / ("pack" if (folder / "pack").is_dir() else f"pack{next(suffixes, '.rec')}")
     for fault in format_of(path).faults(path):
         assert "\n" not in str(fault)
     pack = open_pack(path)
@@ -326,6 +356,9 @@ READERS = {
     "pairs to merge": Reader(("pairs to merge",), lambda folder: read_pairs_to_merge(folder / "merge.csv")),
     "lists of images": Reader(("list of images", "list without identities"), _images, ("list",)),
     "templates and pairs": Reader(("templates and pairs",), _ijb),
+    "lists of templates": Reader(
+        ("templates and pairs",), _ijb_lists, ("meta", "pairs", "scores", "gallery", "probes", "covariates")
+    ),
     "streamed rows": Reader(("embeddings", "plain embeddings", "matrix of features", "folder of features"), _streamed),
     "lists of pictures": Reader(("json of pictures", "lines of pictures"), _pictures),
     "landmarks": Reader(("landmarks.json", "landmarks.csv"), _landmarks),
@@ -350,7 +383,10 @@ READERS = {
     "metrics": Reader(("metrics",), lambda folder: read_metrics(folder / METRICS)),
     "detector weights": Reader(("detector weights",), _weights),
     "tables of vectors": Reader(("array of vectors", "csv of vectors"), _vectors),
-    "parquet": Reader(("parquet of vectors",), _vectors),
+    "parquet": Reader(("parquet of vectors", "parquet of columns"), _vectors),
+    "manifests": Reader(
+        ("pack with a manifest", "folder with a manifest"), _manifest, ("pack.rec.manifest", "pack/manifest")
+    ),
     **{f"packs of {name}": Reader((f"pack of {name}",), _pack) for name in PACKS},
     "verification sets": Reader(("verification set",), _pack),
     "foreign graphs": Reader(("foreign graph", "foreign graph with weights beside it"), _foreign_graph, ("net",)),

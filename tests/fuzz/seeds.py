@@ -222,8 +222,12 @@ def _recipes() -> dict[str, Files]:
 def _leak_json() -> bytes:
     """A test of leaks with one attacker."""
     point = operating_point([0.9, 0.1], [0.5, 0.4, 0.2, 0.1], "0.25")
-    rows = (LeakRow("photographs", 0.5, 0.0, ()), LeakRow("head", 0.25, 0.125, (point,)))
-    return json_text(LeakFigures(1, "a", "0" * 64, "b", None, rows, {"steps": 3}, "0")).encode()
+    rows = (
+        LeakRow("photographs", 0.5, 0.0, ()),
+        LeakRow("head", 0.25, 0.125, (point,), 0.75, 0.5),
+        LeakRow("folder", 0.25, 0.125, (point,), 0.25, 0.5, (point,)),
+    )
+    return json_text(LeakFigures(2, "a", "0" * 64, "b", None, rows, {"steps": 3}, "0")).encode()
 
 
 def _search_json() -> bytes:

@@ -34,8 +34,13 @@ def vectors(folder: Path) -> dict[str, Files]:
         import pyarrow.parquet as parquet
 
         columns = {"name": [name for name, _, _ in names], "identity": [one for _, one, _ in names]}
-        parquet.write_table(pyarrow.table(columns | {"embedding": rows.tolist()}), folder / "vectors.parquet")
-        seeds["parquet of vectors"] = {"vectors.parquet": (folder / "vectors.parquet").read_bytes()}
+        in_columns = {f"x{place}": rows[:, place] for place in range(4)} | {"domain": [domain for *_, domain in names]}
+        for title, numbers, options in (
+            ("parquet of vectors", {"embedding": rows.tolist()}, {}),
+            ("parquet of columns", in_columns, {"row_group_size": 2, "compression": "none", "use_dictionary": False}),
+        ):
+            parquet.write_table(pyarrow.table(columns | numbers), folder / "vectors.parquet", **options)
+            seeds[title] = {"vectors.parquet": (folder / "vectors.parquet").read_bytes()}
     return seeds
 
 
@@ -58,8 +63,22 @@ def packs(folder: Path, picture: Callable[[str, int], bytes]) -> dict[str, Files
         seeds[f"pack of {known.name}"] = {
             name: content for name, content in files_of(room).items() if not name.endswith(("lock.mdb", "-lock"))
         }
+    seeds["pack with a manifest"] = _converted(folder / "converted", "pack.rec", seeds["pack of tar"])
+    seeds["folder with a manifest"] = _converted(folder / "converted to a folder", "pack", seeds["pack of tar"])
     pairs = ([picture("JPEG", n) for n in range(4)], [True, False])
     return seeds | {"verification set": {"pack.bin": pickle.dumps(pairs, protocol=2)}}
+
+
+def _converted(room: Path, name: str, files: Files) -> Files:
+    """A pack as `data convert` writes it, with its manifest."""
+    from verisphere.measure.data.convert import convert
+
+    room.mkdir()
+    source = room / "source.tar"
+    source.write_bytes(files["pack.tar"])
+    convert(source, room / name)
+    source.unlink()
+    return files_of(room)
 
 
 def models_of_others(folder: Path, command: Callable[..., None]) -> dict[str, Files]:

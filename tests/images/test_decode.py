@@ -13,6 +13,7 @@ from PIL import Image
 from verisphere.files.image_suffixes import why_unread
 from verisphere.images import decode as decoding
 from verisphere.images.decode import decode
+from verisphere.words import install_extra
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -233,9 +234,7 @@ def test_heic_s_decoder_is_handed_nothing_else(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.usefixtures("no_heif")
 def test_without_the_extra_a_heic_is_called_what_it_is():
-    with pytest.raises(
-        ValueError, match=r"^a\.jpg: .*\(it is HEIC; HEIC is read where .* pip install 'verisphere\[heif\]'\)$"
-    ):
+    with pytest.raises(ValueError, match=r"^a\.jpg: .*\(it is HEIC; HEIC needs .* pip install '\.\[heif\]'.*\)$"):
         decode(HEIC_BEGINNING, "a.jpg")
 
 
@@ -261,7 +260,7 @@ def test_names_of_photographs_that_are_not_read():
 
 
 def test_a_heic_is_read_by_its_name_exactly_where_the_extra_is(no_heif: None):
-    assert why_unread("a.HEIC") == "HEIC is read where the extra `heif` is installed: pip install 'verisphere[heif]'"
+    assert why_unread("a.HEIC") == f"HEIC needs pillow-heif, not installed here; {install_extra('heif')}"
 
 
 @pytest.mark.usefixtures("heif")

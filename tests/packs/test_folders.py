@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.packs.folders import FOLDER, ZIP
+from verisphere.packs.folders import FOLDER, ZIP, read_folder
 from verisphere.packs.manifest import read_manifest
 from verisphere.packs.pack import Fault, Row
 
@@ -98,3 +98,14 @@ def test_bytes_behind_an_archive_are_a_fault(tmp_path: Path):
         archive.writestr("Ann/1.png", b"1")
         archive.comment = b"of faces" * 100
     assert list(ZIP.faults(path)) == []
+
+
+def test_an_entry_with_a_dot_for_a_folder_is_excluded_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with zipfile.ZipFile(tmp_path / "dots.zip", "w") as archive:
+        for name in ("a/1.png", "b/1.png", "a/./2.png", "./b/3.png", "a/./notes.txt", "a/.hidden.png"):
+            archive.writestr(name, b"image")
+    pack = read_folder(tmp_path / "dots.zip")
+    assert list(pack.names) == ["a/1.png", "b/1.png"]
+    assert list(pack.files.unread) == ["./b/3.png", "a/./2.png"]
+    (line,) = caplog.messages
+    assert "2 photographs are not read (.png 2), the first ./b/3.png: a path with a part . is not read" in line

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, exact_rate, promised_rate
+from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, Interval, exact_rate, promised_rate
 from verisphere.files.disk import check_file, write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.results import json_text
-from verisphere.vocabulary import OperatingPoint, Origin
+from verisphere.trained_on import SharedWithTraining
+from verisphere.vocabulary import OperatingPoint, Origin, check_word
+from verisphere.words import NAMES, Names
 
 FORMAT = 1
 Kind = Literal["embeddings", "scores"]
@@ -26,6 +28,8 @@ class Source:
         kind: `embeddings` or `scores`.
         rows: number of embeddings or of comparisons.
         people: number of people; None for scores, which name no people.
+        in_training: number of people and images that the model was trained on; None if no model is known.
+        names_rule: see `verisphere.files.results.EvaluatedFile`.
     """
 
     file: str
@@ -33,8 +37,12 @@ class Source:
     kind: Kind
     rows: int
     people: int | None
+    in_training: SharedWithTraining | None = None
+    names_rule: Names | None = None
 
     def __post_init__(self) -> None:
+        if self.names_rule is not None:
+            check_word("names_rule", self.names_rule, NAMES)
         if self.kind not in get_args(Kind) or len(self.sha256) != 64 or self.rows < 1:
             raise ValueError(f"{self.kind!r} file {self.file!r} of {self.rows} rows with digest {self.sha256!r}")
         if (self.people is None) != (self.kind == "scores"):
@@ -56,6 +64,9 @@ class Check:
         lacking: missing kinds, `genuine` or `impostor`, of the whole file.
         shared_people: number of people of the file who have the name of a person of the calibration file; None if one
             of the two files names no people.
+        far_over_people: at each threshold, the FAR over redrawn people of all comparisons (as `""`) and of each domain
+            whose FAR is above the target by its binomial bounds; empty if the file names no people, and in files of
+            earlier versions.
     """
 
     source: Source
@@ -64,16 +75,32 @@ class Check:
     skipped: tuple[str, ...]
     lacking: tuple[str, ...]
     shared_people: int | None
+    far_over_people: tuple[dict[str, Interval], ...] = ()
 
     def at(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
         """The rates at the threshold of this position: over all comparisons (named `all`), then over each domain."""
         overall = (("all", self.points[threshold]),) if self.points else ()
         return (*overall, *((name, points[threshold]) for name, points in self.domains.items()))
 
-    def above_target(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
-        """The points of `at` at which even the lower 95 % bound of the FAR is above the target."""
+    def over_target(self, threshold: int) -> tuple[tuple[str, OperatingPoint, Interval | None], ...]:
+        """The points of `at` whose FAR is above the target by its binomial bounds, each with its FAR over people.
+
+        Binomial bounds are too narrow where comparisons share people; only the interval over people decides.
+        """
+        redrawn = self.far_over_people[threshold] if self.far_over_people else {}
+        keys = [""] * bool(self.points) + list(self.domains)
         return tuple(
-            (name, point) for name, point in self.at(threshold) if point.far_lower_95 > exact_rate(point.far_target)
+            (name, point, redrawn.get(key))
+            for key, (name, point) in zip(keys, self.at(threshold), strict=True)
+            if point.far_lower_95 > exact_rate(point.far_target)
+        )
+
+    def above_target(self, threshold: int) -> tuple[tuple[str, OperatingPoint, Interval], ...]:
+        """The points of `at` at which the FAR is above the target in more than 97.5 % of redrawings of the people."""
+        return tuple(
+            (name, point, interval)
+            for name, point, interval in self.over_target(threshold)
+            if interval is not None and interval.lower_95 > exact_rate(point.far_target)
         )
 
 
@@ -89,12 +116,15 @@ class Calibration:
         origin: the origin of the source's embeddings, if known.
         thresholds: a threshold for each target FAR, in the order of the request.
         checks: the check on the calibration file itself, then those on other files.
+        implausible: the reasons, each with its file, why scores cannot be those of a working model with right labels;
+            a calibration with such reasons was asked for in spite of them.
     """
 
     source: Source
     origin: Origin | None
     thresholds: tuple[GuaranteedThreshold, ...]
     checks: tuple[Check, ...]
+    implausible: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         distinct_fars([threshold.far_target for threshold in self.thresholds])
@@ -103,6 +133,10 @@ class Calibration:
             for points in ([] if check.lacking else [check.points]) + list(check.domains.values()):
                 if [(point.far_target, point.threshold) for point in points] != stated:
                     raise ValueError(f"the check on {check.source.file!r} is not of the thresholds that are stated")
+
+    def __str__(self) -> str:
+        """Each threshold with its promise, as it is said to people; `meaning` has the exact wording."""
+        return "\n".join(map(str, self.thresholds))
 
     @property
     def threshold(self) -> float:
@@ -121,7 +155,7 @@ class Calibration:
         return "\n".join(line for found in self.thresholds for line in (found.meaning(), found.misses()))
 
     def described(self) -> "Calibration":
-        """The same calibration, each threshold completed by the source of its images and by its rate of misses.
+        """The same calibration, each threshold completed by the source of its images, its misses and its warning.
 
         The misses are those on the calibration file or, if it has no genuine comparisons, on the first checked file
         with genuine comparisons.
@@ -133,6 +167,7 @@ class Calibration:
                 found,
                 calibrated_on=source if found.calibrated_on is None else found.calibrated_on,
                 genuine=GenuineRate.at(measured[0].points[place], measured[0].source.file) if measured else None,
+                in_training=self.source.in_training or None,
             )
             for place, found in enumerate(self.thresholds)
         )
@@ -140,9 +175,15 @@ class Calibration:
 
     def write_json(self, path: str | Path) -> None:
         """Writes the calibration, with the meaning of each threshold, for `read_calibration`."""
-        document = {"format": FORMAT, **vars(self)}
+        document = {"format": FORMAT, **_without_empty(self, "implausible")}
+        document["checks"] = [_without_empty(check, "far_over_people") for check in self.checks]
         document["thresholds"] = [{**asdict(found), "meaning": found.meaning()} for found in self.thresholds]
         write_whole(path, lambda partial: partial.write_text(json_text(document), encoding="utf-8"))
+
+
+def _without_empty(part: Calibration | Check, name: str) -> dict[str, Any]:
+    """The fields of a part; without this field, which earlier versions do not have, if it is empty."""
+    return {field: value for field, value in vars(part).items() if value or field != name}
 
 
 def distinct_fars(fars: Sequence[Far]) -> None:

@@ -5,8 +5,11 @@ from a file or from the command line passes them through `present_names` first.
 """
 
 import re
+import sys
 from importlib.util import find_spec
 from typing import Any
+
+from verisphere.words import did_you_mean
 
 #: Modules that have moved, by their old names. A name stands for all names below it; the longest that fits is used.
 MOVED = {
@@ -31,6 +34,7 @@ MOVED = {
 }
 _DOTTED = re.compile(r"verisphere(\.\w+)+")
 _MISSING = re.compile(r"No module named '(verisphere(?:\.\w+)+)'")
+_ABSENT = re.compile(r"module '(verisphere(?:\.\w+)+)' has no attribute '(\w+)'")
 _DEEPEST = 64
 
 
@@ -56,12 +60,19 @@ def present_name(path: str) -> str:
 def name_present_module(message: str) -> str:
     """The message of an import error; a module that has moved is followed by its current name.
 
+    A misspelt class of one of our modules is followed by the nearest one.
+
     >>> name_present_module("No module named 'verisphere.embed'")
     "No module named 'verisphere.embed': it is verisphere.backbones now"
     >>> name_present_module("No module named 'verisphere.data.nothing'")
     "No module named 'verisphere.data.nothing'"
     """
-    return _MISSING.sub(_with_present_name, message)
+    return _ABSENT.sub(_with_nearest_class, _MISSING.sub(_with_present_name, message))
+
+
+def _with_nearest_class(absent: re.Match[str]) -> str:
+    public = vars(sys.modules.get(absent[1], sys)).items()
+    return absent[0] + did_you_mean(absent[2], [name for name, value in public if isinstance(value, type)])
 
 
 def _with_present_name(missing: re.Match[str]) -> str:

@@ -4,12 +4,19 @@ import ctypes
 import errno
 import filecmp
 import hashlib
+import logging
 import os
+import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from verisphere.files.lock import abandoned, lock_file
+
+log = logging.getLogger(__name__)
 
 MAX_DOCUMENT = 64 * 2**20
 """Most bytes of a document that is read whole (a recipe, a description, a calibration); larger ones are refused."""
@@ -17,6 +24,7 @@ MAX_DOCUMENT = 64 * 2**20
 MAX_TABLE = 8 * 2**30
 """Most bytes of a file with a line for each row (a list, scores, landmarks, a log); larger ones are refused."""
 
+_LOCK = ".lock"
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # errors of a write that do not name the file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # constants of renameat2(2)
 _NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
@@ -27,9 +35,9 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     """Writes a file or a folder under a temporary name beside `path`, and renames it once it is safely on the disk.
 
     After any interruption, `path` is either unchanged or complete. The temporary name begins with a dot and ends in the
-    final name, so that writers which depend on a suffix (`numpy.savez`, matplotlib) work; only a killed process leaves
-    it behind. Missing parent folders are created. A symbolic link stays a link: its target is written, in the folder of
-    the target.
+    final name, so that writers which depend on a suffix (`numpy.savez`, matplotlib) work. Only a killed process leaves
+    it behind, and the next write to the same name removes it. A file that is replaced keeps its permissions. Missing
+    parent folders are created. A symbolic link stays a link: its target is written, in the folder of the target.
 
     Args:
         path: the final name. A file there is replaced by a file, an empty folder by a folder; nothing else is replaced.
@@ -45,9 +53,7 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     """
     path = Path(path)
     target, _ = _place(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
-    try:
+    with _partial(path, target) as partial:
         write(partial)
         if not partial.exists():
             raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
@@ -55,9 +61,27 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
             raise FileExistsError(f"{path}: a file, and a folder was to be written under its name")
         if target.is_dir() and not partial.is_dir():
             raise FileExistsError(_FOLDER.format(path))
+        _keep_permissions(target, partial)
         _sync_tree(partial)
         os.replace(partial, target)
         _sync(target.parent)
+
+
+@contextmanager
+def _partial(path: Path, target: Path) -> Iterator[Path]:
+    """A temporary name beside `target`, which is removed at the end; errors name `path` instead of it.
+
+    A lock file beside it says that its process is alive. Copies that killed processes have left are removed first.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(target.parent, path.name)
+    partial = target.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
+    try:
+        with lock_file(partial.with_name(partial.name + _LOCK)):
+            try:
+                yield partial
+            finally:
+                _remove(partial)
     except OSError as error:
         # if a copy ran out of space, the first name in the error is that of the file that was read
         name = error.filename if error.filename2 is None or error.errno not in _NO_ROOM else error.filename2
@@ -65,18 +89,51 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
             raise OSError(error.errno, error.strerror, str(path)) from None
         if str(partial) not in str(name):
             raise
-        named = str(name).replace(str(partial), str(path))  # the temporary name would mean nothing to the caller
+        # the temporary name would mean nothing to the caller
+        named = (
+            str(name).removesuffix(_LOCK).replace(f"{partial}/{path.name}", str(path)).replace(str(partial), str(path))
+        )
         raise OSError(error.errno, error.strerror, named) from None
-    finally:
-        _remove(partial)
+
+
+def _sweep(folder: Path, name: str) -> None:
+    """Removes the temporary copies of this name whose processes were killed, and says so."""
+    locks = re.compile(rf"(\.part-[0-9a-f]{{8}}-){re.escape(name)}{re.escape(_LOCK)}")
+    removed = 0
+    with os.scandir(folder) as entries:
+        found = [entry.path for entry in entries if locks.fullmatch(entry.name)]
+    for path in found:
+        partial = Path(path.removesuffix(_LOCK))
+        with suppress(OSError), abandoned(Path(path)) as is_abandoned:
+            former = partial.with_name(partial.name.replace(".part-", ".old-", 1))
+            if not is_abandoned or (former.exists() and partial.exists()):  # killed between two renames, each complete
+                continue
+            removed += os.path.lexists(partial) or former.exists()
+            _remove(former)
+            _remove(partial)
+            os.unlink(path)
+    if removed:
+        copies = "an unfinished copy" if removed == 1 else f"{removed} unfinished copies"
+        log.info("%s: removed %s that a killed process had left there", folder / name, copies)
+
+
+def _keep_permissions(former: Path, new: Path) -> None:
+    """Gives a new file, or a folder with its contents, the permissions of what it replaces."""
+    if not former.exists():
+        return
+    for path in (new, *(new.rglob("*") if new.is_dir() else ())):
+        before = former / path.relative_to(new)
+        if before.exists() and before.is_dir() == path.is_dir() and not path.is_symlink():
+            path.chmod(stat.S_IMODE(before.stat().st_mode) & 0o777)
 
 
 def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     """Writes a folder as `write_whole` does, and replaces an existing folder by it.
 
     The two folders exchange their names in one step, so that after any interruption either the old or the new one is
-    complete under `path`. A file system without that operation needs two steps; a process that is killed between them
-    leaves both folders complete under names that begin with a dot, and none under `path`.
+    complete under `path`, with the permissions of the old one. A file system without that operation needs two steps; a
+    process that is killed between them leaves both folders complete under names that begin with a dot, and none under
+    `path`.
 
     Args:
         path: the final name. A folder there is replaced with all its contents; where there is none, this is
@@ -86,27 +143,27 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     Raises:
         OSError: the errors of `write_whole`.
     """
-    place = real_path(path)
+    path, place = Path(path), real_path(path)
     if not place.is_dir():
         write_whole(path, write)
         return
-    written = place.with_name(f".new-{secrets.token_hex(4)}-{place.name}")
-    write_whole(written, write)
-    try:
+    with _partial(path, place) as written:
+        write(written)
+        if not written.is_dir():
+            raise FileNotFoundError(f"{path}: no folder was written at the temporary path that `write` was given")
+        _keep_permissions(place, written)
+        _sync_tree(written)
         if _exchanged(written, place):
             _sync(place.parent)
         else:
-            former = place.with_name(f".old-{secrets.token_hex(4)}-{place.name}")
+            former = written.with_name(written.name.replace(".part-", ".old-", 1))
             os.replace(place, former)
             try:
                 os.replace(written, place)
             except BaseException:
                 os.replace(former, place)
                 raise
-            written = former
-    finally:
-        if written.exists():
-            remove_whole(written)
+            os.replace(former, written)
 
 
 def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> None:
@@ -130,12 +187,6 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
     path = Path(path)
     if os.path.lexists(path):
         raise FileExistsError(f"{path}: exists already, and is never overwritten; choose another name")
-    staging = path.with_name(f".new-{secrets.token_hex(4)}-{path.name}")
-
-    def into_folder(partial: Path) -> None:
-        partial.mkdir()
-        write(partial / path.name)
-
     written: list[Path] = []
 
     def take_back() -> None:
@@ -143,32 +194,27 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
             if not os.path.lexists(file):  # otherwise its final name, if it exists, belongs to another process
                 _remove(path.with_name(file.name))
 
-    try:
-        write_whole(staging, into_folder)
-        written = sorted(staging.iterdir(), key=lambda file: (file.name == path.name, file.name))
-        if not written or written[-1].name != path.name:
-            raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
-        for file in written:
-            place = path.with_name(file.name)
-            if os.path.lexists(place) and (place == path or not _same_file(file, place)):
-                raise FileExistsError(
-                    f"{place}: exists already, and is never overwritten; a process that was killed "
-                    "while it wrote something else can have left it"
-                )
-        for file in written:
-            os.rename(file, path.with_name(file.name))
-        _sync(path.parent)
-    except OSError as error:
-        take_back()
-        if str(staging) not in str(error.filename):
+    with _partial(path, path) as staging:
+        try:
+            staging.mkdir()
+            write(staging / path.name)
+            _sync_tree(staging)
+            written = sorted(staging.iterdir(), key=lambda file: (file.name == path.name, file.name))
+            if not written or written[-1].name != path.name:
+                raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
+            for file in written:
+                place = path.with_name(file.name)
+                if os.path.lexists(place) and (place == path or not _same_file(file, place)):
+                    raise FileExistsError(
+                        f"{place}: exists already, and is never overwritten; a process that was killed "
+                        "while it wrote something else can have left it"
+                    )
+            for file in written:
+                os.rename(file, path.with_name(file.name))
+            _sync(path.parent)
+        except BaseException:
+            take_back()
             raise
-        named = str(error.filename).replace(f"{staging}/{path.name}", str(path)).replace(str(staging), str(path))
-        raise OSError(error.errno, error.strerror, named) from None
-    except BaseException:
-        take_back()
-        raise
-    finally:
-        _remove(staging)
 
 
 def _same_file(written: Path, there: Path) -> bool:

@@ -3,7 +3,8 @@
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,23 @@ import numpy as np
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_json
 from verisphere.files.errors import errors_naming
-from verisphere.files.json_values import shortened, shown
+from verisphere.files.json_values import from_json, shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
 from verisphere.files.vectors import is_table, read_vectors
+from verisphere.identity import crowds, settled
 from verisphere.score.templates import templates_of
+from verisphere.trained_on import RowsInTraining, pooled_rows
 from verisphere.vocabulary import NOBODY, Embeddings, Origin
-from verisphere.words import FeatureNorm
+from verisphere.words import NAMES, FeatureNorm, Names
 
 log = logging.getLogger(__name__)
 
 REQUIRED = ("embeddings", "names", "identities")
 OPTIONAL = ("domains", "media", "templates")
-#: A missing value of numpy or pandas as text (by `astype(str)`).
-MISSING = ("nan", "NaN", "<NA>", "NaT", "None")
+_OLD = "an earlier version made the embeddings, which recorded no images"
+#: Arrays of `Embeddings.in_training`.
+IN_TRAINING = ("digests", "trained_people", "trained_images", "trained_record")
+_FURTHER = ("origin", "names_rule", *IN_TRAINING)
 _SURROGATES = range(0xD800, 0xE000)  # halves of characters, which no UTF-8 text can hold
 _LONGEST_ORIGIN = 1 << 16  # characters
 
@@ -89,7 +94,15 @@ def read_known_people(path: str | Path, feature_norm: FeatureNorm = "keep") -> E
     Raises:
         FileNotFoundError, ValueError: see `read_templates`; or no image shows a known person.
     """
-    return known_people(read_templates(path, feature_norm), path)
+    embeddings = read_templates(path, feature_norm)
+    note_crowds(path, embeddings.identities)
+    return known_people(embeddings, path)
+
+
+def note_crowds(source: str | Path, identities: np.ndarray) -> None:
+    """The log states each name such as `unknown` that holds far more images than a person; see `crowds`."""
+    for note in crowds(Counter(identities.tolist())):
+        log.warning("%s: %s", source, note)
 
 
 def known_people(embeddings: Embeddings, source: str | Path) -> Embeddings:
@@ -116,13 +129,16 @@ def read_embeddings(path: str | Path) -> Embeddings:
     """Reads and checks an embeddings file, or a table of embeddings (see `verisphere.files.vectors`).
 
     Identities and domains that are numbers become strings. NaN among them is refused, since all rows with NaN would
-    become one person; so is an identity that is the text of a missing value (`MISSING`). The optional array `origin`
-    states which model made the embeddings. No other array is read.
+    become one person; so is an identity that is the text of a missing value, and so are identities that are equal once
+    folded, unless something decides about them (`verisphere.identity`). The optional array `origin` states which model
+    made the embeddings, the arrays `IN_TRAINING` which rows that model was trained on, and `names_rule` what was
+    decided about names. No other array is read.
 
     Raises:
         FileNotFoundError: there is no such file, or it is a folder.
         ValueError: the file is not an embeddings file; or it has NaN or zero-length embeddings, names that are not
-            unique, an identity that is empty, NaN or in `MISSING`, or a row without a domain among rows with domains.
+            unique, an identity that is missing or not spelled in one way, or a row without a domain among rows with
+            domains.
     """
     table = Path(path)
     if table.is_dir():
@@ -130,7 +146,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
             f"{path}: there is no such file, it is a folder; verisphere embed MODEL FACES --out FILE.npz makes an "
             "embeddings file"
         )
-    arrays = read_vectors(table) if is_table(table) else read_npz(path, (*REQUIRED, *OPTIONAL, "origin"))
+    arrays = read_vectors(table) if is_table(table) else read_npz(path, (*REQUIRED, *OPTIONAL, *_FURTHER))
     missing = [name for name in REQUIRED if name not in arrays]
     if missing:
         raise ValueError(
@@ -149,10 +165,11 @@ def read_embeddings(path: str | Path) -> Embeddings:
             if column.shape != rows.shape[:1]:  # before the conversion to text, which can take more memory
                 raise ValueError(f"{path}: {field} has shape {column.shape} but there are {len(rows)} embeddings")
             columns[field] = text_column(path, field, column, columns.get("names"))
-    _refuse_missing(path, columns["identities"], columns["names"])
     origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
     with errors_naming(path), np.errstate(over="ignore", invalid="ignore"):  # infinity and NaN are refused
-        embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
+        known, rule = rows_in_training(arrays, len(rows)), names_rule_of(arrays.get("names_rule"))
+        numbers = rows.astype(np.float32)
+        embeddings = Embeddings(numbers, **columns, origin=origin, in_training=known, names_rule=rule)
     for field, word in (("domains", "domain"), ("media", "medium"), ("templates", "template")):
         column = getattr(embeddings, field)
         if column is not None and (column == "").any():
@@ -165,15 +182,18 @@ def read_embeddings(path: str | Path) -> Embeddings:
     return embeddings
 
 
-def _refuse_missing(path: str | Path, identities: np.ndarray, names: np.ndarray) -> None:
-    wrong = np.flatnonzero(np.isin(identities, MISSING))
-    if len(wrong):
-        row = wrong[0]
-        raise ValueError(
-            f"{path}: the identity of {shown(str(names[row]), 200)} (row {row}) is {str(identities[row])!r}, as in "
-            f"{len(wrong)} of {len(identities)} rows; that is what a missing value becomes as text; leave such rows "
-            "out, or rename the person"
-        )
+def names_rule_of(array: np.ndarray | None) -> Names | None:
+    """How names were taken when a file was made, from its array `names_rule`; None if it has none.
+
+    Raises:
+        ValueError: the array is not one that `verisphere embed` writes.
+    """
+    if array is None:
+        return None
+    for rule in NAMES:
+        if array.ndim == 0 and str(array) == rule:
+            return rule
+    raise ValueError(f"its array names_rule is none of {', '.join(NAMES)}, which `verisphere embed` writes")
 
 
 def origin_of(path: str | Path, array: np.ndarray) -> Origin:
@@ -190,16 +210,40 @@ def origin_of(path: str | Path, array: np.ndarray) -> Origin:
 def _read_origin(column: np.ndarray) -> Origin:
     try:
         if column.ndim == 0 and column.itemsize <= 4 * _LONGEST_ORIGIN:
-            fields = read_json(str(column))
-            origin = Origin(**fields)
-            if all(isinstance(getattr(origin, name), kind) for name, kind in Origin.__annotations__.items()):
-                return origin
-    except (ValueError, TypeError):
+            return from_json(Origin, read_json(str(column)))
+    except ValueError:
         pass
     raise ValueError(
         f"its array origin is not what `verisphere embed` writes (JSON with {', '.join(Origin.__annotations__)}); "
         "leave the array out where the model is not known"
     )
+
+
+def rows_in_training(arrays: Mapping[str, np.ndarray], rows: int) -> RowsInTraining | None:
+    """Which rows the model was trained on, from the arrays of an embeddings file; None if no model is known.
+
+    Raises:
+        ValueError: the arrays are not those that `verisphere embed` writes.
+    """
+    if not arrays.keys() & set(IN_TRAINING):
+        return RowsInTraining.unrecorded(rows, _OLD) if "origin" in arrays else None
+    kinds = {"digests": "i8", "trained_people": "?", "trained_images": "?"}
+    present = {name: arrays[name] for name in kinds if name in arrays}
+    if not {"trained_people", "trained_images"} <= present.keys() or any(
+        column.shape != (rows,) or column.dtype != np.dtype(kinds[name]) for name, column in present.items()
+    ):
+        raise ValueError(f"its arrays {', '.join(IN_TRAINING)} are not what `verisphere embed` writes")
+    record = _read_record(arrays.get("trained_record"))
+    return RowsInTraining(present["trained_people"], present["trained_images"], *record, present.get("digests"))
+
+
+def _read_record(column: np.ndarray | None) -> tuple[bool, str]:
+    """Whether the training has names, and why it could not be compared."""
+    if column is not None and column.ndim == 0 and column.dtype.kind == "U" and column.itemsize <= 4 * _LONGEST_ORIGIN:
+        fields = read_json(str(column))
+        if isinstance(fields, dict) and type(fields.get("named")) is bool and type(fields.get("gap")) is str:
+            return fields["named"], fields["gap"]
+    raise ValueError("its array trained_record is not what `verisphere embed` writes (JSON with named and gap)")
 
 
 def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
@@ -216,14 +260,40 @@ def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
             columns[field] = column
     if embeddings.origin is not None:
         columns["origin"] = np.array(json.dumps(asdict(embeddings.origin)))
+    if (known := embeddings.in_training) is not None:
+        columns |= {"trained_people": known.people, "trained_images": known.images}
+        columns["trained_record"] = np.array(json.dumps({"named": known.named, "gap": known.gap}))
+        columns |= {} if known.digests is None else {"digests": known.digests}
+    if embeddings.names_rule is not None:
+        columns["names_rule"] = np.array(embeddings.names_rule)
     write_whole(path, lambda partial: np.savez(partial, embeddings=embeddings.embeddings, **columns))
+
+
+def same_people(*sets: tuple[str | Path, Embeddings]) -> list[Embeddings]:
+    """Sets that are compared with each other, with one spelling of each person in all of them.
+
+    Where one set was made with `exact` and none with `merge`, that holds for all; `merge` must hold for each of them.
+
+    Args:
+        sets: the name of each set in errors, and the set.
+
+    Raises:
+        ValueError: identities of two sets are equal once folded, and nothing decides about them.
+    """
+    rules = {embeddings.names_rule for _, embeddings in sets}
+    how = rules.pop() if len(rules) == 1 else "exact" if rules <= {"exact", None} else None
+    columns = settled([(f" of {title}", part.names, part.identities) for title, part in sets], how)
+    return [
+        embeddings if column is embeddings.identities else replace(embeddings, identities=column)
+        for (_, embeddings), column in zip(sets, columns, strict=True)
+    ]
 
 
 def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     """Several sets as one set with domains: the domains of each set, or the name of a set without domains.
 
     An identity is one person in all sets; equal image names of two sets are distinguished by the names of the sets. The
-    origin is kept if it is the same for all sets.
+    origin is kept if it is the same for all sets; what they state of the training is kept if all state it.
 
     Raises:
         ValueError: two sets have the same name, a set has the name of a domain of another set, or the embeddings differ
@@ -240,6 +310,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     both = named & {title for title, part in sets if part.domains is None}
     if both:
         raise ValueError(f"{min(both)!r} is the name of one embeddings file and a domain in another; rename the file")
+    sets = list(zip(titles, same_people(*sets), strict=True))
     sizes = {title: embeddings.embeddings.shape[1] for title, embeddings in sets}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"embeddings of different sizes cannot be compared: {sizes}")
@@ -254,6 +325,8 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
             ]
         ),
         origin=_pooled_origin([part.origin for _, part in sets]),
+        in_training=pooled_rows([part.in_training for _, part in sets]),
+        names_rule=max((part.names_rule for _, part in sets), key=("merge", None, "exact").index),
     )
 
 
@@ -261,13 +334,15 @@ def _pooled_origin(origins: Sequence[Origin | None]) -> Origin | None:
     """The origin of several sets, if all were made by the same weights in the same way; drawn if any set is drawn."""
     known = [origin for origin in origins if origin is not None]
     first = known[0] if len(known) == len(origins) else None
-    if first is None or not all(first.made_alike(other) for other in known):
+    if first is None or any(first.differences(other) for other in known):
         return None
     drawn = {origin.drawn for origin in known}
     alignments = {origin.alignment for origin in known}
+    recorded = all(origin.preprocessing is not None for origin in known)
     return replace(
         first,
         images="",
         drawn=True if True in drawn else None if None in drawn else False,
         alignment=first.alignment if len(alignments) == 1 else None,
+        preprocessing=first.preprocessing if recorded else None,
     )

@@ -3,6 +3,8 @@
 import importlib.util
 import os
 
+from verisphere.words import install_extra
+
 HEIC_SUFFIXES = (".heic", ".heif", ".hif")
 """Suffixes of photographs of phones, in lower case; read where the extra `heif` is installed."""
 
@@ -25,7 +27,7 @@ _OTHER_SUFFIXES = (
     *(".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f"),
 )
 SAVE_ANEW = "save it as PNG or JPEG"
-INSTALL_HEIF = "HEIC is read where the extra `heif` is installed: pip install 'verisphere[heif]'"
+INSTALL_HEIF = f"HEIC needs pillow-heif, not installed here; {install_extra('heif')}"
 
 
 def why_unread(name: str) -> str:
@@ -35,6 +37,8 @@ def why_unread(name: str) -> str:
     ('', '', '.gif is not read; save it as PNG or JPEG')
     """
     suffix = os.path.splitext(name)[1].lower()
+    if suffix in SUFFIXES and "." in name.split("/"):
+        return "a path with a part . is not read; write the archive anew without it"
     if suffix in _OTHER_SUFFIXES:
         return f"{suffix} is not read; {SAVE_ANEW}"
     return INSTALL_HEIF if suffix in HEIC_SUFFIXES and importlib.util.find_spec("pillow_heif") is None else ""

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TextIO
 
 from verisphere.files.disk import write_whole
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.text import LONGEST_NAME, csv_rows
+from verisphere.identity import decided, spellings
 
 COLUMNS = ("name", "identity", "domain", "true_identity")
 
@@ -44,7 +46,8 @@ def read_labels(path: str | Path) -> LabelList:
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: there is no header with `name` and `identity`, a row has another number of values, a value is empty
-            or too long, an image is listed twice, or nothing is listed; names the line.
+            or too long, an image is listed twice, nothing is listed, or an identity is missing or not spelled in one
+            way (`verisphere.identity`); names the line.
     """
     rows = csv_rows(path)
     number, header = next(rows, (0, []))
@@ -60,7 +63,8 @@ def read_labels(path: str | Path) -> LabelList:
     places = [columns.index(name) for name in wanted]
     texts: dict[str, list[str]] = {name: [] for name in wanted}
     first: dict[str, int] = {}
-    once: dict[str, str] = {}  # each identity and domain is one object, shared by its images
+    once: dict[str, str] = {}  # each identity is one object, shared by its images
+    groups: dict[str, str] = {}
     for number, row in rows:
         if len(row) != len(columns):
             raise ValueError(f"{path}: line {number}: {len(row)} values where the header has {len(columns)} columns")
@@ -71,17 +75,24 @@ def read_labels(path: str | Path) -> LabelList:
                     f"{path}: line {number}: {name} {shown(text)} has {len(text)} characters; allowed are 1 to "
                     f"{LONGEST_NAME}"
                 )
-            texts[name].append(text if name == "name" else once.setdefault(text, text))
+            shared = groups if name == "domain" else once
+            texts[name].append(text if name == "name" else shared.setdefault(text, text))
         image = texts["name"][-1]
         if image in first:
             raise ValueError(f"{path}: line {number}: {shown(image, 200)} is already on line {first[image]}")
         first[image] = number
     if not first:
         raise ValueError(f"{path}: no images below the header")
-    domains, truth = texts.get("domain"), texts.get("true_identity")
+    people, domains, truth = texts["identity"], texts.get("domain"), texts.get("true_identity")
+    together, lines = people + (truth or []), list(first.values())
+    with errors_naming(path):
+        new = spellings(once, together, lambda row: f"line {lines[row % len(lines)]}", decided())
+    if new:
+        people = [new.get(person, person) for person in people]
+        truth = None if truth is None else [new.get(person, person) for person in truth]
     return LabelList(
         tuple(texts["name"]),
-        tuple(texts["identity"]),
+        tuple(people),
         None if domains is None else tuple(domains),
         None if truth is None else tuple(truth),
     )

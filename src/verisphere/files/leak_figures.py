@@ -9,7 +9,8 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.vocabulary import OperatingPoint
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, FORMAT)  # format 1 does not say whether an attack worked
 SOURCES = ("photographs", "embeddings", "head", "folder")
 
 
@@ -23,12 +24,27 @@ class LeakRow:
         mean: mean cosine with other photographs of the person.
         others: mean cosine with photographs of other people.
         points: the share accepted as the right person at each FAR, with one comparison for each face.
+        reached: mean cosine of the faces with their targets under the attacked model; None for photographs.
+        needed: mean cosine of two photographs of one person under the attacked model; None for photographs.
+        strangers: for `folder`, whose people are chosen as the most similar, the share of strangers' photographs that
+            are accepted as the person chosen for them in the same way.
     """
 
     source: str
     mean: float
     others: float
     points: tuple[OperatingPoint, ...]
+    reached: float | None = None
+    needed: float | None = None
+    strangers: tuple[OperatingPoint, ...] = ()
+
+    @property
+    def worked(self) -> bool | None:
+        """Whether the attacked model finds the faces as similar to their targets as two photographs of one person.
+
+        Where it does not, the attack has failed, and says nothing on what can be recovered. None if it is not known.
+        """
+        return None if self.reached is None or self.needed is None else self.reached >= self.needed
 
 
 @dataclass(frozen=True)
@@ -56,8 +72,8 @@ class LeakFigures:
     version: str
 
     def __post_init__(self) -> None:
-        if self.format != FORMAT:
-            raise ValueError(f"format is {self.format}; this version reads {FORMAT}")
+        if self.format not in _READ:
+            raise ValueError(f"format is {self.format}; this version reads {' and '.join(map(str, _READ))}")
         if not self.rows:
             raise ValueError("rows is empty; a test of leaks has at least one")
         fars = [point.far_target for point in self.rows[-1].points]
@@ -66,8 +82,9 @@ class LeakFigures:
                 raise ValueError(f"rows: source is {row.source!r}; allowed are {', '.join(SOURCES)}")
             if row.source != "photographs" and not row.points:
                 raise ValueError(f"rows: {row.source} has no points")
-            if row.points and [point.far_target for point in row.points] != fars:
-                raise ValueError(f"rows: the FARs of {row.source} are not {', '.join(fars)}, those of the last")
+            for points in (row.points, row.strangers):
+                if points and [point.far_target for point in points] != fars:
+                    raise ValueError(f"rows: the FARs of {row.source} are not {', '.join(fars)}, those of the last")
 
 
 def read_leak(path: Path) -> LeakFigures:

@@ -1,13 +1,17 @@
-"""The lock of a folder that one process at a time writes to."""
+"""Locks that the system releases when a process ends: of a folder, of a name, and of a temporary copy."""
 
 import errno
 import fcntl
 import logging
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 log = logging.getLogger(__name__)
+
+_held: set[str] = set()  # lock files of this process: some network file systems would grant it each of them again
 
 
 @contextmanager
@@ -26,3 +30,69 @@ def alone_in(out: Path) -> Iterator[None]:
                 raise ValueError(f"{out}: another process is writing there; wait for its end, or stop it") from None
             log.info("%s: this file system has no locks, so nothing keeps a second process out", out)
         yield
+
+
+@contextmanager
+def alone_at(out: Path) -> Iterator[None]:
+    """Keep a second process from writing a folder that is replaced whole, by a lock file beside it.
+
+    Raises:
+        ValueError: another process is writing it.
+        OSError: nothing can be made in its parent folder.
+    """
+    place = Path(os.path.realpath(out))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with lock_file(place.with_name(f".{place.name}.lock")) as is_free:
+        if not is_free:
+            raise ValueError(f"{out}: another process is writing it; wait for its end, or choose another name")
+        yield
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[bool]:
+    """Creates and locks a file that holds the name of this machine, and removes it at the end.
+
+    Yields whether no other process holds the lock, or the file system has no locks. A killed process leaves the file,
+    but not the lock.
+    """
+    file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        if (is_free := _locked(file) is not False) and str(path) not in _held:
+            os.ftruncate(file, 0)
+            os.write(file, socket.gethostname().encode())
+            _held.add(str(path))
+            try:
+                yield True
+            finally:
+                _held.discard(str(path))
+                path.unlink(missing_ok=True)
+        else:
+            yield is_free and str(path) not in _held
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def abandoned(path: Path) -> Iterator[bool]:
+    """Whether a lock file is known to be that of a process of this user on this machine that has ended.
+
+    The file is locked meanwhile. In case of doubt it is not abandoned: on a file system without locks, and where
+    another machine wrote it, whose locks may not be visible here.
+    """
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        own = os.fstat(file).st_uid == os.geteuid() and os.read(file, 300) == socket.gethostname().encode()
+        yield own and str(path) not in _held and _locked(file) is True
+    finally:
+        os.close(file)
+
+
+def _locked(file: int) -> bool | None:
+    """Locks an open file; False if another process has locked it, None if the file system has no locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True

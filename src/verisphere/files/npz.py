@@ -16,7 +16,7 @@ import numpy as np
 from verisphere.files.disk import check_file, regular
 from verisphere.files.json_values import shown
 
-# An archive may unpack to `_MOST_UNPACKED` bytes, or to `_MOST_COMPRESSION` times its own size, whichever is more. What
+# A file may unpack to `_MOST_UNPACKED` bytes, or to `_MOST_COMPRESSION` times its own size, whichever is more. What
 # `numpy.savez` writes unpacks to its own size, so a large file is refused only if it was compressed a hundredfold.
 _MOST_UNPACKED, _MOST_COMPRESSION = 1 << 26, 100
 _LONGEST_HEADER = 10_000  # bytes; the limit of numpy, whose own headers take about a hundred
@@ -45,9 +45,14 @@ def read_npz(path: str | Path, names: Collection[str]) -> dict[str, np.ndarray]:
         return {name: _array(archive, entry, size) for name, entry in wanted.items()}
 
 
+def most_unpacked(size: int) -> int:
+    """Most bytes to which a file of `size` bytes may unpack, whatever its format."""
+    return max(_MOST_UNPACKED, _MOST_COMPRESSION * size)
+
+
 def _check_size(wanted: Collection[zipfile.ZipInfo], size: int) -> None:
     """Refuse arrays that unpack to far more bytes than the archive has."""
-    unpacked, most = sum(entry.file_size for entry in wanted), max(_MOST_UNPACKED, _MOST_COMPRESSION * size)
+    unpacked, most = sum(entry.file_size for entry in wanted), most_unpacked(size)
     if unpacked > most:
         names = ", ".join(entry.filename.removesuffix(_NPY) for entry in wanted)
         raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any
 
 from verisphere.files.disk import check_file, read_file
 from verisphere.files.json_values import shown
+from verisphere.words import install_extra
 
 #: Bytes of an ONNX file; a protocol buffer ends at 2 GB.
 LARGEST_ONNX = 2**31 - 1
@@ -176,7 +177,7 @@ def require_onnx(*further: str) -> None:
     """
     missing = [one for one in ("onnx", *further, "onnxruntime") if importlib.util.find_spec(one) is None]
     if missing:
-        raise ValueError(f"ONNX needs {' and '.join(missing)}, not installed here: pip install 'verisphere[export]'")
+        raise ValueError(f"ONNX needs {' and '.join(missing)}, not installed here; {install_extra('export')}")
 
 
 def open_session(content: bytes, file: Path) -> Any:

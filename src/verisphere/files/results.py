@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from verisphere.decide import Curve, PeopleAtThreshold, PersonCounts
-from verisphere.vocabulary import OperatingPoint, Origin
+from verisphere.files.tables import csv_for_people
+from verisphere.trained_on import SharedWithTraining
+from verisphere.vocabulary import OperatingPoint, Origin, printable
+from verisphere.words import Names
 
 CURVE_COLUMNS = (
     "threshold",
@@ -47,11 +50,30 @@ class EvaluatedFile:
         file: name of the file, without its folder.
         sha256: digest of the file, in hexadecimal.
         origin: origin of the embeddings, if the file states it.
+        in_training: number of people and images that the model was trained on; None if no model is known.
+        names_rule: how names that are equal but for case, blanks, Unicode form or invisible letters were taken, `merge`
+            or `exact`; None where nothing had to decide.
     """
 
     file: str
     sha256: str
     origin: Origin | None = None
+    in_training: SharedWithTraining | None = None
+    names_rule: Names | None = None
+
+
+def notes_on_training(sources: Sequence[EvaluatedFile]) -> str:
+    """What is said before the figures: that the model was trained on a set, or that this could not be compared.
+
+    A line for each note, with its files; empty for no notes.
+    """
+    files: dict[str, list[str]] = {}
+    for source in sources:
+        known = source.in_training
+        if known is not None and (known or known.gap):
+            warning = "; these figures say nothing about new people" if known else ""
+            files.setdefault(f"{known.described()}{warning}", []).append(source.file)
+    return "".join(printable(f"{', '.join(dict.fromkeys(named))}: {note}") + "\n" for note, named in files.items())
 
 
 Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
@@ -129,16 +151,12 @@ def people_csv(thresholds: Sequence[PeopleAtThreshold], counts: Sequence[PersonC
         thresholds: the thresholds.
         counts: counts of each person's comparisons at each threshold.
     """
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(PEOPLE_COLUMNS)
+    rows: list[Sequence[object]] = []
     for at, people in zip(thresholds, counts, strict=True):
         columns = (people.genuine_accepted, people.genuine_total, people.impostor_accepted, people.impostor_total)
         rates = zip(people.frr.tolist(), people.far.tolist(), strict=True)
         numbers = zip(*(column.tolist() for column in columns), strict=True)
         for name, (frr, far), (same, of_same, other, of_other) in zip(people.people, rates, numbers, strict=True):
             cells = [repr(rate) if total else "" for rate, total in ((frr, of_same), (far, of_other))]
-            lines.writerow(
-                [at.far_target, repr(at.threshold), name, cells[0], same, of_same, cells[1], other, of_other]
-            )
-    return text.getvalue()
+            rows.append([at.far_target, repr(at.threshold), name, cells[0], same, of_same, cells[1], other, of_other])
+    return csv_for_people(PEOPLE_COLUMNS, rows)

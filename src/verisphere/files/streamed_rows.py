@@ -8,7 +8,16 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from verisphere.files.disk import digest
-from verisphere.files.embeddings import REQUIRED, origin_of, read_embeddings, read_templates, text_column
+from verisphere.files.embeddings import (
+    IN_TRAINING,
+    REQUIRED,
+    names_rule_of,
+    origin_of,
+    read_embeddings,
+    read_templates,
+    rows_in_training,
+    text_column,
+)
 from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import PictureList, read_pictures
 from verisphere.files.json_values import shortened, shown
@@ -23,6 +32,7 @@ from verisphere.files.matrices import (
 from verisphere.files.npz import header_in_npz, names_in_npz, read_npz, rows_in_npz
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.vectors import is_table
+from verisphere.identity import decided, settled
 from verisphere.vocabulary import Embeddings
 from verisphere.words import FeatureNorm
 
@@ -97,7 +107,15 @@ def is_features(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() == SUFFIX
 
 
-def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
+def evaluated(path: Path, embeddings: Embeddings | None = None) -> EvaluatedFile:
+    """The record of an evaluated file: its name, its digest, and what its embeddings record."""
+    if embeddings is None:
+        return EvaluatedFile(path.name, digest(path))
+    known = embeddings.shared_with_training
+    return EvaluatedFile(path.name, digest(path), embeddings.origin, known, embeddings.names_rule)
+
+
+def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = True) -> StreamedRows:
     """The rows of an embeddings file without pooling; of the other arrays only the columns and the origin are read.
 
     A table of embeddings (.npy, CSV, parquet) is read into memory.
@@ -105,10 +123,12 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
     Args:
         path: embeddings file.
         columns: names of the text columns to read: `names`, followed by `identities` if people are needed.
+        compared: whether identities say who is who; not where each row is a person of its own.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is no embeddings file, lacks a column, or two of its rows have one name.
+        ValueError: the file is no embeddings file, lacks a column, or two of its rows have one name; or an identity is
+            missing or not spelled in one way (`verisphere.identity`).
     """
     if is_table(path):
         return _held(path, read_embeddings(path))
@@ -124,12 +144,17 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
         raise ValueError(f"{path}: embeddings must be floating-point (rows, dim), got {dtype} {shape}")
     if 0 in shape:
         raise ValueError(f"{path}: it holds no embedding (shape {shape})")
-    arrays = read_npz(path, (*columns, "origin"))
+    arrays = read_npz(path, (*columns, "origin", "names_rule", *IN_TRAINING))
     text: dict[str, np.ndarray] = {}
     for field in columns:
         if arrays[field].shape != shape[:1]:
             raise ValueError(f"{path}: {field} has shape {arrays[field].shape} but there are {shape[0]} embeddings")
         text[field] = text_column(path, field, arrays[field], text.get("names"))
+    with errors_naming(path):
+        rule = names_rule_of(arrays.get("names_rule"))
+        if compared and "identities" in text:
+            rule = decided(rule)
+            text["identities"] = settled([("", text["names"], text["identities"])], rule)[0]
     names, counts = np.unique(text["names"], return_counts=True)
     if len(names) < shape[0]:
         repeated = shown(str(names[counts.argmax()]), 200)
@@ -142,7 +167,10 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
             yield rows
 
     origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
-    source = EvaluatedFile(path.name, digest(path), origin)
+    with errors_naming(path):
+        known = rows_in_training(arrays, shape[0])
+    shared = None if known is None else known.shared(text.get("identities"))
+    source = EvaluatedFile(path.name, digest(path), origin, shared, rule)
     return StreamedRows(path, text["names"], text.get("identities"), shape[1], source, read)
 
 
@@ -173,7 +201,7 @@ def open_templates(
         raise ValueError(f"{path}: an embeddings file names its pictures; the list {pictures} is for features (.bin)")
     if is_table(path) or {"media", "templates"} & set(names_in_npz(path)):
         return _held(path, read_templates(path, feature_norm))  # rows must be in memory to be pooled
-    return open_rows(path, REQUIRED[1:])
+    return open_rows(path, REQUIRED[1:], compared=False)
 
 
 def read_rows(
@@ -186,7 +214,7 @@ def read_rows(
     """
     if not is_features(path):
         embeddings = read_templates(path, feature_norm)
-        return embeddings, EvaluatedFile(path.name, digest(path), embeddings.origin)
+        return embeddings, evaluated(path, embeddings)
     if pictures is None:
         raise ValueError(f"{path}: features do not say who is on a picture; name a list of the pictures")
     opened = open_templates(path, feature_norm, pictures, ending)
@@ -201,7 +229,7 @@ def _held(path: Path, held: Embeddings) -> StreamedRows:
         held.names,
         held.identities,
         held.embeddings.shape[1],
-        EvaluatedFile(path.name, digest(path), held.origin),
+        evaluated(path, held),
         lambda: (held.embeddings[start : start + ROWS_AT_ONCE] for start in range(0, len(held), ROWS_AT_ONCE)),
     )
 
@@ -217,7 +245,7 @@ def _matrix(path: Path, listed: tuple[Path, PictureList] | None) -> StreamedRows
         np.arange(rows).astype(str) if listed is None else np.array(listed[1].pictures),
         None if listed is None else np.array(listed[1].people),
         dim,
-        EvaluatedFile(path.name, digest(path)),
+        evaluated(path),
         lambda: matrix_portions(path, ROWS_AT_ONCE),
     )
 

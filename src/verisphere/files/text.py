@@ -1,5 +1,6 @@
 """The lines of a text file, one at a time, so that a list of millions is never in memory as text."""
 
+import codecs
 import csv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,13 +8,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-from verisphere.files.disk import MAX_TABLE, check_file, read_file, regular
+from verisphere.files.disk import check_file, regular
 from verisphere.files.json_values import shown
 
 Line = tuple[int, str]  # number, from 1; text without the line end
 
 MOST_DIGITS = 18  # most digits of a whole number, which 64 bits can hold
 LONGEST_LINE = 1 << 20  # characters; a line of pairs or scores has about a hundred
+_BYTES_AT_ONCE = 1 << 20
 #: Characters of the name of a person or a domain. Every entry of an array of text takes the space of the longest one:
 #: without a limit, one long name in a small file could take all memory.
 LONGEST_NAME = 255
@@ -46,12 +48,19 @@ def _lines(path: str | Path, file: TextIO) -> Iterator[str]:
 
 
 def _first_wrong(path: str | Path) -> int:
-    """Position of the first byte that is not UTF-8; an incremental decoder does not count from the start."""
-    try:
-        read_file(path, MAX_TABLE).decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start
-    return 0  # the file has changed meanwhile
+    """Position of the first byte that is not UTF-8, found in portions, since the file may be of any size."""
+    decoder, read = codecs.getincrementaldecoder("utf-8")(), 0
+    with open(path, "rb", opener=regular) as file:
+        while True:
+            waiting = len(decoder.getstate()[0])  # bytes of a character that the portion before has begun
+            portion = file.read(_BYTES_AT_ONCE)
+            try:
+                decoder.decode(portion, final=not portion)
+            except UnicodeDecodeError as error:
+                return read - waiting + error.start
+            if not portion:
+                return 0  # the file has changed meanwhile
+            read += len(portion)
 
 
 def numbered_lines(path: str | Path) -> list[Line]:

@@ -5,7 +5,6 @@ The list, or the table, has a row for each image: its `name`, its `identity`, an
 (`e0`, `e1`, ...). A parquet table has such columns, or one column `embedding` of lists.
 """
 
-import importlib.util
 import re
 import zipfile
 from collections import Counter
@@ -17,7 +16,8 @@ import numpy as np
 
 from verisphere.files.disk import check_file
 from verisphere.files.json_values import shortened, shown
-from verisphere.files.npz import read_npy
+from verisphere.files.npz import most_unpacked, read_npy
+from verisphere.files.parquet_table import ParquetTable, longest_text, open_parquet, rows_of_lists
 from verisphere.files.text import csv_rows
 
 SUFFIXES = (".npy", ".csv", ".tsv", ".parquet")
@@ -31,6 +31,7 @@ _COLUMNS = {
 }
 _LONGEST_EMBEDDING = 1 << 16
 _HEADS = ("name", "file", "filename", "path", "image")  # names of the column of names in other projects' lists
+_NO_LISTS = f"column 'embedding' holds no lists of numbers of one length, 1 to {_LONGEST_EMBEDDING:,}"
 _INDEX = ("Unnamed: ", "__index_level_")  # pandas' name for a column of row numbers
 
 
@@ -59,7 +60,7 @@ def read_vectors(path: Path) -> dict[str, np.ndarray]:
     suffix = path.suffix.lower()
     if suffix == ".npy":
         return _of_npy(path)
-    with np.errstate(over="ignore"):  # a number too large for float32 becomes infinity, and its row is refused
+    with np.errstate(over="ignore", invalid="ignore"):  # such a number becomes infinity or NaN, and its row is refused
         return _of_parquet(path) if suffix == ".parquet" else _of_csv(path)
 
 
@@ -106,7 +107,8 @@ def _columns(path: Path) -> tuple[dict[str, np.ndarray], bool]:
         if len(row) != len(fields):
             raise ValueError(f"{path}: line {number}: {len(row)} entries where the first row has {len(fields)}")
         cells.append([cell.strip() for cell in row])
-    return {_COLUMNS[name]: np.array([row[place] for row in cells]) for name, place in places.items()}, has_header
+    columns = {name: _texts(path, name, [row[place] for row in cells]) for name, place in places.items()}
+    return {_COLUMNS[name]: column for name, column in columns.items()}, has_header
 
 
 def _of_csv(path: Path) -> dict[str, np.ndarray]:
@@ -142,52 +144,86 @@ def _of_csv(path: Path) -> dict[str, np.ndarray]:
         for name, place in places.items():
             found[name].append(row[place].strip())
     rows_of = np.array(embeddings, np.float32).reshape(len(embeddings), len(numbers))
-    return {"embeddings": rows_of, **{_COLUMNS[name]: np.array(cells) for name, cells in found.items()}}
+    return {"embeddings": rows_of, **{_COLUMNS[name]: _texts(path, name, cells) for name, cells in found.items()}}
 
 
 def _of_parquet(path: Path) -> dict[str, np.ndarray]:
-    if importlib.util.find_spec("pyarrow") is None:
-        raise ValueError(f"{path}: parquet needs pyarrow, not installed here: pip install 'verisphere[data]'")
-    import pyarrow
-    import pyarrow.parquet as parquet
+    table = open_parquet(path)
+    fields = list(table.schema.names)
+    texts = {name: list[Any]() for name in _places(path, fields)}
+    rest = [name for name in fields if name not in _COLUMNS]
+    in_lists = "embedding" in rest
+    numbers = _numbers_in_lists(path, table, rest) if in_lists else _numbers_in_columns(path, table, rest)
+    embeddings, row, longest = np.empty((table.rows, numbers), np.float32), 0, dict.fromkeys(texts, 0)
+    for batch in table.batches(fields, list(texts)):
+        for name, cells in texts.items():
+            longest[name] = max(longest[name], longest_text(batch.column(name)))
+            _check_width(path, name, longest[name], table.rows)
+            cells += batch.column(name).to_pylist()
+        columns = [batch.column(name) for name in rest]
+        rows = rows_of_lists(columns[0], numbers) if in_lists else np.stack([one.to_numpy(False) for one in columns], 1)
+        if rows is None:
+            raise ValueError(f"{path}: {_NO_LISTS}")
+        embeddings[row : row + len(rows)] = rows
+        row += len(rows)
+    if row != table.rows:
+        raise ValueError(f"{path}: {row:,} rows, but its footer states {table.rows:,}")
+    return {"embeddings": embeddings, **{_COLUMNS[name]: np.array(_filled(cells)) for name, cells in texts.items()}}
+
+
+def _numbers_in_lists(path: Path, table: ParquetTable, names: Sequence[str]) -> int:
+    """Numbers in each row of the column `embedding`, which holds lists of them."""
     import pyarrow.types as kinds
 
-    try:
-        table: Any = parquet.read_table(path, memory_map=True)
-        table.validate(full=True)  # offsets, and whether text is UTF-8
-        fields = list(table.column_names)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a parquet file: {shortened(str(error).splitlines()[0], 200)}") from None
-    places = _places(path, fields)
-    columns = {_COLUMNS[name]: np.array(_filled(table.column(name).to_pylist())) for name in places}
-    rest = [name for name in fields if name not in _COLUMNS]
-    if "embedding" in rest:
-        if len(rest) > 1:
-            extra = next(name for name in rest if name != "embedding")
-            raise ValueError(
-                f"{path}: column {shown(extra)} beside the lists of column 'embedding'; only {', '.join(_COLUMNS)} are "
-                f"allowed there, leave {shown(extra)} out"
-            )
-        lists = table.column("embedding").to_pylist()
-        sizes = {len(row) if isinstance(row, list) else -1 for row in lists}
-        cell = getattr(table.schema.field("embedding").type, "value_type", pyarrow.null())
-        numeric = any(check(cell) for check in (kinds.is_floating, kinds.is_integer, kinds.is_decimal))
-        if len(sizes) != 1 or -1 in sizes or not numeric:
-            raise ValueError(f"{path}: column 'embedding' holds no lists of numbers of one length")
-        return {"embeddings": np.array(lists, np.float32), **columns}
-    index = [name for name in rest if name.startswith(_INDEX)]
+    if len(names) > 1:
+        extra = next(name for name in names if name != "embedding")
+        raise ValueError(
+            f"{path}: column {shown(extra)} beside the lists of column 'embedding'; only {', '.join(_COLUMNS)} are "
+            f"allowed there, leave {shown(extra)} out"
+        )
+    kind = table.schema.field("embedding").type
+    cell = kind.value_type if kinds.is_nested(kind) and hasattr(kind, "value_type") else kind
+    numeric = any(check(cell) for check in (kinds.is_floating, kinds.is_integer, kinds.is_decimal))
+    numbers = table.per_row("embedding") if numeric and kinds.is_nested(kind) else 0
+    if not 0 < numbers <= _LONGEST_EMBEDDING:
+        raise ValueError(f"{path}: {_NO_LISTS}")
+    return numbers
+
+
+def _numbers_in_columns(path: Path, table: ParquetTable, names: Sequence[str]) -> int:
+    """Number of the columns beside the known ones, each of which holds one number of the embedding."""
+    import pyarrow.types as kinds
+
+    index = [name for name in names if name.startswith(_INDEX)]
     if index:
         raise ValueError(
             f"{path}: column {shown(index[0])} is the index of a data frame; write it by to_parquet(path, index=False)"
         )
-    _check_family(path, rest)
-    wrong = [name for name in rest if not kinds.is_floating(table.schema.field(name).type)]
-    if wrong or not rest:
+    _check_family(path, names)
+    wrong = [name for name in names if not kinds.is_floating(table.schema.field(name).type)]
+    if wrong or not 0 < len(names) <= _LONGEST_EMBEDDING:
+        none = f"{len(names):,} numbers in a row" if names else "no embedding"
         raise ValueError(
-            f"{path}: {f'column {shown(wrong[0])} holds no floating-point numbers' if wrong else 'no embedding'}; give "
-            "one column `embedding` of lists, or a column for each number"
+            f"{path}: {f'column {shown(wrong[0])} holds no floating-point numbers' if wrong else none}; give one "
+            f"column `embedding` of lists, or a column for each of 1 to {_LONGEST_EMBEDDING:,} numbers"
         )
-    return {"embeddings": np.stack([table.column(name).to_numpy() for name in rest], 1).astype(np.float32), **columns}
+    return len(names)
+
+
+def _check_width(path: Path, column: str, longest: int, rows: int) -> None:
+    """Refuses a column of text in which one long cell makes each row of an array of text take its space."""
+    taken, most = 4 * longest * rows, most_unpacked(path.stat().st_size)
+    if taken > most:
+        raise ValueError(
+            f"{path}: the longest text of column {shown(column)} has {longest:,} characters, and each of {rows:,} rows "
+            f"would take its space, {taken:,} bytes; at most {most:,} are taken for this file"
+        )
+
+
+def _texts(path: Path, column: str, cells: Sequence[str]) -> np.ndarray:
+    """The cells of a column of a text file as an array."""
+    _check_width(path, column, max(map(len, cells), default=0), len(cells))
+    return np.array(cells)
 
 
 def _filled(cells: list[Any]) -> list[Any]:

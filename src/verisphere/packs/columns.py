@@ -7,6 +7,10 @@ from typing import Any, overload
 import numpy as np
 from jaxtyping import Int, Int64
 
+from verisphere.files.json_values import shown
+from verisphere.identity import spellings
+from verisphere.words import Names
+
 _AT_ONCE = 1 << 16  # rows that are converted to objects of Python at a time
 
 Positions = Sequence[int] | Int[np.ndarray, " taken"]
@@ -186,6 +190,27 @@ def coded(texts: Iterable[str]) -> Coded:
     number: dict[str, int] = {}
     codes = [number.setdefault(text, len(number)) for text in texts]
     return Coded(tuple(number), np.array(codes, np.int64))
+
+
+def spelled_once(identities: Sequence[str], names: Sequence[str], how: Names | None) -> Sequence[str]:
+    """Identities in which each person has one spelling; see `verisphere.identity.spellings`.
+
+    >>> spelled_once(("Ann", "ann", "Ann"), ("1.jpg", "2.jpg", "3.jpg"), "merge")
+    Coded('Ann', 'Ann', 'Ann'; 3 in all)
+
+    Args:
+        identities: identity of each image.
+        names: name of each image, for errors.
+        how: `merge`, `exact` or None.
+    """
+    if isinstance(identities, Numbers):
+        return identities  # no two numbers are one name
+    column = coded(identities)
+    new = spellings(column.present(), identities, lambda row: shown(names[row], 200), how)
+    if not new:
+        return identities
+    merged = coded(new.get(value, value) for value in column.values)
+    return Coded(merged.values, merged.codes[column.codes])
 
 
 def take(texts: Sequence[str], positions: Positions) -> Sequence[str]:

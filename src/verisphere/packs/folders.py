@@ -64,7 +64,7 @@ def read_folder(path: Path) -> Pack:
         read_source(path, files.names),
         tuple(split[shared] for split in parts) if depth == 3 else None,
     )
-    manifest = read_manifest(path)
+    manifest = read_manifest(path, len(pack), must_agree=False)
     return pack if manifest is None else _completed(pack, manifest)
 
 

@@ -213,8 +213,12 @@ def _entry(file: int, name: str, offset: int, stored: int, size: int, method: in
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)  # + 1: detects a longer entry
         except zlib.error as error:
             raise ValueError(f"{name}: damaged archive entry at byte {offset} ({error})") from None
-    if len(data) != size or zlib.crc32(data) != checksum:
-        raise ValueError(f"{name}: damaged archive entry at byte {offset}: {len(data)} of {size} bytes, or a wrong CRC")
+    if len(data) != size:
+        more = " or more" if len(data) > size else ""
+        raise ValueError(f"{name}: damaged archive entry at byte {offset}: {len(data)}{more} of {size} bytes")
+    if (found := zlib.crc32(data)) != checksum:
+        stated = f"its bytes have the CRC-32 {found:08x}, the directory states {checksum:08x}"
+        raise ValueError(f"{name}: damaged archive entry at byte {offset}: a wrong CRC, {stated}")
     return data
 
 
@@ -263,6 +267,8 @@ def entry_faults(info: zipfile.ZipInfo, size: int) -> Iterator[str]:
         yield "is a symbolic link"
     if (largest := max(info.file_size, info.compress_size)) > MAX_BYTES:
         yield f"states {largest} bytes, more than the {MAX_BYTES} allowed for an image file"
+    if info.header_offset < 0:
+        yield "lies before the archive, whose directory states a place past its own end; is it damaged?"
     if info.header_offset >= size:
         yield "lies behind the end of the archive; is it cut short?"
 
@@ -290,4 +296,5 @@ def _raw_name(info: zipfile.ZipInfo) -> bytes:
 def is_hidden(name: str) -> bool:
     """Whether the path of a file has a part that is hidden."""
     # __MACOSX holds the resource forks that macOS adds to archives, under the images' own names.
-    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+    # A part "." is not hidden, but no path of a file either: `why_unread` says so.
+    return any((part.startswith(".") and part != ".") or part == "__MACOSX" for part in name.split("/"))

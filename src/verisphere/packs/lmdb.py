@@ -34,6 +34,7 @@ from verisphere.packs.manifest import read_manifest
 from verisphere.packs.pack import Fault, Format, Pack, Row
 from verisphere.packs.records import Record, RecordColumns, hashes_of, repeated, text_fault, too_large
 from verisphere.vocabulary import ImageSource
+from verisphere.words import install_extra
 
 IDENTITIES, DOMAINS = b"__identities__", b"__domains__"
 _OF_OTHERS = (b"__len__", b"__keys__")
@@ -295,7 +296,7 @@ def write_lmdb(path: Path, rows: Iterable[Row]) -> None:
         OSError: the database cannot be written.
     """
     if importlib.util.find_spec("lmdb") is None:
-        raise ValueError(f"{path}: writing LMDB needs lmdb, not installed here: pip install 'verisphere[data]'")
+        raise ValueError(f"{path}: writing LMDB needs lmdb, not installed here; {install_extra('data')}")
     import lmdb
 
     names, domains = bytearray(), bytearray()

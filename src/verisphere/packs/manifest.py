@@ -4,13 +4,13 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from verisphere.files.disk import MAX_TABLE
-from verisphere.files.documents import read_json_file
+from verisphere.files.documents import LARGEST_JSON, read_json, read_text
 from verisphere.files.json_values import from_json
 from verisphere.vocabulary import ImageSource
 
 FORMAT = 1
 _SUFFIX = ".manifest.json"
+_BYTES_PER_IMAGE = 1024  # of a manifest; the digest, the path, the name and the domain of an image take about 200
 
 
 @dataclass(frozen=True)
@@ -63,25 +63,31 @@ def manifest_path(pack: Path) -> Path:
     return pack / "manifest.json" if pack.is_dir() else pack.with_name(pack.name + _SUFFIX)
 
 
-def read_manifest(pack: Path, images: int | None = None) -> Manifest | None:
+def read_manifest(pack: Path, images: int | None = None, must_agree: bool = True) -> Manifest | None:
     """The manifest of a pack; None if there is none.
+
+    A manifest has at most 64 MiB, and 1 KiB more for each image of its pack.
 
     Args:
         pack: path of the pack.
-        images: number of images in the pack, which the manifest must state too; None omits this check.
+        images: number of images in the pack; None if it could not be opened.
+        must_agree: whether the manifest must state this number of images.
 
     Raises:
-        ValueError: the file is not a manifest, or belongs to a pack with another number of images.
+        ValueError: the file is too large or is not a manifest, or belongs to a pack with another number of images;
+            names the file.
+        OSError: the file cannot be read.
     """
     path = manifest_path(pack)
     if not path.is_file():
         return None
-    content = read_json_file(path, MAX_TABLE)
-    if pack.is_dir() and not (isinstance(content, dict) and {"pack", "sha256"} <= set(content)):
-        return None  # many programs write a file named manifest.json
+    text = read_text(path, LARGEST_JSON + _BYTES_PER_IMAGE * (images or 0))
     try:
+        content = read_json(text)
+        if pack.is_dir() and not (isinstance(content, dict) and {"pack", "sha256"} <= set(content)):
+            return None  # many programs write a file named manifest.json
         manifest = from_json(Manifest, content)
-        if images is not None and manifest.images != images:
+        if must_agree and images is not None and manifest.images != images:
             raise ValueError(f"it states {manifest.images:,} images, but the pack has {images:,}")
     except ValueError as error:
         raise ValueError(f"{path}: not the manifest of {pack.name}: {error}") from None

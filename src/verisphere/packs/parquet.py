@@ -4,7 +4,7 @@ Layout: Apache Parquet format 2 (github.com/apache/parquet-format). Image sets o
 `image` is a struct with `bytes` and `path`, of which only the bytes are used, and the identity is called `label`.
 
 pyarrow (extra: data) reads the columns of text when the file is opened. Images that are neither compressed nor
-dictionary-encoded are then read one row at a time, in microseconds (`verisphere.packs.parquet_pages`). pyarrow unpacks
+dictionary-encoded are then read one row at a time, in microseconds (`verisphere.packs.plain_images`). pyarrow unpacks
 all others, a row group at a time (`verisphere.packs.parquet_groups`): in random order, an image then costs as much as
 its row group, unless that row group was read lately and is kept (up to 256 MiB). `write_parquet` writes images of the
 first kind.
@@ -23,20 +23,15 @@ from jaxtyping import Int64
 from verisphere.files.disk import regular
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened, shown
+from verisphere.files.parquet_footer import BYTE_ARRAY, UNCOMPRESSED, Chunk, read_footer
+from verisphere.files.parquet_pages import DATA, DATA_V2, DICTIONARY, PLAIN, PREFIXED, Page, pages_of
+from verisphere.files.parquet_table import check_pyarrow, opened_by_pyarrow, pyarrow_errors
 from verisphere.files.text import LONGEST_NAME
 from verisphere.packs.columns import Coded, Numbers, Texts
 from verisphere.packs.image_files import ImageFiles
 from verisphere.packs.pack import Fault, Format, Pack, Row
-from verisphere.packs.parquet_footer import BYTE_ARRAY, UNCOMPRESSED, Chunk, read_footer
-from verisphere.packs.parquet_groups import (
-    LARGEST_GROUP,
-    GroupedImages,
-    check_pyarrow,
-    opened_by_pyarrow,
-    pyarrow_errors,
-    wrong_size,
-)
-from verisphere.packs.parquet_pages import DATA, DATA_V2, DICTIONARY, PLAIN, PREFIXED, Page, PlainImages, pages_of
+from verisphere.packs.parquet_groups import LARGEST_GROUP, GroupedImages, wrong_size
+from verisphere.packs.plain_images import PlainImages
 from verisphere.packs.records import LONGEST_IMAGE_NAME, as_text, repeated, source_of, text_fault
 
 _ROWS = 1 << 16  # rows of text that are decoded at a time, and rows of a row group at most

@@ -1,18 +1,16 @@
 """Images of a parquet file that are compressed or dictionary-encoded: pyarrow unpacks them a row group at a time."""
 
-import importlib.util
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Int64
 
-from verisphere.files.disk import check_file
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened
+from verisphere.files.parquet_table import opened_by_pyarrow, pyarrow_errors
 from verisphere.packs.columns import Positions, take
 from verisphere.packs.spans import Stamp, check_stamp, stamp_of
 
@@ -21,41 +19,6 @@ LARGEST_GROUP = 2 * 2**30
 
 _KEPT = 256 * 2**20  # bytes of row groups that are kept
 _IMAGES = 16  # images that pyarrow decodes at a time
-
-
-def check_pyarrow(path: Path) -> None:
-    """Refuses a parquet file where pyarrow is not installed.
-
-    Raises:
-        ValueError: names the file, and the extra to install.
-    """
-    if importlib.util.find_spec("pyarrow") is None:
-        raise ValueError(f"{path}: parquet needs pyarrow, not installed here: pip install 'verisphere[data]'")
-
-
-def opened_by_pyarrow(path: Path, columns: Sequence[str]) -> Any:
-    """The file as pyarrow opens it; the columns named are read as dictionaries."""
-    import pyarrow.parquet as parquet
-
-    check_file(path)
-    # Neither a mapping, in which a truncated file would end the process, nor whole columns at a time.
-    return parquet.ParquetFile(
-        str(path), memory_map=False, buffer_size=1 << 20, pre_buffer=False, read_dictionary=list(columns)
-    )
-
-
-@contextmanager
-def pyarrow_errors(path: Path) -> Iterator[None]:
-    """Turns the errors of pyarrow into one line that names the file."""
-    import pyarrow
-
-    try:
-        yield
-    except (pyarrow.ArrowException, UnicodeDecodeError, OverflowError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        reason = shortened((str(error).splitlines() or [type(error).__name__])[0], 200)
-        raise ValueError(f"{path}: not a parquet file that can be read: {reason}") from None
 
 
 def wrong_size(image: bytes | None) -> str | None:

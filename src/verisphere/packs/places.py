@@ -2,7 +2,7 @@
 
 from verisphere.packs.image_files import FilesInArchive, FilesOnDisk
 from verisphere.packs.pack import Fault, Pack
-from verisphere.packs.parquet_pages import PlainImages
+from verisphere.packs.plain_images import PlainImages
 
 
 def place_of(pack: Pack, position: int) -> tuple[str, int | None]:

@@ -1,6 +1,7 @@
 """Lists of template pairs: the quick way and line by line read alike, and every mistake is named by its line."""
 
 import re
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,17 @@ def test_a_list_without_pairs_or_line_feeds(write):
     for text in ("", "\n\n"):
         with pytest.raises(ValueError, match=r"pairs\.txt: it lists no pair"):
             read_template_pairs(write(text), TEMPLATES, META)
-    with pytest.raises(ValueError, match="a line is longer than 1,048,576 bytes"):
+    with pytest.raises(ValueError, match="line 1: longer than 1,048,576 bytes"):
         read_template_pairs(write("3" * (3 << 19)), TEMPLATES, META)
     with pytest.raises(FileNotFoundError, match=r"none\.txt"):
         read_template_pairs(Path("none.txt"), TEMPLATES, META)
+
+
+def test_a_list_without_line_ends_is_refused_by_its_line_and_not_held(write):
+    path = write("3 5 0\n" + "3 5 0 " * 4_000_000)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"pairs\.txt: line 2: longer than 1,048,576 bytes; is it a list at all\?"):
+        read_template_pairs(path, TEMPLATES, META)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 12_000_000  # half of the file

@@ -125,7 +125,7 @@ def test_another_file_is_refused_before_it_is_opened_as_anything(tmp_path):
 
 
 def test_without_the_extra_one_line_names_it(monkeypatch):
-    expected = re.escape("pip install 'verisphere[detect]'")
+    expected = re.escape("pip install '.[detect]'")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "lz4.frame", None)
         with pytest.raises(ValueError, match=expected):

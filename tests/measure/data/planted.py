@@ -173,7 +173,7 @@ PLANTS = (
         changed_archive(set_field(20, "<I", 200_000_000)),
         "faces.zip",
         "Ben/1.png",
-        "bytes, or a wrong CRC",
+        " bytes",
     ),
     Plant(
         "zip",

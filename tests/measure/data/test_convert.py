@@ -7,6 +7,7 @@ import pytest
 
 from measure.data.planting import SOUND, archive, folder, image, listed
 from verisphere.files.disk import digest
+from verisphere.identity import names_taken
 from verisphere.images.photos import Photos
 from verisphere.measure.data.convert import convert, target_format
 from verisphere.measure.data.verify import verify
@@ -68,7 +69,8 @@ def test_every_format_gives_the_same_back(rows: list[str], target: Format, tmp_p
     assert contents(out) == contents(source)
     convert(out, back)
     assert contents(back) == contents(source)
-    assert not [fault for fault in verify(out, allow_single=True).faults if "label" not in fault.reason]
+    with names_taken("exact"):
+        assert not [fault for fault in verify(out, allow_single=True).faults if "label" not in fault.reason]
 
 
 def test_a_folder_has_the_images_under_their_own_names(tmp_path: Path):

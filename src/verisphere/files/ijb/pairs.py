@@ -83,7 +83,7 @@ class _Lookup:
 
 def _portions(path: Path) -> Iterator[bytes]:
     """The file in portions of whole lines, with line feeds alone at their ends; the last line is completed."""
-    rest = b""
+    rest, lines = b"", 0
     with open(path, "rb", opener=regular) as file:
         first = True
         while read := file.read(_BYTES_AT_ONCE):
@@ -91,12 +91,16 @@ def _portions(path: Path) -> Iterator[bytes]:
                 read, first = read.removeprefix(b"\xef\xbb\xbf"), False
             end = read.rfind(b"\n") + 1
             if end:
-                yield (rest + read[:end]).replace(b"\r\n", b"\n")
+                portion = rest + read[:end]
                 rest = read[end:]
+                lines += portion.count(b"\n")
+                yield portion.replace(b"\r\n", b"\n")
             else:
                 rest += read
                 if len(rest) > LONGEST_LINE:
-                    raise ValueError(f"{path}: a line is longer than {LONGEST_LINE:,} bytes; is it a list at all?")
+                    raise ValueError(
+                        f"{path}: line {lines + 1}: longer than {LONGEST_LINE:,} bytes; is it a list at all?"
+                    )
     if rest:
         yield rest + b"\n"
 

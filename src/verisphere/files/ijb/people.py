@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.files.embeddings import MISSING
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import LONGEST_NAME, csv_rows, is_count
+from verisphere.identity import is_missing
 from verisphere.vocabulary import NOBODY
 
 TEMPLATE, SUBJECT = "TEMPLATE_ID", "SUBJECT_ID"
@@ -63,7 +63,7 @@ def read_people(path: Path) -> TemplatePeople:
     for line, (template, subject) in _cells(path, (TEMPLATE, SUBJECT)):
         if not is_count(template):
             raise ValueError(f"{path}: line {line}: {TEMPLATE} is {shown(template)}; it must be a whole number")
-        if not subject or subject in (*MISSING, NOBODY) or len(subject) > LONGEST_NAME:
+        if is_missing(subject) or subject == NOBODY or len(subject) > LONGEST_NAME:
             raise ValueError(f"{path}: line {line}: {SUBJECT} is {shown(subject)}, which names no person")
         known, known_line = first.setdefault(int(template), (subject, line))
         if known != subject:
@@ -106,7 +106,7 @@ def read_covariate(path: Path, column: str) -> Covariate:
 
 def _plain(value: str) -> str:
     """A value without the decimals of a whole number; empty if it is missing."""
-    if value in MISSING or value.lower() == "nan":
+    if is_missing(value):
         return ""
     head, _, tail = value.partition(".")
     return head if head.removeprefix("-").isdigit() and not tail.strip("0") else value

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,9 @@ from jaxtyping import UInt8
 
 from verisphere.files.disk import digest, real_path, write_with_companions
 from verisphere.files.json_values import shown
+from verisphere.identity import decided
 from verisphere.images.select import positions_of_listed, positions_with_images
+from verisphere.packs.columns import spelled_once
 from verisphere.packs.file_names import FileNames, file_names, people_of
 from verisphere.packs.formats import FORMATS, format_of
 from verisphere.packs.known_sets import known_set
@@ -71,9 +73,10 @@ def convert(
 ) -> Conversion:
     """Writes the images of a pack in another format, in their order, with their bytes unchanged.
 
-    A manifest beside `out` holds the SHA-256 of every written file, and the names, identities, domains and order that
-    the format cannot hold. Before anything has its final name, the new pack is read back and compared with the source:
-    names, identities, domains, and a digest of the bytes of every image.
+    Names of people are copied as they are written, unless `names_taken` says `merge`. A manifest beside `out` holds the
+    SHA-256 of every written file, and the names, identities, domains and order that the format cannot hold. Before
+    anything has its final name, the new pack is read back and compared with the source: names, identities, domains, and
+    a digest of the bytes of every image.
 
     Args:
         source: folder, archive, list or pack.
@@ -94,6 +97,8 @@ def convert(
     target = target_format(out, to)
     _check_place(source, out)
     pack = origin.read(source)
+    if decided() == "merge":
+        pack = replace(pack, identities=spelled_once(pack.identities, pack.names, "merge"))
     if people is not None:
         pack = pack.keep(positions_of_listed(pack.identities, people))
     if (min_images, max_images) != (1, None):

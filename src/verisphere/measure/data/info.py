@@ -129,7 +129,7 @@ def data_info(path: Path, trust: bool = False) -> Info:
     faces = open_faces(path, trust=trust)
     counts = images_of_people(faces.identities)
     is_pack = isinstance(faces, Photos)
-    beside = read_manifest(path) if is_pack else None
+    beside = read_manifest(path, len(faces), must_agree=False) if is_pack else None
     return Info(
         format=faces.pack.format
         if isinstance(faces, Photos)

@@ -8,6 +8,7 @@ from jaxtyping import UInt64
 
 from verisphere.files.json_values import shown
 from verisphere.files.text import LONGEST_NAME
+from verisphere.identity import decided, folded, is_missing
 from verisphere.packs.columns import coded
 from verisphere.packs.pack import Fault, Pack
 from verisphere.packs.places import fault_of
@@ -24,12 +25,21 @@ def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
         allow_single: accept identities with one image.
     """
     reasons: dict[str, str] = {}
+    how = decided()
     column = coded(pack.identities)
+    spelled: dict[str, str] = {}
     for person, count in zip(column.values, column.counts().tolist(), strict=True):
         if not count or person == NOBODY:
             continue
+        first = spelled.setdefault(folded(person), person)
         if wrong := _wrong_text(person):
             reasons[person] = f"the identity {shown(person, 80)} {wrong}"
+        elif is_missing(person):
+            reasons[person] = f"the identity {shown(person, 80)} is the text of a missing value"
+        elif first != person and how is None:
+            reasons[person] = (
+                f"the identity {person!a} is {first!a} but for case, blanks, Unicode form or invisible letters"
+            )
         elif _NEGATIVE.fullmatch(person):
             reasons[person] = f"the label {person} is out of range; allowed are 0 and more, and {NOBODY} for nobody"
         elif count == 1 and not allow_single:

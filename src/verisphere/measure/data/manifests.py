@@ -21,7 +21,7 @@ def manifest_faults(path: Path, form: Format, pack: Pack | None, progress: Progr
     """
     about = manifest_path(path)
     try:
-        manifest = read_manifest(path)
+        manifest = read_manifest(path, None if pack is None else len(pack), must_agree=False)
     except (ValueError, OSError) as error:
         return [Fault(str(about), "", None, str(error).removeprefix(f"{about}: "))]
     if manifest is None:
