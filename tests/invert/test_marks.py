@@ -7,7 +7,16 @@ import pytest
 import torch
 from PIL import Image
 
-from verisphere.invert.marks import COLOUR, marked, write_grid, write_marked
+from verisphere.invert.marks import (
+    COLOUR,
+    IMAGES,
+    UNDER_MARKS,
+    marked,
+    read_unmarked,
+    write_grid,
+    write_marked,
+    write_under_marks,
+)
 
 
 @pytest.mark.parametrize("size", [(112, 112), (112, 96), (16, 16), (9, 40)])
@@ -20,6 +29,16 @@ def test_the_band_covers_the_last_rows_and_nothing_else(size: tuple[int, int]):
     assert torch.equal(result[:, :-band], pixels[:, :-band])
     corners = result[:, -band:][:, :, [0, -1]]
     assert (corners == torch.tensor(COLOUR, dtype=torch.uint8)[:, None, None]).all()
+
+
+def test_what_lies_under_the_bands_is_kept_apart(tmp_path: Path):
+    pixels = torch.randint(0, 256, (11, 3, 20, 30), dtype=torch.uint8)
+    (tmp_path / IMAGES).mkdir()
+    for number, image in enumerate(pixels, start=1):
+        write_marked(tmp_path / IMAGES / f"{number:05d}_a.png", image)
+    write_under_marks(tmp_path / UNDER_MARKS, pixels)
+    assert np.load(tmp_path / UNDER_MARKS)["rows"].shape == (11, 3, 2, 30)  # a ninth, and no whole image
+    assert torch.equal(read_unmarked(tmp_path), pixels)
 
 
 def test_the_word_is_legible_in_a_face():

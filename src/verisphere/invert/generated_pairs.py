@@ -1,6 +1,6 @@
 """Accuracy on listed pairs of generated images, as in ArcFace's table 11, and of generated images with photographs.
 
-Deng et al. 2021, arXiv:1801.07698v4, table 11, first column of accuracies. The comparison of a generated image with a
+Deng et al. 2021, arXiv:1801.07698v4, table 11, the column of accuracies. The comparison of a generated image with a
 photograph is ours: two generated images may agree in what the model invents.
 """
 

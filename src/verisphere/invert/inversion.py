@@ -1,8 +1,8 @@
 """Gradient descent on pixels: images that a network takes for given people (ArcFace, algorithm 1).
 
-Deng et al. 2021, arXiv:1801.07698v4, section 5. Images begin as noise from N(0, 1), a value v being the pixel 127.5 +
-127.5 v. Batches are made one after another; each has its own noise and its own steps of Adam, so a batch does not
-depend on the others; a finished batch is stored.
+Deng et al. 2021, arXiv:1801.07698v4, sections 3.3 and 4.5. Images begin as noise from N(0, 1), a value v being the
+pixel 127.5 + 127.5 v. Batches are made one after another; each has its own noise and its own steps of Adam, so a batch
+does not depend on the others; a finished batch is stored.
 """
 
 from abc import ABC, abstractmethod
@@ -23,6 +23,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.files.work_files import WorkFiles
 from verisphere.head import Head
 from verisphere.invert.terms import BatchNormStatistics, energy, total_variation, toward_embeddings
+from verisphere.score.cosine import unit
 from verisphere.seeds import Stream, check_seed, mixed_seed
 from verisphere.vocabulary import Progress, check_word, quietly
 
@@ -107,6 +108,10 @@ class Identity(ABC):
             places: positions of these images among all.
         """
 
+    @abstractmethod
+    def cosines(self, embeddings: Float[Tensor, "count dim"]) -> Float[Tensor, "count"]:
+        """The cosine of each image's embedding with its target."""
+
 
 class TowardEmbeddings(Identity):
     """The open-set term: toward embeddings of images that the network never saw. See `toward_embeddings`.
@@ -122,6 +127,10 @@ class TowardEmbeddings(Identity):
     def loss(self, embeddings: Float[Tensor, "batch dim"], places: range) -> Float[Tensor, ""]:
         """Mean Euclidean distance between unit embeddings."""
         return toward_embeddings(embeddings, self._targets[places.start : places.stop].to(embeddings.device))
+
+    def cosines(self, embeddings: Float[Tensor, "count dim"]) -> Float[Tensor, "count"]:
+        """The cosine with the embedding that was the target."""
+        return (unit(embeddings) * unit(self._targets.to(embeddings))).sum(1)
 
 
 class TowardCenters(Identity):
@@ -140,6 +149,11 @@ class TowardCenters(Identity):
         """The mean of the training loss."""
         labels = self._labels[places.start : places.stop].to(embeddings.device)
         return self._head.to(embeddings.device)(embeddings, labels).loss
+
+    def cosines(self, embeddings: Float[Tensor, "count dim"]) -> Float[Tensor, "count"]:
+        """The cosine with the nearest center of the class."""
+        centers = unit(self._head.centers[self._labels, :, : self._head.size].to(embeddings))
+        return (unit(embeddings)[:, None] * centers).sum(2).amax(1)
 
 
 def invert(

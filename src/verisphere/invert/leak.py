@@ -3,11 +3,14 @@
 There are three attackers: one has only the network (`folder`), one also has its class centers (`head`), and one has the
 network and embeddings of photographs (`embeddings`). For each of them inversions are made; the judge compares each face
 with one photograph of the person that was not its target, at the threshold of a FAR.
+
+An attack has worked if its faces reach, under the attacked model itself, at least the mean cosine that two photographs
+of one person have there. Where it has not, its figures are in the files, and no claim is made of them.
 """
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +26,12 @@ from verisphere.files.leak_figures import FORMAT, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
 from verisphere.files.results import json_text
 from verisphere.invert.inversion import Inversion
-from verisphere.invert.likeness import JUDGE
-from verisphere.invert.run import INVERSION_JSON, Asked, prepare, run_inversion
-from verisphere.models.embed import open_model
+from verisphere.invert.likeness import INVERTED, JUDGE
+from verisphere.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
+from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.report.inversion_findings import InversionFindings
 from verisphere.report.tables import number, table
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import OperatingPoint, Progress, quietly
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,8 @@ _SOURCES = {
     "head": "the head's centers",
     "folder": "the network alone",
 }
+_VERDICTS = {True: "worked", False: "failed", None: "not known"}
+_NOBODY = "{}: nobody has a second photograph to compare with; give photographs of more people"
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class LeakAsked:
     def __post_init__(self) -> None:
         if (self.head is None) != (self.trained is None):
             raise ValueError("--head and --trained belong together: centers, and photographs of their people")
+        self.attacks()  # refuses what an inversion refuses
 
     def attacks(self) -> dict[str, Asked]:
         """The inversion of each source."""
@@ -103,13 +109,30 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
     model, judge = (open_model(path, device, asked.trust) for path in (asked.model, asked.judge))
     if model.sha256 is None:
         raise ValueError(f"{asked.model}: an untrained network reveals nobody; name a run or a model folder")
-    if asked.head is not None and open_model(asked.head, device, asked.trust).sha256 != model.sha256:
-        raise ValueError(f"--head {asked.head}: has other weights than {asked.model}; name the run that it came from")
-    found = {}
+    opened = {asked.model: model, asked.judge: judge}
+    if asked.head is not None:
+        opened[asked.head] = open_model(asked.head, device, asked.trust)
+        if opened[asked.head].sha256 != model.sha256:
+            raise ValueError(
+                f"--head {asked.head}: has other weights than {asked.model}; name the run that it came from"
+            )
+    described = _described(asked, model.sha256, judge.sha256)
+    if out.exists():
+        _check_same(out, described)
+    attacks = {
+        source: attack for source, attack in asked.attacks().items() if not (out / source / INVERSION_JSON).is_file()
+    }
+    prepared = {source: _prepared(source, attack, opened, device, progress) for source, attack in attacks.items()}
     with alone_in(out):
-        _check_same(out, _described(asked, model.sha256, judge.sha256))
+        if not (out / _ASKED).is_file():
+            write_whole(out / _ASKED, lambda partial: partial.write_text(json.dumps(described, indent=2) + "\n"))
+        _check_same(out, described)
+        found = {}
         for source, attack in asked.attacks().items():
-            found[source] = _attacked(source, attack, out / source, device, progress)
+            if source in prepared:
+                log.info("faces from %s: %s", _SOURCES[source], prepared[source].plan.text())
+                run_inversion(attack, prepared.pop(source), out / source, device, save_every=50, progress=progress)
+            found[source] = _findings(out / source / INVERSION_JSON)
         result = LeakFigures(
             FORMAT,
             asked.model.name,
@@ -128,6 +151,7 @@ def _described(asked: LeakAsked, sha256: str, judge_sha256: str | None) -> dict[
     """The inputs of the faces and figures of a test, as JSON values."""
     paths = {name: getattr(asked, name) for name in ("faces", "people", "trained")}
     return {
+        "format": FORMAT,
         "model": sha256,
         "judge": judge_sha256,
         "judge file": str(real_path(asked.judge)),
@@ -139,16 +163,15 @@ def _described(asked: LeakAsked, sha256: str, judge_sha256: str | None) -> dict[
 
 
 def _check_same(out: Path, described: dict[str, Any]) -> None:
-    """Record the settings of a test, and refuse to continue another one in its folder.
+    """Refuse to continue another test in its folder, or to write into a folder that holds anything else.
 
     Raises:
-        ValueError: the folder holds another test, or anything else; names the difference.
+        ValueError: names the difference.
     """
     path = out / _ASKED
     if not path.is_file():
-        if any(entry.name != ".lock" for entry in out.iterdir()):
+        if not out.is_dir() or any(entry.name != ".lock" for entry in out.iterdir()):
             raise ValueError(f"{out}: it holds something, and no test of leaks; choose another --out")
-        write_whole(path, lambda partial: partial.write_text(json.dumps(described, indent=2) + "\n"))
         return
     before = read_json_file(path)
     differing = [name for name in described if not isinstance(before, dict) or before.get(name) != described[name]]
@@ -156,49 +179,82 @@ def _check_same(out: Path, described: dict[str, Any]) -> None:
         raise ValueError(f"{out}: holds another test of leaks, by its {', '.join(differing)}; choose another --out")
 
 
-def _attacked(source: str, attack: Asked, folder: Path, device: torch.device, progress: Progress) -> InversionFindings:
-    """The findings of an inversion, from its folder if it is finished."""
-    path = folder / INVERSION_JSON
-    if path.is_file():
-        with errors_naming(path):
-            return from_json(InversionFindings, read_json_file(path))
-    prepared = prepare(attack, device, progress)
-    log.info("faces from %s: %s", _SOURCES[source], prepared.plan.text())
-    return run_inversion(attack, prepared, folder, device, save_every=50, progress=progress)
+def _prepared(
+    source: str, attack: Asked, opened: Mapping[Path, EmbeddingModel], device: torch.device, progress: Progress
+) -> Prepared:
+    """An inversion before its first step, refused if its faces could be compared with nobody."""
+    prepared = prepare(attack, device, progress, opened)
+    photographs = prepared.photographs
+    assert photographs is not None, "every attack has photographs"
+    if len(photographs.faces.people) < 2 or not any(len(own) > (not photographs.open_set) for own in photographs.own):
+        raise ValueError(_NOBODY.format(_SOURCES[source]))
+    return prepared
+
+
+def _findings(path: Path) -> InversionFindings:
+    with errors_naming(path):
+        return from_json(InversionFindings, read_json_file(path))
 
 
 def _rows(found: dict[str, InversionFindings]) -> Sequence[LeakRow]:
     """The rows, real photographs first."""
     rows = []
     for source, findings in found.items():
-        judged = next(entry for entry in findings.likeness if entry.model == JUDGE)
+        attacked, judged = (
+            next(entry for entry in findings.likeness if entry.model == name) for name in (INVERTED, JUDGE)
+        )
         if judged.same_person is None or judged.others is None or not judged.points:
-            raise ValueError(
-                f"{_SOURCES[source]}: nobody has a second photograph to compare with; give photographs of more people"
-            )
+            raise ValueError(_NOBODY.format(_SOURCES[source]))
         if source == "embeddings" and judged.real_same_person is not None and judged.real_others is not None:
             rows.append(
                 LeakRow("photographs", judged.real_same_person.mean, judged.real_others.mean, judged.real_points)
             )
-        rows.append(LeakRow(source, judged.same_person.mean, judged.others.mean, judged.points))
+        needed = None if attacked.real_same_person is None else attacked.real_same_person.mean
+        rows.append(
+            LeakRow(
+                source,
+                judged.same_person.mean,
+                judged.others.mean,
+                judged.points,
+                findings.reached,
+                needed,
+                judged.stranger_points,
+            )
+        )
     return rows
 
 
 def leak_text(figures: LeakFigures) -> str:
-    """The figures as a table."""
+    """The figures as a table, without those of attacks that have failed."""
     fars = [point.far_target for point in figures.rows[-1].points]
-    header = ["recovered from", "cosine, own", "cosine, others", *(f"TAR at FAR {far}, 95 %" for far in fars)]
-    rows = [
-        [
-            _SOURCES.get(row.source, row.source),
-            number(row.mean, 3),
-            number(row.others, 3),
-            *(
-                f"{number(point.tar, 3)} ({number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)})"
-                for point in row.points
-            ),
-            *("-" for _ in fars[len(row.points) :]),  # nobody has two of the photographs
-        ]
-        for row in figures.rows
+    header = ["recovered from", "cosine, target", "attack", "cosine, own", "cosine, others"]
+    header += [f"TAR at FAR {far}, 95 %" for far in fars]
+    rows = []
+    for row in figures.rows:
+        real = row.source == "photographs"
+        reached = "-" if row.reached is None else number(row.reached, 3)
+        if row.needed is not None:
+            reached += f" (needed {number(row.needed, 3)})"
+        verdict = "-" if real else _VERDICTS[row.worked]
+        shares = _shares(row.points if real or row.worked else (), len(fars))
+        rows.append([_SOURCES[row.source], reached, verdict, number(row.mean, 3), number(row.others, 3), *shares])
+        if row.strangers:
+            rows.append(["strangers' photographs, chosen likewise", *"----", *_shares(row.strangers, len(fars))])
+    steps = figures.settings.get("steps")
+    told = (
+        f"by {figures.judge} (steps: {steps}); an attack worked if the attacked model finds its faces as similar "
+        "to their targets as two photographs of one person.\nby chance, a face has a TAR of the FAR itself where its "
+        "person was fixed before, and that of the strangers' photographs where the most similar person was chosen"
+    )
+    if any(row.worked is False for row in figures.rows):
+        told += "\nan attack that failed says nothing on what can be recovered: raise --steps, or change --rate"
+    return f"{table(header, rows)}\n{told}"
+
+
+def _shares(points: Sequence[OperatingPoint], count: int) -> list[str]:
+    """A cell for each FAR; dashes without points, as where nobody has two of the photographs."""
+    cells = [
+        f"{number(point.tar, 3)} ({number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)})"
+        for point in points
     ]
-    return f"{table(header, rows)}\nby {figures.judge}; by chance, a face of another person has a TAR of the FAR itself"
+    return cells or ["-"] * count

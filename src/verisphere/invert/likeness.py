@@ -11,7 +11,7 @@ from verisphere.decide import Far, operating_point
 from verisphere.invert.distances import frechet_distance, kernel_distance
 from verisphere.invert.photographs import Photographs, read_photographs, unit_embeddings
 from verisphere.models.embed import EmbeddingModel
-from verisphere.report.inversion_findings import Cosines, Distance, Likeness
+from verisphere.report.inversion_findings import Comparison, Cosines, Distance, Likeness
 from verisphere.vocabulary import OperatingPoint
 
 INVERTED, JUDGE = "inverted", "judge"
@@ -86,12 +86,17 @@ class Compared:
             for row, image in enumerate(self.generated)
         ]
 
-    def likeness(self, fars: Sequence[Far] = ()) -> Likeness:
+    def likeness(
+        self, fars: Sequence[Far] = (), names: Sequence[str] = (), of_strangers: Sequence[Comparison] = ()
+    ) -> Likeness:
         """A summary of the cosines, and the share of images accepted at each FAR.
 
         Args:
             fars: target FARs.
+            names: name of each image.
+            of_strangers: the comparisons of strangers' photographs under this model.
         """
+        comparisons = self._comparisons(names) if fars else []
         strangers = self.strangers
         real = np.concatenate([self.given, self.own, self.others])
         with_others = self.cosines[strangers]
@@ -107,23 +112,35 @@ class Compared:
             Cosines.of(with_others),
             Cosines.of(real_same),
             Cosines.of((self.given @ real.T)[strangers]),
-            *(tuple(points) for points in self._points(fars)),
+            self._points(fars, [one.cosine for one in comparisons]),
+            self._points(fars, [one.real for one in comparisons if one.real is not None]),
+            tuple(comparisons),
+            self._points(fars, [one.cosine for one in of_strangers]),
+            tuple(of_strangers),
         )
 
-    def _points(self, fars: Sequence[Far]) -> tuple[list[OperatingPoint], list[OperatingPoint]]:
-        """The operating points of images, and of photographs in their place: one comparison for each image."""
+    def _comparisons(self, names: Sequence[str]) -> list[Comparison]:
+        """Each image beside one other photograph of its person, the last; nothing of an image without such a one."""
+        photographs = self.photographs
+        name_of = photographs.faces.names
+        found = []
+        for row, of_person in enumerate(photographs.own):
+            if of_person:
+                other = self.own[self.owner == row][-1]
+                ours, theirs = (float((side[row] * other).sum()) for side in (self.generated, self.given))
+                # in a closed set a person's only photograph is compared with itself
+                real = theirs if theirs < 1 - 1e-12 else None
+                given = name_of[photographs.given[row]]
+                found.append(Comparison(names[row], given, name_of[of_person[-1]], ours, real))
+        return found
+
+    def _points(self, fars: Sequence[Far], cosines: Sequence[float]) -> tuple[OperatingPoint, ...]:
+        """The operating points of cosines; the impostors are pairs of photographs of two people."""
         real, person = np.concatenate([self.given, self.own, self.others]), self._people
         impostor = (real @ real.T)[np.triu(person[:, None] != person[None, :], 1)]
-        other = [int(np.flatnonzero(self.owner == row)[-1]) for row in range(len(self.given)) if row in self.owner]
-        rows = self.owner[other]
-        if not len(impostor) or not other:
-            return [], []
-        ours, theirs = ((side[rows] * self.own[other]).sum(1) for side in (self.generated, self.given))
-        apart = theirs < 1 - 1e-12  # in a closed set a person's only photograph is compared with itself
-        return (
-            [operating_point(ours, impostor, far) for far in fars],
-            [operating_point(theirs[apart], impostor, far) for far in fars] if apart.any() else [],
-        )
+        if not len(impostor) or not len(cosines):
+            return ()
+        return tuple(operating_point(np.array(cosines), impostor, far) for far in fars)
 
     def distances(self) -> tuple[Distance, ...]:
         """The kernel distance, and the Frechet distance if there are more images than dimensions."""

@@ -17,6 +17,8 @@ from torch import Tensor
 from verisphere import __version__
 from verisphere.files.disk import write_whole
 
+#: The images of an inversion and the pixels under their bands, in its folder.
+IMAGES, UNDER_MARKS = "images", "under_marks.npz"
 #: The text of the band, and its colour, which skin does not have.
 WORD, COLOUR = "GENERATED", (255, 0, 255)
 _BAND = 9  # the band's height is that of the image divided by this
@@ -40,7 +42,7 @@ def marked(pixels: UInt8[Tensor, "3 height width"]) -> UInt8[Tensor, "3 height w
     ([255, 0, 255], [0, 0, 0])
     """
     height, width = pixels.shape[1:]
-    band = max(height // _BAND, 1)
+    band = _band(pixels)
     strip = Image.new("RGB", (width, band), COLOUR)
     text = _rendered(WORD)
     shrunk = min(width / text.width, band / text.height, 1.0)
@@ -50,6 +52,31 @@ def marked(pixels: UInt8[Tensor, "3 height width"]) -> UInt8[Tensor, "3 height w
     result = pixels.clone()
     result[:, height - band :] = torch.from_numpy(np.asarray(strip).copy()).permute(2, 0, 1)
     return result
+
+
+def write_under_marks(path: Path, pixels: UInt8[Tensor, "count 3 height width"]) -> None:
+    """Write the pixels that the bands of generated images cover, without which no score can be computed again."""
+    rows = pixels[:, :, -_band(pixels) :].numpy()
+    write_whole(path, lambda partial: np.savez_compressed(partial, rows=rows))
+
+
+def read_unmarked(folder: Path) -> UInt8[Tensor, "count 3 height width"]:
+    """The generated images in the folder of an inversion as they were compared, without their bands.
+
+    Raises:
+        FileNotFoundError: the folder is of an earlier version, or of no inversion.
+    """
+    images = [np.asarray(Image.open(path)) for path in sorted((folder / IMAGES).iterdir())]
+    pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
+    with np.load(folder / UNDER_MARKS, allow_pickle=False) as arrays:
+        rows = torch.from_numpy(arrays["rows"])
+    pixels[:, :, -rows.shape[2] :] = rows
+    return pixels
+
+
+def _band(pixels: UInt8[Tensor, "*count 3 height width"]) -> int:
+    """Height of the band."""
+    return max(pixels.shape[-2] // _BAND, 1)
 
 
 def _rendered(word: str) -> Image.Image:

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere import __version__
+from verisphere.decide import exact_rate
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.results import json_text
@@ -22,7 +23,8 @@ from verisphere.invert.closed_set import open_closed_set
 from verisphere.invert.generated_pairs import GeneratedPairs
 from verisphere.invert.inversion import Identity, Inversion, TowardCenters, TowardEmbeddings, invert
 from verisphere.invert.likeness import INVERTED, JUDGE, Compared
-from verisphere.invert.marks import write_grid, write_marked
+from verisphere.invert.marks import IMAGES, UNDER_MARKS, write_grid, write_marked, write_under_marks
+from verisphere.invert.most_similar import MostSimilar, Strangers
 from verisphere.invert.page import write_page
 from verisphere.invert.photographs import (
     Photographs,
@@ -34,14 +36,15 @@ from verisphere.invert.photographs import (
 )
 from verisphere.invert.plan import Plan, plan_of
 from verisphere.models.described_faces import open_faces
-from verisphere.models.embed import EmbeddingModel, open_model
+from verisphere.models.embed import EmbeddingModel, open_model, origin_of
+from verisphere.provenance import check_same_origin
 from verisphere.report.inversion_findings import InversionFindings
 from verisphere.seeds import Stream, mixed_seed
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import ImageSource, Progress, quietly
 
 log = logging.getLogger(__name__)
 
-INVERSION_JSON, GRID, IMAGES = "inversion.json", "grid.png", "images"
+INVERSION_JSON, GRID = "inversion.json", "grid.png"
 _CHOICE, _DIRECTION = 4, 5  # purposes of random numbers; see photographs.py
 _CANDIDATES = 200  # people whom an image of a random direction may stand for
 
@@ -82,6 +85,8 @@ class Asked:
     def __post_init__(self) -> None:
         if self.count < 1:
             raise ValueError(f"--count {self.count}: at least 1 image")
+        for far in self.fars:
+            exact_rate(far)  # raises if it is no rate
         if self.centers + self.directions + (self.embeddings is not None) > 1:
             raise ValueError("--centers, --embeddings, --directions: images are drawn to one of them; give one")
         if self.faces is None and self.embeddings is None and not self.centers and not self.directions:
@@ -126,20 +131,29 @@ class Prepared:
     plan: Plan
 
 
-def prepare(asked: Asked, device: torch.device, progress: Progress = quietly) -> Prepared:
+def prepare(
+    asked: Asked,
+    device: torch.device,
+    progress: Progress = quietly,
+    opened: Mapping[Path, EmbeddingModel] | None = None,
+) -> Prepared:
     """Open everything, choose people and photographs, and plan.
 
     Args:
         asked: the settings of the inversion.
         device: device of the computation.
         progress: reports the embedding of photographs.
+        opened: models that are open already, by their paths.
 
     Raises:
         FileNotFoundError: a model or file does not exist.
         ValueError: the settings, models and files do not fit each other.
     """
-    model = open_model(asked.model, device, asked.trust)
-    judge = None if asked.judge is None else open_model(asked.judge, device, asked.trust)
+    opened = opened or {}
+    model = opened.get(asked.model) or open_model(asked.model, device, asked.trust)
+    judge = None
+    if asked.judge is not None:
+        judge = opened.get(asked.judge) or open_model(asked.judge, device, asked.trust)
     if judge is not None and judge.sha256 is not None and judge.sha256 == model.sha256:
         raise ValueError(f"--judge {asked.judge}: has the weights of {asked.model}; the judge is another model")
     faces = None
@@ -209,24 +223,6 @@ def _toward_directions(asked: Asked, model: EmbeddingModel, faces: Faces | None)
     )
 
 
-def attributed(prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"]) -> Prepared:
-    """Assign each image of a random direction to the person on the photograph that the model finds most similar.
-
-    Args:
-        prepared: result of `prepare` for random directions.
-        pixels: the images.
-    """
-    candidates = prepared.photographs
-    assert candidates is not None
-    places = sorted({place for of_person in candidates.own for place in of_person} | {*candidates.given})
-    photos = unit_embeddings(prepared.model, read_photographs(candidates.faces, places))
-    nearest = (unit_embeddings(prepared.model, pixels) @ photos.T).argmax(1).tolist()
-    given = [places[row] for row in nearest]
-    people = tuple(candidates.faces.identities[place] for place in given)
-    photographs = photographs_of(candidates.faces, people, len(pixels), 0, given)
-    return replace(prepared, people=people, photographs=photographs)
-
-
 def _toward_photographs(
     asked: Asked, model: EmbeddingModel, faces: Faces, device: torch.device, progress: Progress
 ) -> _Parts:
@@ -251,11 +247,9 @@ def _toward_stored(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> 
     """Embeddings of a file; if photographs are given, they are found by name."""
     assert asked.embeddings is not None
     stored = read_embeddings(asked.embeddings)
-    if stored.origin is not None and model.sha256 is not None and stored.origin.model != model.sha256:
-        raise ValueError(
-            f"{asked.embeddings}: made by the weights {stored.origin.model[:12]}..., but {asked.model} has "
-            f"{model.sha256[:12]}...; name the model that made them"
-        )
+    own = origin_of(model, bool(model.flip), torch.float32, "", ImageSource(""))
+    hint = "name the model that made them"
+    check_same_origin(f"{asked.model} embeds", own, asked.embeddings, stored.origin, hint, but=("flip", "precision"))
     if stored.embeddings.shape[1] != model.backbone.embedding_size:
         raise ValueError(
             f"{asked.embeddings}: {stored.embeddings.shape[1]} numbers an embedding, and {asked.model} gives "
@@ -302,8 +296,8 @@ def run_inversion(
 ) -> InversionFindings:
     """Invert, compare, and write the folder; a stopped inversion continues where it was.
 
-    The folder receives `images/`, `grid.png`, `inversion.json`, `index.html` and `plots/`. While the inversion runs,
-    `grid.png` shows the current images.
+    The folder receives `images/`, `under_marks.npz`, `grid.png`, `inversion.json`, `index.html` and `plots/`. While the
+    inversion runs, `grid.png` shows the current images.
 
     Args:
         asked: the settings of the inversion.
@@ -334,19 +328,23 @@ def run_inversion(
             watch=watch,
             progress=progress,
         )
+        strangers = None
         if prepared.target == "directions" and prepared.photographs is not None:
-            prepared = attributed(prepared, pixels)
+            most_similar = MostSimilar(prepared.model, prepared.photographs)
+            photographs, strangers = most_similar.photographs(pixels), most_similar.strangers()
+            prepared = replace(prepared, people=photographs.people, photographs=photographs)
             photos = _photos(prepared)
         watch(pixels)
-        findings, by_last = compare(asked, prepared, pixels)
+        findings, by_last = compare(asked, prepared, pixels, strangers)
         write_images(out / IMAGES, prepared.names, pixels)
+        write_under_marks(out / UNDER_MARKS, pixels)
         write_page(findings, pixels, photos, by_last, out)
         write_whole(out / INVERSION_JSON, lambda partial: partial.write_text(json_text(findings)))
     return findings
 
 
 def compare(
-    asked: Asked, prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"]
+    asked: Asked, prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"], strangers: Strangers | None
 ) -> tuple[InversionFindings, Compared | None]:
     """The figures of generated images; and their comparison under the judge, or without one under the model itself.
 
@@ -354,6 +352,7 @@ def compare(
         asked: the settings of the inversion.
         prepared: result of `prepare`.
         pixels: the images, not marked.
+        strangers: photographs for which people are chosen as for the images; None where people are not chosen.
     """
     models = [(INVERTED, prepared.model)] + ([] if prepared.judge is None else [(JUDGE, prepared.judge)])
     compared = (
@@ -373,10 +372,14 @@ def compare(
         images=prepared.names,
         people=prepared.people,
         settings=asdict(asked.settings),
-        likeness=tuple(entry.likeness(asked.fars) for entry in compared),
+        likeness=tuple(
+            entry.likeness(asked.fars, prepared.names, () if strangers is None else strangers.comparisons(model))
+            for entry, (_, model) in zip(compared, models, strict=False)  # nothing is compared without photographs
+        ),
         distances=compared[-1].distances() if compared else (),
         pairs=tuple(accuracies),
         version=__version__,
+        reached=float(prepared.identity.cosines(unit_embeddings(prepared.model, pixels)).mean()),
     )
     return findings, compared[-1] if compared else None
 

@@ -9,11 +9,9 @@ axes:                                  # a cell for each way to take one entry o
   term: {with: {}, without: {batch_norm: 0}}
 """
 
-import csv
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from io import StringIO
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.lock import alone_in
 from verisphere.files.packaged_recipes import find_recipe
+from verisphere.files.tables import csv_for_people
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.plan import Plan
 from verisphere.invert.run import INVERSION_JSON, Asked, prepare, run_inversion
@@ -240,8 +239,4 @@ def _row(findings: InversionFindings) -> list[str]:
 
 
 def _csv(found: Mapping[str, InversionFindings]) -> str:
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["cell", *_COLUMNS])
-    writer.writerows([name, *_row(findings)] for name, findings in found.items())
-    return text.getvalue()
+    return csv_for_people(["cell", *_COLUMNS], ([name, *_row(findings)] for name, findings in found.items()))

@@ -1,4 +1,4 @@
-"""The terms that an inversion minimises (ArcFace, Deng et al. 2021, arXiv:1801.07698v4, section 5, eq. 8).
+"""The terms that an inversion minimises (ArcFace, Deng et al. 2021, arXiv:1801.07698v4, section 3.3, eq. 8).
 
 The paper does not state whether the norms of the batch-norm term are squared, nor whether total variation and L2 are
 sums or means. Here the norms are not squared and are added over the layers, as in the paper's formula; total variation

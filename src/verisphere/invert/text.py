@@ -16,6 +16,11 @@ def findings_text(findings: InversionFindings) -> str:
         f"accepted at FAR {ours.far_target} under {_OF[entry.model]}: {ours.genuine_accepted} of {ours.genuine_total} "
         f"images (95 % {number(ours.tar_lower_95, 3)} .. {number(ours.tar_upper_95, 3)})"
         + (f"; photographs {number(entry.real_points[place].tar, 3)}" if entry.real_points else "")
+        + (
+            f"; strangers' photographs, chosen likewise, {number(entry.stranger_points[place].tar, 3)}"
+            if entry.stranger_points
+            else ""
+        )
         for entry in findings.likeness
         for place, ours in enumerate(entry.points)
         if not ours.below_resolution

@@ -1,5 +1,7 @@
 """A calibration as tables: the thresholds, their guarantees, and their rates on each file."""
 
+from collections.abc import Iterator
+
 from verisphere.decide import GuaranteedThreshold, percent
 from verisphere.files.calibration import Calibration, Check, Source
 from verisphere.report.tables import listed, number, small, table
@@ -7,18 +9,20 @@ from verisphere.vocabulary import OperatingPoint, printable
 
 
 def calibration_text(calibration: Calibration) -> str:
-    """The thresholds with their meanings, and the checks, as tables."""
+    """The thresholds with their promises, plain and in the exact wording, and the checks, as tables."""
     model = (
         f"model {calibration.origin.model[:12]}"
         if calibration.origin
         else "the model is not known: the file does not name it"
     )
-    lines = [f"calibrated on {_size(calibration.source)}; {model}"]
+    warning, shared = calibration.thresholds[0].warning(), calibration.source.in_training
+    lines = [*([warning] if warning else []), f"calibrated on {_size(calibration.source)}; {model}"]
+    lines += [f"implausible: {printable(reason)}" for reason in calibration.implausible]
+    lines += [shared.described()] if shared is not None and not shared else []
     lines.append(thresholds_table(calibration))
-    lines += [
-        f"FAR {threshold.far_target}: {threshold.meaning()}; {threshold.misses()}"
-        for threshold in calibration.thresholds
-    ]
+    for threshold in calibration.thresholds:
+        lines.append(f"FAR {threshold.far_target}: {threshold.promise()}")
+        lines.append(f"exactly: {threshold.meaning()}; {threshold.misses()}")
     if len(calibration.thresholds) > 1:
         lines.append("each holds by itself; that all hold at once is less certain, for they share their comparisons")
     return "\n\n".join(["\n".join(lines), *(_check_text(check, calibration) for check in calibration.checks)])
@@ -62,6 +66,8 @@ def _check_text(check: Check, calibration: Calibration) -> str:
         title = f"on the calibration file itself, {printable(check.source.file)}, all comparisons"
     elif check.shared_people:
         title += f"; {check.shared_people:,} of its people bear the name of one calibrated on"
+    if check.source != calibration.source and check.source.in_training:
+        title += f"; {check.source.in_training.found()}, so these rates say nothing about new people"
     if check.lacking:
         return f"{title}: no rates, for it has no {' and no '.join(check.lacking)} comparison"
     rows = [
@@ -72,12 +78,7 @@ def _check_text(check: Check, calibration: Calibration) -> str:
     head = ["at FAR", "FAR", "95 % bounds", "impostors", "TAR", "95 % bounds", "genuine"]
     lines = [title, table(head, rows)]
     for place, threshold in enumerate(calibration.thresholds):
-        above = [
-            f"{printable(name)} {small(point.far)} (at least {small(point.far_lower_95)})"
-            for name, point in check.above_target(place)
-        ]
-        if above:
-            lines.append(f"above the target {threshold.far_target}: {', '.join(above)}")
+        lines += target_lines(check, place, threshold.far_target)
     if any(point.below_resolution for points in (check.points, *check.domains.values()) for point in points):
         lines.append("* too few impostors to show a FAR this low")
     lines.append("bounds take comparisons as independent; where they share people, they are too narrow")
@@ -86,6 +87,28 @@ def _check_text(check: Check, calibration: Calibration) -> str:
     if check.skipped:
         lines.append(f"skipped, without genuine or without impostor comparisons: {listed(check.skipped)}")
     return "\n".join(lines)
+
+
+def target_lines(check: Check, place: int, far: str) -> Iterator[str]:
+    """What the FARs of a check at one of its thresholds say of the target."""
+    above = [(name, point.far, interval) for name, point, interval in check.above_target(place)]
+    names = {name for name, _, _ in above}
+    over = [(name, point.far, interval) for name, point, interval in check.over_target(place) if name not in names]
+    redrawn = [found for found in over if found[2] is not None]
+    unknown = [f"{printable(name)} {small(rate)}" for name, rate, interval in over if interval is None]
+    for words, found in ((f"above the target {far}", above), (f"consistent with the target {far}", redrawn)):
+        if found:
+            ranges = [
+                f"{printable(name)} {small(rate)} ({small(ends.lower_95)} to {small(ends.upper_95)} over people)"
+                for name, rate, ends in found
+                if ends is not None
+            ]
+            yield f"{words}: {', '.join(ranges)}"
+    if unknown:
+        yield (
+            f"above the target {far} only if no two comparisons share a person: {', '.join(unknown)}; people were not "
+            "redrawn"
+        )
 
 
 def _rates(point: OperatingPoint) -> list[str]:

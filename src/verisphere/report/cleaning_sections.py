@@ -303,7 +303,7 @@ def method(findings: CleaningFindings) -> Markup:
         ("Angle", "The arc cosine of the cosine between an image's embedding and a sub-center, in degrees."),
         (
             "Rule",
-            f"{findings.rule} The angle to the dominant sub-center alone decides in {_ARCFACE}, section 3.3; dropping "
+            f"{findings.rule} The angle to the dominant sub-center alone decides in {_ARCFACE}, section 3.2; dropping "
             "every image that is nearer to another sub-center is a further rule of verisphere's own, off by default.",
         ),
         (

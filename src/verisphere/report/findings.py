@@ -39,7 +39,8 @@ class Findings:
         model: the origin in words.
         points: one operating point for each target FAR.
         headline: the operating point at the FAR of the one threshold.
-        interval: interval of the TAR of the headline over redrawn people; None below resolution.
+        interval: interval of the TAR of the headline over redrawn people; None below resolution, or with too few errors
+            for such an interval.
         one: the domains at the one threshold, if there are domains.
         without_domains: the reason why `one` is None; else empty.
         curve: thinned ROC curve.
@@ -83,10 +84,13 @@ class Shipped:
     Attributes:
         threshold: the threshold with its guarantee.
         points: for each title of a set, the operating points on `ALL` of its pairs and within each domain.
+        over_people: for each title, the FAR over redrawn people of the points that are above the target by their
+            binomial bounds.
     """
 
     threshold: GuaranteedThreshold
     points: Mapping[str, Mapping[str, OperatingPoint]]
+    over_people: Mapping[str, Mapping[str, Interval]]
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,25 @@ class Cosines:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """One comparison that `Likeness.points` counts: accepted if the cosine exceeds the threshold.
+
+    Attributes:
+        image: name of the image, or of a stranger's photograph.
+        given: the photograph that the image stands for.
+        photograph: another photograph of the same person, with which the image is compared.
+        cosine: cosine of image and photograph.
+        real: cosine of the two photographs; None if they are one, and for strangers.
+    """
+
+    image: str
+    given: str
+    photograph: str
+    cosine: float
+    real: float | None = None
+
+
+@dataclass(frozen=True)
 class Likeness:
     """Generated images against photographs, under one model.
 
@@ -49,6 +68,10 @@ class Likeness:
         points: at each FAR, the share of images accepted against one photograph of their person other than the target;
             the threshold comes from pairs of photographs of two people.
         real_points: the same share for photographs in place of the images, if there is such a photograph.
+        comparisons: the comparisons of `points` and `real_points`.
+        stranger_points: where an image stands for the most similar person, the share of strangers' photographs that are
+            accepted as the person chosen for them in the same way, at the same thresholds; otherwise empty.
+        stranger_comparisons: the comparisons of `stranger_points`.
     """
 
     model: str
@@ -59,6 +82,9 @@ class Likeness:
     real_others: Cosines | None
     points: tuple[OperatingPoint, ...] = ()
     real_points: tuple[OperatingPoint, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    stranger_points: tuple[OperatingPoint, ...] = ()
+    stranger_comparisons: tuple[Comparison, ...] = ()
 
     @property
     def own(self) -> Cosines | None:
@@ -129,6 +155,8 @@ class InversionFindings:
         distances: the distances that the number of images allows.
         pairs: accuracy on a list.
         version: version of verisphere.
+        reached: mean cosine of the images with their targets under the inverted model; None in files of earlier
+            versions.
     """
 
     model: str
@@ -142,6 +170,7 @@ class InversionFindings:
     distances: tuple[Distance, ...]
     pairs: tuple[PairAccuracy, ...]
     version: str
+    reached: float | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from verisphere.report.whole_page import whole_page
 COSINES = "cosines"
 _STYLE = "inversion.css"
 _BINS = np.linspace(-1.0, 1.0, 61)
-_PAPER = "section 5 of ArcFace (Deng et al. 2021, arXiv:1801.07698v4)"
+_PAPER = "sections 3.3 and 4.5 of ArcFace (Deng et al. 2021, arXiv:1801.07698v4)"
 _TARGETS = {
     "photographs": "embeddings of photographs",
     "embeddings": "stored embeddings",
@@ -179,7 +179,11 @@ def _accepted(entry: Likeness) -> list[list[str]]:
             number(point.tar, 3),
             f"{number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)}",
         ]
-        for what, points in (("generated", entry.points), ("photograph", entry.real_points))
+        for what, points in (
+            ("generated", entry.points),
+            ("photograph", entry.real_points),
+            ("stranger's photograph, the person chosen likewise", entry.stranger_points),
+        )
         for point in points
     ]
 

@@ -86,7 +86,7 @@ def trainings(contents: Contents, plots: Sequence[str | None]) -> Markup:
     parts = []
     for run, uri in zip(contents.trainings, plots, strict=True):
         people = f", trained on {run.people:,} people" if run.people is not None else ""
-        people = f", trained {run.trained}" if run.trained else people
+        people = f", {run.trained}" if run.trained else people
         if uri is None:
             parts.append(tag("p", tag("strong", run.title), f"{people}: the run has logged nothing yet."))
             continue

@@ -1,6 +1,6 @@
 """The sections of a report page on the provenance of its numbers: rules, models, files, recipes."""
 
-from verisphere.decide.intervals import MEASURED_COVERAGE
+from verisphere.decide.intervals import COVERAGE, FEWEST_WITH_ERRORS
 from verisphere.report.findings import Contents, File
 from verisphere.report.html import Markup, breakable, definitions, joined, table, tag
 
@@ -59,7 +59,8 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
             "Bounds",
             "Beside counts: exact two-sided binomial bounds (Clopper and Pearson) at 95 %. Over people: the middle "
             f"95 % of {contents.replicates:,} bootstrap replicates (seed {contents.seed}) that redraw identities and "
-            f"find the threshold anew; {MEASURED_COVERAGE}.",
+            f"find the threshold anew; {COVERAGE}. Where rejected genuine pairs are of fewer than "
+            f"{FEWEST_WITH_ERRORS} people, the binomial bounds of TAR are given in its place.",
         ),
         (
             "One threshold",

@@ -108,6 +108,11 @@ class SearchFindings:
         return [one for entry in self.rounds for one in entry.tried]
 
     @property
+    def selected(self) -> bool:
+        """Whether the result is the best of several candidates; whole trainings count as one round."""
+        return any(len(entry.tried) > 1 for entry in self.rounds)
+
+    @property
     def result(self) -> Tried:
         """The result; for a search that has not ended, the result of the finished rounds."""
         return [one for one in self.tried if one.descends][-1]

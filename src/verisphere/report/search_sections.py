@@ -46,8 +46,9 @@ def result(findings: SearchFindings) -> Markup:
         joined(tag("strong", "Result"), f": {values}{so_far}."),
         joined(
             tag("strong", "Reward"),
-            f": {findings.reward} {number(found.reward)}. The result was selected by this figure, so it is too high: "
-            "measure the result on people of neither the training nor the reward.",
+            f": {findings.reward} {number(found.reward)}. "
+            + ("The result was selected by this figure, so it is too high. " if findings.selected else "")
+            + "Measure the result on people of neither the training nor the reward.",
         ),
         joined(
             tag("strong", "Cost"),

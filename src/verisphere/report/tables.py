@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
-from verisphere.decide.intervals import MEASURED_COVERAGE
+from verisphere.decide.intervals import COVERAGE, FEWEST_WITH_ERRORS
 from verisphere.decide.one_threshold import DomainResult
 from verisphere.vocabulary import OperatingPoint, printable
 
@@ -69,13 +69,15 @@ def operating_points_table(points: Sequence[OperatingPoint], intervals: Sequence
         points: operating points, one for each row.
         intervals: intervals over redrawn people for some of the points, shown in a further column.
     """
-    redrawn = {interval.far_target: interval.tar for interval in intervals or ()}
+    redrawn = {interval.far_target: interval for interval in intervals or ()}
 
     def over_people(point: OperatingPoint) -> list[str]:
         if intervals is None:
             return []
         interval = redrawn.get(point.far_target)
-        return ["-" if interval is None else between(interval.lower_95, interval.upper_95)]
+        if interval is not None and interval.few_errors:
+            return ["too few errors"]
+        return ["-" if interval is None else between(interval.tar.lower_95, interval.tar.upper_95)]
 
     rows = [
         [
@@ -121,10 +123,16 @@ def intervals_table(intervals: Sequence[PointIntervals]) -> str:
         for one in intervals
     ]
     text = table(["FAR target", "threshold", "95 % over people", "FAR at this threshold", "95 % over people"], rows)
+    few = [f"{one.far_target} ({one.people_with_errors})" for one in intervals if one.few_errors]
+    if few:
+        text += (
+            f"\ntoo few errors for an interval of TAR over people: rejected genuine pairs are of fewer than "
+            f"{FEWEST_WITH_ERRORS} people at FAR {', '.join(few)}; rely on the bounds beside TAR, which are binomial"
+        )
     first = intervals[0]
     return (
         f"{text}\nmiddle 95 % of {first.tar.replicates:,} redrawings of {first.people:,} people (seed {first.seed}), "
-        f"TAR and threshold with the threshold found anew in each, rule: {first.rule}\n{MEASURED_COVERAGE}"
+        f"TAR and threshold with the threshold found anew in each, rule: {first.rule}\n{COVERAGE}"
     )
 
 
