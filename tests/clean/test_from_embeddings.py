@@ -36,7 +36,7 @@ def test_sub_centers_of_each_identity(tmp_path: Path) -> None:
     assert found.sub.angle == pytest.approx([10, 10, 0, 130], abs=0.05)
     assert found.sub.nearest == pytest.approx([10, 10, 0, 0], abs=0.05)
     assert found.sub.counts.tolist() == [[2, 1], [1, 0]]
-    assert found.method == "2 sub-centers of each identity by spherical k-means, e.npz"
+    assert found.method == "2 sub-centers of each identity by spherical k-means with 10 restarts, e.npz"
 
 
 def test_the_class_mean_is_one_sub_center(tmp_path: Path) -> None:
@@ -86,6 +86,17 @@ def test_of_equally_large_clusters_the_denser_one_leads_and_of_equally_dense_one
     assert clusters[6:].tolist() == np.repeat(leftmost.argsort().argsort(), 2).tolist()
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_an_image_at_the_edge_of_two_clusters_joins_the_one_whose_numbers_come_first(turn: int) -> None:
+    # of nine images the one at 13 degrees is within 10.5 degrees of one image on either side, so it is no core itself;
+    # the smallest first number is at 26 degrees, so that cluster is found first, has five images and is dominant
+    rows = at(*(turn * angle for angle in (0, 1, 2, 3, 13, 23, 24, 25, 26)))
+    for order in (np.arange(9), np.arange(9)[::-1], np.random.default_rng(0).permutation(9)):
+        finder = Finder("dbscan", eps=1 - np.cos(np.radians(10.5)), min_samples=4)
+        found = finder.sub_classes(rows[order], np.zeros(9, np.int64), 1)
+        assert found.sub_center[order.argsort()].tolist() == [1] * 4 + [0] * 5
+
+
 def test_the_larger_cluster_leads_however_wide_it_is() -> None:
     # eps 0.5 is an angle of 60 degrees. Four rows 55 degrees apart sum to 2 cos 27.5 + 2 cos 82.5 = 2.035, three equal
     # ones to 3; and these have the smallest first number.
@@ -121,7 +132,7 @@ def test_clusters_from_the_fifteenth_on_share_a_number(tmp_path: Path) -> None:
 def test_dbscan_without_scikit_learn_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     path = write(tmp_path / "e.npz", at(0, 90), ["Ann", "Ann"])
-    with pytest.raises(ValueError, match=r"DBSCAN needs scikit-learn.*pip install 'verisphere\[clean\]'"):
+    with pytest.raises(ValueError, match=r"DBSCAN needs scikit-learn.*pip install '\.\[clean\]'"):
         found_in_embeddings(path, "dbscan")
     found_in_embeddings(path, "class-mean")  # needs none
 
@@ -132,6 +143,15 @@ def gaussian_people(path: Path, order: np.ndarray | None = None) -> Path:
     rows = (random.normal(size=(40, 8))[person] + random.normal(size=(len(person), 8))).astype(np.float32)
     order = np.arange(len(person)) if order is None else order
     return write(path, rows[order], [f"p{number}" for number in person[order]], [str(place) for place in order])
+
+
+def test_the_default_takes_the_tightest_of_eleven_starts(tmp_path: Path) -> None:
+    path = gaussian_people(tmp_path / "e.npz")
+    tightness = [
+        np.cos(np.radians(found_in_embeddings(path, **options).sub.nearest)).sum()  # type: ignore[arg-type]
+        for options in ({}, {"restarts": 10}, {"restarts": 0})
+    ]
+    assert tightness[0] == tightness[1] > tightness[2] + 0.1
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -184,7 +204,9 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"zero\.npz: some embeddings have length zero, the first is '1' \(row 1\)"):
         found_in_embeddings(path)
     path = write(tmp_path / "nan.npz", at(0, 1), ["Ann", "nan"])
-    with pytest.raises(ValueError, match=r"nan\.npz: the identity of '1' \(row 1\) is 'nan'"):
+    with pytest.raises(
+        ValueError, match=r"nan\.npz: 1 of 2 identities is empty or .* the first is 'nan' \('1', row 1\)"
+    ):
         found_in_embeddings(path)
     path = write(tmp_path / "e.npz", at(0, 1), ["Ann", "Ann"])
     for options, message in (

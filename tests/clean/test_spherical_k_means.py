@@ -103,7 +103,8 @@ def test_the_order_of_rows_and_other_classes_change_nothing(restarts: int, zeros
         cosines_to_sub_centers(rows[order], labels[order], 3, restarts=restarts), cosines[order], True
     )
     some = labels % 3 == 0
-    assert np.array_equal(cosines_to_sub_centers(rows[some], labels[some], 3, restarts=restarts), cosines[some], True)
+    for numbers in (labels[some], labels[some] // 3):  # classes that are absent change no draw, nor do their numbers
+        assert np.array_equal(cosines_to_sub_centers(rows[some], numbers, 3, restarts=restarts), cosines[some], True)
 
 
 def test_further_starts_never_lower_the_sum_of_cosines_and_depend_on_the_seed() -> None:
@@ -117,3 +118,11 @@ def test_further_starts_never_lower_the_sum_of_cosines_and_depend_on_the_seed() 
     assert (several >= alone - 1e-4).all()
     assert (several > alone + 1e-3).any()
     assert not np.array_equal(sums(1, 0), sums(1, 1))
+
+
+def test_restarts_change_nothing_where_every_row_is_a_center() -> None:
+    rows, labels = gaussian_classes()
+    most = int(np.bincount(labels).max())
+    for sub_centers in (1, most):
+        once = cosines_to_sub_centers(rows, labels, sub_centers)
+        assert np.array_equal(cosines_to_sub_centers(rows, labels, sub_centers, restarts=3), once, equal_nan=True)

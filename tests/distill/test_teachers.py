@@ -132,6 +132,19 @@ def test_without_a_class_of_everybody_the_means_are_taken(teacher, tmp_path, cap
     torch.testing.assert_close(made.centers, normalize(means, dim=1), rtol=1e-4, atol=1e-5)
 
 
+def test_auto_says_that_the_teacher_has_its_own_centers(teacher, caplog):
+    with caplog.at_level(logging.INFO):
+        assert own_centers([teacher], ["p0"], "auto") is not None
+    assert "the teacher's centers are those that it was trained with" in caplog.text
+
+
+def test_a_cache_that_nothing_is_kept_in_is_refused(teacher, tmp_path):
+    asked = settings(teacher, cache="kept", images="same", kl=0.0)
+    with pytest.raises(ValueError, match=r"distill\.cache is kept, but nothing is kept there: .*images: plain"):
+        taught(teacher, asked, tmp_path, Augment(crop=0.1))
+    taught(teacher, replace(asked, images="plain"), tmp_path, Augment(crop=0.1))
+
+
 def test_means_need_a_direction():
     rows = np.array([[1.0, 0.0], [-1.0, 0.0]], np.float32)
     with pytest.raises(ValueError, match="of 'Ann' have no mean direction"):

@@ -134,6 +134,17 @@ def test_seeds_may_be_added_and_rules_not(tiny: Path, monkeypatch: pytest.Monkey
         run_rules(study, tiny / "out", replicates=5)
 
 
+def test_restarts_are_rules_of_their_own_but_for_one_center() -> None:
+    study = RulesStudy({"tiny": "e.npz"}, sub_centers=(1, 2), restarts=(0, 5), angles=(60.0,), others=())
+    assert {name: (finder.sub_centers, finder.restarts) for name, (finder, _) in study.rules.items()} == {
+        "K = 1, 60": (1, 0),
+        "K = 2, 60": (2, 0),
+        "K = 2, 60, only dominant": (2, 0),
+        "K = 2 with 5 restarts, 60": (2, 5),
+        "K = 2 with 5 restarts, 60, only dominant": (2, 5),
+    }
+
+
 def test_other_experiments_are_not_studies(tiny: Path) -> None:
     (tiny / "arms.yaml").write_text("recipe: photos\narms: {a: {}}\n")
     assert read_rules(tiny / "arms.yaml") is None

@@ -98,5 +98,5 @@ def test_bad_arguments_of_a_sampler():
 @pytest.mark.parametrize(("sampler", "missing"), [("tpe", "optuna"), ("cma", "optuna"), ("cma", "cmaes")])
 def test_a_missing_package_is_named_before_anything_is_trained(sampler, missing, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, missing, None)
-    with pytest.raises(ValueError, match=rf"^{missing} is not installed: pip install 'verisphere\[tune\]'$"):
+    with pytest.raises(ValueError, match=rf"^{missing} is not installed; .*pip install '\.\[tune\]'"):
         Optuna(sampler)

@@ -16,6 +16,7 @@ from verisphere.search.definition import Search, read_search
 from verisphere.search.folder import SEARCH_JSON, read_search_json
 from verisphere.search.maps import ModulatingFactor
 from verisphere.search.page import loss_curve, search_findings, write_page
+from verisphere.search.text import result_text
 
 WHOLE = """
 schedule: {class_path: verisphere.search.WholeTrainings, init_args: {trainings: 3, at_once: 2}}
@@ -70,6 +71,17 @@ def test_the_page_of_a_search_that_goes_on_says_so(tmp_path: Path):
     page = (out / "index.html").read_text()
     assert "so far; the search has not ended" in page
     assert "2 epochs of training" in page
+
+
+@pytest.mark.parametrize(
+    ("candidates", "said"), [(1, "by which nothing was selected"), (2, "expect less on people of")]
+)
+def test_a_reward_is_too_high_only_where_something_was_selected_by_it(tmp_path: Path, candidates: int, said: str):
+    path = written(tmp_path, candidates=candidates)
+    result = searched(path, tmp_path / "out", "--epochs=2")
+    assert said in result_text(read_search(path, ["--epochs=2"]), result)
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert ("was selected by this figure" in page) == (candidates > 1)
 
 
 def test_whole_trainings_are_one_round_of_the_page(tmp_path: Path):

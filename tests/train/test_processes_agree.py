@@ -238,7 +238,7 @@ def test_each_process_writes_its_classes(several: Several):
     path = list_checkpoints(folder / "plain")[-1]
     size = len(said)
     assert {file.name for file in path.iterdir()} == {
-        "state.json", "backbone.safetensors", "head.safetensors", "optimizer.safetensors",
+        "state.json", "backbone.safetensors", "head.safetensors", "optimizer.safetensors", "trained_on.safetensors",
         *(f"head-{number:05d}-of-{size:05d}.safetensors" for number in range(1, size + 1)),
     }  # fmt: skip
     checkpoint = read_checkpoint(path)

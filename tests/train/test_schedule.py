@@ -38,6 +38,15 @@ def test_a_plateau_multiplies_by_the_factor_for_each_fall():
     assert [schedule.rate(epoch, 9.0, falls=2) for epoch in (1.0, 2.0, 9.0)] == [0.5, 0.25, 0.25]
 
 
+def test_a_plateau_has_a_lowest_rate():
+    schedule = Schedule(shape="plateau", factor=0.1, lowest=0.05)
+    assert [schedule.rate(1.0, 9.0, falls) for falls in range(4)] == [1.0, 0.1, 0.05, 0.05]
+    with pytest.raises(ValueError, match=r"schedule.lowest must lie in \[0, 1\], got 2.0"):
+        Schedule(shape="plateau", lowest=2.0)
+    with pytest.raises(ValueError, match=r"schedule.lowest 0.5 is for shape plateau, not constant"):
+        Schedule(shape="constant", lowest=0.5)
+
+
 def test_the_rate_falls_after_so_many_validations_without_a_new_highest_figure():
     plateau = Plateau()
     figures = [0.3, 0.5, 0.5, float("nan"), 0.4, 0.6, 0.1, 0.6]  # equal to the highest is no improvement, nor is NaN

@@ -12,11 +12,14 @@ import torch
 
 from interrupting import Interrupting
 from tiny_runs import OWN, STEPS, command, files, metrics, read
+from verisphere.images import InMemory
+from verisphere.images.select import warn_of_shared_people
 from verisphere.measure.validation import validation_figures
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingDiverged, TrainingStopped
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
+from verisphere.vocabulary import ImageSource
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -225,7 +228,7 @@ def test_images_of_another_size_leave_no_folder(recipe, tmp_path):
 
 def test_tensorboard_without_its_extra_says_what_to_install(recipe, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    assert "pip install 'verisphere[track]'" in refuse(recipe, tmp_path / "run", tensorboard=True)
+    assert "pip install '.[track]'" in refuse(recipe, tmp_path / "run", tensorboard=True)
     assert not (tmp_path / "run").exists()
 
 
@@ -366,3 +369,22 @@ def test_a_length_in_steps_makes_the_run_of_that_length_in_epochs(recipe, tmp_pa
     train_run(read(recipe, *steps, *warm), tmp_path / "steps")
     assert files(tmp_path / "steps") == files(tmp_path / "epochs")
     assert metrics(tmp_path / "steps") == metrics(tmp_path / "epochs")
+
+
+def test_validation_on_people_of_the_training_is_said(recipe, tmp_path, caplog):
+    validation = ("--validation", "own_parts.Noise", "--validation_far", '["1e-1"]')
+    train_run(read(recipe, *validation), tmp_path / "same", measure=validation_figures, until=1)
+    assert "validation: 5 of its 5 people are people of the training, such as p0; a network knows" in caplog.text
+
+
+def test_numbers_are_one_person_in_one_place_alone(caplog):
+    pixels = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+    sets = {
+        place: type(place, (InMemory,), {"source": property(lambda _, place=place: ImageSource(place))})
+        for place in ("first", "second")
+    }
+    first, second = (made(pixels, ("1/a", "2/a"), ("1", "2")) for made in sets.values())
+    warn_of_shared_people(first, "validation", second, "the validation")
+    assert not caplog.text
+    warn_of_shared_people(first, "validation", first, "the validation")
+    assert "validation: 2 of its 2 people are people of the training, such as 1;" in caplog.text

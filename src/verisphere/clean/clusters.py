@@ -2,7 +2,8 @@
 
 DBSCAN (Ester et al. 1996) joins rows that have enough neighbours within a distance; a row that is near to no such row
 belongs to no cluster. The implementation is that of scikit-learn, with cosine distance, for one identity after the
-other.
+other. The rows of an identity are in the order of their numbers, so that the order of a file changes nothing: a row
+that is near to the cores of two clusters, and no core itself, joins the cluster with the first core in that order.
 """
 
 import importlib.util
@@ -14,6 +15,7 @@ from jaxtyping import Float32, Int64
 from verisphere.clean.spherical_k_means import equal_sizes, unit_rows
 from verisphere.clean.sub_classes import NONE, ROUNDING, SubClasses, degrees
 from verisphere.vocabulary import check_whole
+from verisphere.words import install_extra
 
 #: Cosine distance within which two images are neighbours, and rows that a core takes; chosen on LFW with noise, see
 #: docs/cleaning.md.
@@ -45,8 +47,8 @@ def _by_size(
 ) -> tuple[Int64[np.ndarray, " rows"], Float32[np.ndarray, " rows"], Float32[np.ndarray, " rows"]]:
     """Clusters of one class renumbered by their sizes, with cosines to the mean of the first and of the own cluster.
 
-    Of equally large clusters the one with the larger sum of cosines to its mean comes first; those whose sums are equal
-    up to rounding stay in their order.
+    Of equally large clusters the one with the larger sum of cosines to its mean comes first; of those whose sums are
+    equal up to rounding, the one with the first core in the order of the rows' numbers.
     """
     count = int(clusters.max()) + 1
     members = clusters == np.arange(count)[:, None]
@@ -85,7 +87,7 @@ def sub_classes_of_clusters(
 
 def _import_dbscan() -> Any:
     if importlib.util.find_spec("sklearn") is None:
-        raise ValueError("DBSCAN needs scikit-learn, not installed here: pip install 'verisphere[clean]'")
+        raise ValueError(f"DBSCAN needs scikit-learn, not installed here; {install_extra('clean')}")
     from sklearn.cluster import DBSCAN
 
     return DBSCAN

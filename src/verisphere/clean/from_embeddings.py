@@ -21,8 +21,6 @@ from verisphere.clean.clusters import EPS, MIN_SAMPLES, check_dbscan, clusters_o
 from verisphere.clean.found import Found
 from verisphere.clean.spherical_k_means import cosines_to_sub_centers, equal_sizes, unit_rows
 from verisphere.clean.sub_classes import NONE, SubClasses, sub_classes
-from verisphere.files.embeddings import MISSING
-from verisphere.files.json_values import shown
 from verisphere.files.streamed_rows import StreamedRows, open_rows
 from verisphere.packs.columns import Coded, Letters
 from verisphere.seeds import check_seed
@@ -30,6 +28,8 @@ from verisphere.vocabulary import NO_CLASS, NOBODY, Progress, check_whole, check
 
 Method = Literal["sub-centers", "class-mean", "mean-of-others", "dbscan"]
 
+#: Further starts of k-means; docs/cleaning.md has what they find and what they cost.
+RESTARTS = 10
 BUDGET = 256 << 20  # bytes of the rows that are held at a time
 
 
@@ -38,7 +38,7 @@ def found_in_embeddings(
     method: Method = "sub-centers",
     *,
     sub_centers: int = 3,
-    restarts: int = 0,
+    restarts: int = RESTARTS,
     seed: int = 0,
     eps: float = EPS,
     min_samples: int = MIN_SAMPLES,
@@ -72,14 +72,13 @@ def found_in_embeddings(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is no embeddings file, a row is not finite or of length zero, an identity is empty or a
-            missing value, an argument is outside its range, or `dbscan` lacks scikit-learn.
+        ValueError: the file is no embeddings file, a row is not finite or of length zero, an identity is missing or
+            not spelled in one way, an argument is outside its range, or `dbscan` lacks scikit-learn.
     """
     finder = Finder(method, sub_centers, restarts, seed, eps, min_samples)
     opened = open_rows(Path(path), ("names", "identities"))
     assert opened.identities is not None
     people = _coded(opened.identities)
-    _check_people(opened, people)
     labels = people.codes if NOBODY not in people.values else _without_nobody(people)
     cosines = np.full((len(labels), finder.columns), np.nan, np.float32)
     clusters = np.full(len(labels) if method == "dbscan" else 0, NONE, np.int64)
@@ -108,7 +107,7 @@ class Finder:
 
     method: Method = "sub-centers"
     sub_centers: int = 3
-    restarts: int = 0
+    restarts: int = RESTARTS
     seed: int = 0
     eps: float = EPS
     min_samples: int = MIN_SAMPLES
@@ -126,7 +125,8 @@ class Finder:
     def __str__(self) -> str:
         """The method in words."""
         return {
-            "sub-centers": f"{self.sub_centers} sub-centers of each identity by spherical k-means",
+            "sub-centers": f"{self.sub_centers} sub-centers of each identity by spherical k-means with {self.restarts} "
+            "restarts",
             "class-mean": "mean of each identity",
             "mean-of-others": "mean of each identity's other images",
             "dbscan": f"DBSCAN of each identity (eps {self.eps:g}, min_samples {self.min_samples})",
@@ -282,13 +282,3 @@ def _coded(identities: np.ndarray) -> Coded:
 
 def _without_nobody(people: Coded) -> Int64[np.ndarray, " rows"]:
     return np.where(people.codes == people.values.index(NOBODY), NO_CLASS, people.codes)
-
-
-def _check_people(opened: StreamedRows, people: Coded) -> None:
-    for code, value in enumerate(people.values):
-        if not value.strip() or value in MISSING:
-            row = int((people.codes == code).argmax())
-            raise ValueError(
-                f"{opened.path}: the identity of {shown(str(opened.names[row]), 200)} (row {row}) is {value!r}, which "
-                f"is no name of a person; leave such rows out, or call them {NOBODY}"
-            )

@@ -26,9 +26,10 @@ from verisphere.images.faces import Faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model
 from verisphere.models.run_head import RunHead, open_head
 from verisphere.packs.columns import Texts, coded
+from verisphere.provenance import check_same_origin
 from verisphere.train.restore import data_digest
 from verisphere.train.run_folder import versions
-from verisphere.vocabulary import NO_CLASS, NOBODY, Progress, printable, quietly
+from verisphere.vocabulary import NO_CLASS, NOBODY, Origin, Progress, printable, quietly
 
 #: Batches of a block, which is stored on the disk as a whole.
 BATCHES = 64
@@ -263,12 +264,9 @@ def _check_network(head: RunHead, rows: StreamedRows) -> None:
     Raises:
         ValueError: the file states another network as its origin, or its rows have another length than the centers.
     """
-    origin, own = rows.source.origin, head.checkpoint.sha256["backbone"]
-    if origin is not None and origin.model != own:
-        raise ValueError(
-            f"{rows.path}: its embeddings were made by the network {origin.model[:12]}, and that of "
-            f"{head.checkpoint.path} is {own[:12]}; embed the images by the run, or name the run that made them"
-        )
+    origin, own = rows.source.origin, Origin(head.checkpoint.sha256["backbone"], False, "float32", "")
+    hint = "embed the images by the run, or name the run that made them"
+    check_same_origin(f"{head.checkpoint.path} embeds", own, rows.path, origin, hint, but=("flip", "precision"))
     if rows.dim != head.centers.shape[2]:
         raise ValueError(
             f"{rows.path}: {rows.dim} numbers an embedding, and the centers of {head.checkpoint.path} have "

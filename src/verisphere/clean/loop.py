@@ -1,6 +1,6 @@
 """The loop of sub-center ArcFace: train K sub-centers, clean by them, train one center a class from the start.
 
-Deng et al. 2021 (arXiv:1801.07698v4, section 3.3): a head with K = 3 finds the noise, and after the noise is dropped a
+Deng et al. 2021 (arXiv:1801.07698v4, section 3.2): a head with K = 3 finds the noise, and after the noise is dropped a
 network is trained anew with K = 1. The folder of a loop:
 
 OUT/loop.json                 what was asked for

@@ -32,7 +32,7 @@ class Reason(IntEnum):
 class Rule:
     """A rule that decides which samples are dropped.
 
-    The rule of sub-center ArcFace (Deng et al. 2021, section 3.3 and table 3) is the angle alone, at 75 degrees. The
+    The rule of sub-center ArcFace (Deng et al. 2021, section 3.2 and table 3) is the angle alone, at 75 degrees. The
     other two are ours.
 
     Attributes:

@@ -65,11 +65,11 @@ def cosines_to_sub_centers(
         if number < least:
             raise ValueError(f"{name} is {number}; allowed is {least} or more")
     cosines = np.full((len(rows), sub_centers), np.nan, np.float32)
-    for classes, places in equal_sizes(rows, labels):
+    for _, places in equal_sizes(rows, labels):
         points = rows[places]  # (classes, rows, dim)
         centers = spherical_k_means(points, min(sub_centers, points.shape[1]), iterations=iterations)
-        for restart in range(restarts):
-            start = _drawn(points, centers.shape[1], _keys(classes, points.shape[1], seed, restart))
+        for restart in range(restarts if 1 < centers.shape[1] < points.shape[1] else 0):  # else no start finds others
+            start = _drawn(points, centers.shape[1], _keys(points, seed, restart))
             again = spherical_k_means(points, centers.shape[1], start, iterations)
             better = _quality(points, again) > _quality(points, centers)
             centers[better] = again[better]
@@ -217,11 +217,12 @@ def _drawn(
 
 
 def _keys(
-    classes: Int64[np.ndarray, " classes"], rows: int, seed: int, restart: int
+    points: Float32[np.ndarray, "classes rows dim"], seed: int, restart: int
 ) -> UInt64[np.ndarray, "classes rows"]:
-    """A random number for each row, which depends on its class, its place there, the seed and the restart alone."""
-    key = np.zeros((len(classes), rows), np.uint64)
-    parts = (np.array(seed), np.array(restart), classes[:, None], np.arange(rows)[None])
+    """A random number for each row, which depends on the rows of its class, its place, the seed and the restart."""
+    key = np.zeros(points.shape[:2], np.uint64)
+    of_class = np.ascontiguousarray(points).view(np.uint32).sum(axis=(1, 2), dtype=np.uint64)
+    parts = (np.array(seed), np.array(restart), of_class[:, None], np.arange(points.shape[1])[None])
     for part in parts:
         key = _mixed(key + part.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15))
     return key

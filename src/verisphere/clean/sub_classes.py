@@ -1,6 +1,6 @@
 """Sub-classes: the samples of an identity, grouped by their nearest sub-center, and the dominant sub-center.
 
-Sub-center ArcFace (Deng et al. 2021, arXiv:1801.07698v4, section 3.3) trains K sub-centers for each identity. Most of
+Sub-center ArcFace (Deng et al. 2021, arXiv:1801.07698v4, section 3.2) trains K sub-centers for each identity. Most of
 the clean samples gather at one of them, the dominant sub-center; noisy and hard samples go to the others.
 """
 

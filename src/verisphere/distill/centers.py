@@ -45,6 +45,8 @@ def own_centers(paths: Sequence[Path], people: Sequence[str], asked: Centers) ->
                 log.info("distill: the teacher's centers are the means of its embeddings, since %s", error)
             return None
         total = of_teacher if total is None else total + of_teacher
+    if total is not None and asked == "auto" and world().first:
+        log.info("distill: the teacher's centers are those that it was trained with")
     return None if total is None else unit(total)
 
 

@@ -1,4 +1,4 @@
-"""What a recipe says of its teachers (ArcFace, arXiv:1801.07698, section 4.5 and table 9)."""
+"""What a recipe says of its teachers (ArcFace, arXiv:1801.07698, section 4.4 and table 9)."""
 
 from dataclasses import dataclass, field
 from math import isfinite

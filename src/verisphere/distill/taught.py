@@ -64,7 +64,14 @@ class Taught:
         centers = None
         if settings.needs_centers:
             centers = on_every_rank(lambda: own_centers(teachers.paths, faces.people, settings.centers))
-        if not self.live or (settings.needs_centers and centers is None):
+        keeps = not self.live or (settings.needs_centers and centers is None)
+        if settings.cache is not None and (not keeps or teachers.rows is not None):
+            live = (
+                "the teacher embeds every batch, as the recipe augments it; distill.images: plain keeps its embeddings"
+            )
+            why = live if teachers.rows is None else "the teacher is a file of embeddings"
+            raise ValueError(f"distill.cache is {settings.cache}, but nothing is kept there: {why}")
+        if keeps:
             kept = _Kept(teachers, faces, folder, data, workers, progress)
             self._plain = kept.rows(mirrored=False)
             if not self.live and settings.images == "same" and augment.flip:

@@ -19,8 +19,7 @@ from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.images.decoded_faces import in_memory
 from verisphere.measure.measured_set import MeasuredSet
 from verisphere.measure.set_figures import SetFigures, set_figures
-from verisphere.models.checkpoint import read_checkpoint
-from verisphere.models.embed import EmbeddingModel, embed, open_model
+from verisphere.models.embed import EmbeddingModel, embed, open_model, origin_of
 from verisphere.score.cosine import cosine
 from verisphere.vocabulary import Embeddings, Origin, Progress, Redrawing, quietly
 
@@ -69,11 +68,12 @@ class Measurer:
     def _embeddings(self, run: Run, name: str) -> Embeddings:
         """A training's embeddings of a set: those in its folder if they are still valid, else new ones."""
         asked, path = self.sets[name], run.folder / f"{folder_name(name)}.npz"
-        weights, images = read_checkpoint(run.folder).sha256["backbone"], _images(self.described[name])
-        origin = Origin(weights, asked.flip, "float32", images)
-        before = _stored(path, asked, origin)
         # trusted: its recipe, including its code, was given for training
         model = open_model(run.folder, self.device, trust=True)
+        images = _images(self.described[name])
+        origin = origin_of(model, asked.flip, torch.float32, images, asked.faces.source)
+        assert origin is not None  # a run has weights
+        before = _stored(path, asked, origin)
         if before is not None:
             if _unchanged(model, asked, before, origin.images):
                 return before
@@ -94,7 +94,7 @@ def _stored(path: Path, asked: MeasuredSet, origin: Origin) -> Embeddings | None
     domains = None if stored.domains is None else tuple(stored.domains.tolist())
     same = all(np.array_equal(*both) for both in columns) and domains == asked.faces.domains
     known = stored.origin
-    alike = known is not None and known.made_alike(origin) and present_name(known.images) == origin.images
+    alike = known is not None and not known.differences(origin) and present_name(known.images) == origin.images
     return stored if same and alike else None
 
 

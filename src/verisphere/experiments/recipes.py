@@ -73,7 +73,7 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
         ValueError: a field or value of a recipe is invalid; a training would fail at its beginning; a set cannot be
             measured, or a backbone refuses its images; names the arm or set.
     """
-    common = _common(experiment)
+    common = common_options(experiment)
     warm_recipe = None if experiment.warm is None else _read("warm", experiment.recipe, common, experiment.warm, None)
     warm = None if warm_recipe is None else ResolvedRecipe.of(warm_recipe, [warm_recipe.recipe.seed])
     start: Settings = {} if experiment.warm is None else {START: str(warm_at)}
@@ -101,7 +101,7 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
     return Resolved(warm, arms, seeds, sets, complete, experiment.cleaned, searches)
 
 
-def _common(experiment: Experiment) -> list[str]:
+def common_options(experiment: Experiment) -> list[str]:
     """The options that all trainings share, including changes inside lists."""
     if not experiment.inside:
         return list(experiment.common)

@@ -1,7 +1,5 @@
 """Figures of a study of rules: precision, recall, noise left, clean images lost, with intervals; tables and a plot."""
 
-import csv
-import io
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from matplotlib.figure import Figure as Picture
 
 from verisphere.decide.bounds import mean_bounds
 from verisphere.experiments.rule_cells import Cell, CellCounts
+from verisphere.files.tables import csv_for_people
 from verisphere.report.plots import INK, LINES, SERIES, in_picture, new_figure, tidy
 from verisphere.report.tables import table
 
@@ -146,15 +145,13 @@ def _share(part: np.ndarray, whole: np.ndarray) -> Float64[np.ndarray, "replicat
 
 def results_csv(figures: Sequence[RuleFigure]) -> str:
     """One row for each figure of each rule under each noise."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(COLUMNS)
+    rows = []
     for figure in figures:
         bounds = (figure.lower_95, figure.upper_95, figure.lower_95_over_seeds, figure.upper_95_over_seeds)
         per_seed = ";".join(f"{seed}:{value:.6g}" for seed, value in figure.per_seed.items())
         numbers = [f"{value:.6g}" for value in (figure.mean, *bounds)]
-        lines.writerow([figure.measured, figure.kind, f"{figure.rate:g}", figure.rule, figure.name, *numbers, per_seed])
-    return text.getvalue()
+        rows.append([figure.measured, figure.kind, f"{figure.rate:g}", figure.rule, figure.name, *numbers, per_seed])
+    return csv_for_people(COLUMNS, rows)
 
 
 def results_text(figures: Sequence[RuleFigure], seeds: int, replicates: int) -> str:

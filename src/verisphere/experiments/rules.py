@@ -8,6 +8,7 @@ A study is YAML with the key `rules` in the place of a recipe:
       noise: [0, 0.2, 0.4, 0.6]                       # share of each person's images
       open_shares: {closed: 0, half: 0.5, open: 1}    # of the wrong images, the share of people outside
       sub_centers: [1, 3, 5, 10]
+      restarts: [0]                                   # further starts of k-means
       angles: [50, 55, 60, 65, 70, 75, 80, 85]
       only_dominant: [false, true]
       others: [mean-of-others, dbscan]                # methods beside the sub-centers
@@ -20,6 +21,7 @@ is not computed again. Without noise nothing is drawn, so there is one cell what
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +66,15 @@ class RulesStudy:
     noise: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6)
     open_shares: dict[str, float] = field(default_factory=lambda: {"closed": 0.0, "half": 0.5, "open": 1.0})
     sub_centers: tuple[int, ...] = (1, 3, 5, 10)
+    restarts: tuple[int, ...] = (0,)
     angles: tuple[float, ...] = (50.0, 55.0, 60.0, 65.0, 70.0, 75.0, 80.0, 85.0)
     only_dominant: tuple[bool, ...] = (False, True)
     others: tuple[str, ...] = ("mean-of-others", "dbscan")
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
 
     def __post_init__(self) -> None:
-        for name in ("embeddings", "noise", "open_shares", "sub_centers", "angles", "only_dominant", "seeds"):
+        lists = ("noise", "open_shares", "sub_centers", "restarts", "angles", "only_dominant", "seeds")
+        for name in ("embeddings", *lists):
             values = getattr(self, name)
             if not values or (isinstance(values, tuple) and len(set(values)) < len(values)):
                 listed = list(values) if isinstance(values, tuple) else values
@@ -92,13 +96,19 @@ class RulesStudy:
 
     @property
     def rules(self) -> dict[str, tuple[Finder, Rule]]:
-        """The rules by their names; a single sub-center is always dominant, so `only_dominant` adds no rule for it."""
+        """The rules by their names.
+
+        A single sub-center is always dominant, and every start of k-means finds the same one; so neither
+        `only_dominant` nor `restarts` adds a rule for it.
+        """
         rules = {}
-        for sub_centers in self.sub_centers:
-            for only in self.only_dominant:
-                for angle in self.angles if sub_centers > 1 or not only else ():
-                    name = f"K = {sub_centers}, {angle:g}{', only dominant' if only else ''}"
-                    rules[name] = Finder(sub_centers=sub_centers), Rule(angle, only)
+        for sub_centers, restarts, only in product(self.sub_centers, self.restarts, self.only_dominant):
+            if sub_centers == 1 and (only or restarts != self.restarts[0]):
+                continue
+            family = f"K = {sub_centers}" + (f" with {restarts} restarts" if restarts and sub_centers > 1 else "")
+            for angle in self.angles:
+                name = f"{family}, {angle:g}{', only dominant' if only else ''}"
+                rules[name] = Finder(sub_centers=sub_centers, restarts=restarts), Rule(angle, only)
         for method in self.others:
             if method == "dbscan":
                 rules["DBSCAN"] = Finder("dbscan"), Rule(None, only_dominant=True)
@@ -291,6 +301,7 @@ def _value(name: str, value: object) -> Any:
         "only_dominant": (bool,),
         "others": (str,),
         "sub_centers": (int,),
+        "restarts": (int,),
         SEEDS: (int,),
     }
     expected = kinds.get(name, (int, float))

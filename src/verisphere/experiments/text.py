@@ -1,11 +1,10 @@
 """The results of an experiment as tables for a person and as CSV."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 
 from verisphere.experiments.compare import ArmFigure, ArmResult, Difference, compared
 from verisphere.experiments.searched import COST, FOUND, REWARD
+from verisphere.files.tables import csv_for_people
 from verisphere.measure.set_figures import ACCURACY, COMPARED, DOMAIN_FAR, DOMAIN_TAR, DOMAIN_THRESHOLD, TAR, Figure
 from verisphere.report.tables import between, number, small, table
 
@@ -178,11 +177,9 @@ def results_csv(
         figures: figures on the sets, for each arm and seed.
         trainings: figures at the end of the training, for each arm and seed.
     """
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(COLUMNS)
+    rows: list[list[object]] = []
     for (arm, seed), values in trainings.items():
-        lines.writerows([arm, seed, "", name, "", "", repr(value)] for name, value in values.items())
+        rows += ([arm, seed, "", name, "", "", repr(value)] for name, value in values.items())
         for key, value in figures.get((arm, seed), {}).items():
-            lines.writerow([arm, seed, key.measured, key.name, key.far_target, key.domain or "", repr(value)])
-    return text.getvalue()
+            rows.append([arm, seed, key.measured, key.name, key.far_target, key.domain or "", repr(value)])
+    return csv_for_people(COLUMNS, rows)

@@ -13,8 +13,10 @@ reward:                              # a set as in an experiment's `evaluate`, a
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from verisphere.search.maps import Map
 from verisphere.search.method import Method
 from verisphere.search.reinforce import Reinforce
 from verisphere.search.reward import Reward
+from verisphere.search.rounds import Round
 from verisphere.search.schedule import EachEpoch, SearchSchedule
 from verisphere.search.space import Space
 from verisphere.train.explain import explain
@@ -113,13 +116,61 @@ def read_search(path: str | Path, overrides: Sequence[str] = ()) -> Search:
         ValueError: a key, field or value is wrong, a field cannot be searched, the reward cannot be measured, or the
             recipe cannot be trained; names it.
     """
+    with _file_of_a_search(path) as (content, folder):
+        return search_of(content, folder, overrides)
+
+
+def recipe_of_search(
+    path: str | Path, overrides: Sequence[str], instead: Settings
+) -> tuple[ReadRecipe, Mapping[str, Any]]:
+    """The recipe of a search and the search as plain data, for a dry run; neither images nor reward are opened.
+
+    Args:
+        path: see `read_search`.
+        overrides: words of the command line.
+        instead: fields that replace those of the recipe.
+
+    Raises:
+        FileNotFoundError, ValueError: see `read_search`.
+    """
+    with _file_of_a_search(path) as (content, folder):
+        check_keys(content)
+        read = _recipe(content.get("recipe"), _fields(content, "set"), folder, [*overrides, *as_options(instead)])
+        return read, content
+
+
+@contextmanager
+def _file_of_a_search(path: str | Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
+    """The content of a search's file, and the folder to which its recipe is relative; errors name the file."""
     file = find_recipe(path, what="search")
     based = read_based(file.path)
     with errors_naming(file.name):
         if not isinstance(based.content, Mapping) or "space" not in based.content:
             raise ValueError("not a search: it has no space, the fields to search; see docs/search.md")
         named_in, _ = based.origin(["recipe"]) or (file.path, 0)
-        return search_of(based.content, named_in.parent, overrides)
+        yield based.content, named_in.parent
+
+
+def planned_rounds(content: Mapping[str, Any], epochs: float, seed: int) -> tuple[Round, ...]:
+    """The rounds that a search takes if all of its candidates have the same reward; nothing is trained.
+
+    Args:
+        content: space, method and schedule, as plain data.
+        epochs: length of one training.
+        seed: seed of the recipe.
+
+    Raises:
+        ValueError: a class or an argument is wrong, or the length is unknown.
+    """
+    if not isfinite(epochs):
+        raise ValueError("a training is stated in steps and the rounds of a search in epochs; add --images")
+    parts, _ = _parts(content, _fields(content, "space"))
+    parts.schedule.begin(epochs, parts.of_space, seed)
+    parts.method.begin(parts.of_space.start, seed)
+    rounds: list[Round] = []
+    while starts := parts.schedule.next(rounds, parts.method):
+        rounds.append(Round(starts, (0.0,) * len(starts)))
+    return tuple(rounds)
 
 
 def search_of(content: Mapping[str, Any], folder: Path, overrides: Sequence[str] = ()) -> Search:

@@ -82,6 +82,17 @@ def epochs_trained(rounds: Sequence[Round]) -> float:
     return epochs
 
 
+def selects(rounds: Sequence[Round]) -> bool:
+    """Whether the result is the best of several: of the candidates of a round, or of trainings that begin anew.
+
+    >>> one = Round((Start((0.5,), None, 1.0),), (0.7,))
+    >>> selects([one, Round((Start((0.5,), 0, 2.0),), (0.8,))]), selects([one, one])
+    (False, True)
+    """
+    anew = [start for number, entry in enumerate(rounds) for start in entry.starts if number and start.parent is None]
+    return bool(anew) or any(len(entry.starts) > 1 for entry in rounds)
+
+
 def starts_of(draws: Draws, parents: Sequence[int | None], until: float) -> tuple[Start, ...]:
     """Candidates with these draws, each continuing its parent, trained up to one position."""
     return tuple(

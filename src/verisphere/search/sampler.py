@@ -9,6 +9,7 @@ from jaxtyping import Float64
 from verisphere.search.method import Draws, Method, Rewards
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.vocabulary import check_word
+from verisphere.words import install_extra
 
 Sampler = Literal["tpe", "cma"]
 
@@ -77,6 +78,6 @@ def _optuna(sampler: Sampler) -> Any:
         if sampler == "cma":
             import_module("cmaes")  # Optuna imports it at the first trial, hours later
     except ImportError as error:
-        raise ValueError(f"{error.name} is not installed: pip install 'verisphere[tune]'") from None
+        raise ValueError(f"{error.name} is not installed; {install_extra('tune')}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

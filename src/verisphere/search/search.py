@@ -17,6 +17,7 @@ from verisphere.files.disk import MAX_TABLE, read_file, write_whole
 from verisphere.files.lock import alone_in
 from verisphere.files.metrics import METRICS
 from verisphere.images.decoded_faces import in_memory
+from verisphere.images.select import warn_of_shared_people
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.search.candidate import (
     REWARD,
@@ -43,7 +44,7 @@ from verisphere.search.rounds import Round, Start, epochs_trained
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of
 from verisphere.train.stopping import stop_requests
-from verisphere.vocabulary import NOBODY, Progress, printable
+from verisphere.vocabulary import Progress
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class SearchResult:
 
     @property
     def reward(self) -> float:
-        """Reward of the result, which was selected by it; another set of people tends to show a lower one."""
+        """Reward of the result; if it was selected by it, another set of people tends to show a lower one."""
         reward = self.rounds[self.number].round.measured[self.candidate]
         assert reward is not None
         return reward
@@ -100,7 +101,8 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
         TrainingStopped: a signal asked to stop; the same call continues.
     """
     groups = Groups(computing.groups)
-    _warn_of_shared_people(search)
+    if world().first:
+        warn_of_shared_people(search.reward.measured_set.faces, "reward", search.read.recipe.data, "the reward")
     on_every_rank(lambda: choose_device(computing.device))  # on all ranks, so that two groups never share a GPU
     first = replace(search, reward=on_every_rank(lambda: search.reward.in_memory(computing.progress)))
     if search.read.recipe.in_memory:  # once for all candidates
@@ -118,17 +120,6 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
         rounds = on_every_rank(lambda: read_search_json(out / SEARCH_JSON)[1])
         with stop_requests():
             return _search(first, out, rounds, groups, computing)
-
-
-def _warn_of_shared_people(search: Search) -> None:
-    people, of_reward = set(search.read.recipe.data.people), set(search.reward.measured_set.faces.identities)
-    shared = sorted((people & of_reward) - {NOBODY})
-    if shared and world().first:
-        log.warning(
-            "reward: %d of its %d people are people of the training, such as %s; a network knows those, so the reward "
-            "says little of others",
-            len(shared), len(of_reward - {NOBODY}), printable(shared[0]),
-        )  # fmt: skip
 
 
 def _search(search: Search, out: Path, whole: list[WholeRound], groups: Groups, computing: Computing) -> SearchResult:

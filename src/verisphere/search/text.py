@@ -2,6 +2,7 @@
 
 from verisphere.report.tables import table
 from verisphere.search.definition import Search
+from verisphere.search.rounds import selects
 from verisphere.search.search import SearchResult
 
 
@@ -35,8 +36,15 @@ def result_text(search: Search, result: SearchResult) -> str:
         [
             table(head, rows),
             f"result: candidate {result.candidate + 1} of round {result.number + 1}, {values}; {search.reward.title} "
-            f"{result.reward:.4f}, by which it was selected: people of neither the training nor the reward show less",
+            f"{result.reward:.4f}, {_selection(result)}",
             f"{result.epochs:g} epochs were trained, {result.epochs / search.schedule.epochs:.3g} times as many as of "
             "one training",
         ]
     )
+
+
+def _selection(result: SearchResult) -> str:
+    """Whether the reward of the result is too high because the result was selected by it."""
+    if not selects([whole.round for whole in result.rounds]):
+        return "by which nothing was selected, since there was one candidate at a time"
+    return "by which it was selected: expect less on people of neither the training nor the reward"

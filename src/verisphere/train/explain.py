@@ -1,10 +1,12 @@
 """Errors of a recipe in one line: jsonargparse's messages shortened, and for an unknown field those that exist."""
 
+import difflib
 import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
+from importlib import import_module
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -32,6 +34,7 @@ _WORDING = (
     (r"(No module named '(?!verisphere\b)[^']*')", r"\1; is the folder it lies in on PYTHONPATH?"),
     (r"Unexpected config:", "expected fields and their values, got:"),
     (r'in "<unicode string>", ', ""),
+    (r"'\w+' object has no attribute 'keys'", "init_args names no arguments; omit it for the defaults"),
 )
 
 _UNKNOWN = (
@@ -40,6 +43,13 @@ _UNKNOWN = (
     re.compile(r"Option '(?P<field>[\w.]+)' is not accepted"),
     re.compile(r"unrecognized arguments: --(?:(?P<group>\w+)\.)?(?P<field>\w+)[= ]?.*"),
 )
+
+
+#: A class that is named without its import path.
+_BARE_CLASS = re.compile(r"Expected a dot import path string: (?P<name>\w+)")
+_HOUSES = ("verisphere.losses", "verisphere.backbones", "verisphere.pairs", "verisphere.images")
+#: What other trainers call a field.
+_OTHER_NAMES = {"lr": "rate", "learning_rate": "rate"}
 
 
 def explain(error: Exception, recipe: type) -> str:
@@ -54,7 +64,7 @@ def explain(error: Exception, recipe: type) -> str:
         text = f"{text[:_SEARCHED]} ... {text[-_SEARCHED:]}"
     for pattern, replacement in _WORDING:
         text = re.sub(pattern, replacement, text)
-    text = name_present_module(text)
+    text = _BARE_CLASS.sub(_with_path, name_present_module(text))
     for unknown_field in _UNKNOWN:
         if match := unknown_field.search(text):
             named = match.groupdict()
@@ -62,9 +72,31 @@ def explain(error: Exception, recipe: type) -> str:
             if allowed:
                 inside = named.get("class") or named.get("group")
                 unknown = unknown_name("field", named["field"], allowed)
+                if not inside and (path := _inside_group(recipe, named["field"])):
+                    unknown = f"there is no field {named['field']!r} (did you mean {path}?)"
                 text = text[: match.start()] + (f"{inside}: {unknown}" if inside else unknown)
             break
     return text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + " ..."
+
+
+def _with_path(bare: re.Match[str]) -> str:
+    """A class without its import path, and the path of our class that has the nearest name."""
+    paths = {
+        name: f"{house}.{name}"
+        for house in _HOUSES
+        for name, value in vars(import_module(house)).items()
+        if isinstance(value, type)
+    }
+    near = difflib.get_close_matches(bare["name"][:100], paths, n=1)
+    hint = f" (did you mean {paths[near[0]]}?)" if near else ""
+    return f"{bare['name']} is no import path{hint}"
+
+
+def _inside_group(recipe: type, field: str) -> str | None:
+    """Where a field that was given at the top lies inside a group, such as `optimizer.rate`; None if nowhere."""
+    field = _OTHER_NAMES.get(field, field)
+    groups = ((name, hint) for name, hint in get_type_hints(recipe).items() if is_dataclass(hint))
+    return next((f"{name}.{field}" for name, group in groups if field in get_type_hints(group)), None)
 
 
 def _fields(recipe: type, group: str | None, class_path: str | None) -> list[str]:

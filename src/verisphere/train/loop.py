@@ -130,7 +130,11 @@ def train(
         record(done, figures)
         log.info("step %d: %s", done, ", ".join(f"{name} {value:.4f}" for name, value in figures.items()))
         if plateau is not None and plateau.see(done, _followed(figures, length.schedule), length.schedule.patience):
-            log.info("step %d: no better for %d validations, so the rate falls", done, length.schedule.patience)
+            log.info(
+                "step %d: no better for %d validations, so the rate falls, if it is not at its lowest",
+                done,
+                length.schedule.patience,
+            )
 
     missed = plateau is not None and plateau.step < first_step < length.end and length.validates(first_step)
     if validate is not None and missed:

@@ -52,10 +52,14 @@ def data_digest(faces: Faces, domains: Sequence[str] | None = None) -> dict[str,
     return found
 
 
+def models_before(recipe: Recipe) -> list[Path]:
+    """The model that the recipe starts from, and those that it learns from."""
+    return [Path(name) for name in (*([] if recipe.start is None else [recipe.start]), *recipe.distill.teachers)]
+
+
 def image_sources(recipe: Recipe) -> tuple[ImageSource, ...]:
     """The images of the models that the recipe starts from and learns from, and those of the recipe."""
-    named = [*([] if recipe.start is None else [recipe.start]), *recipe.distill.teachers]
-    before = [source for name in named for source in _sources_of(Path(name))]
+    before = [source for model in models_before(recipe) for source in _sources_of(model)]
     return (*dict.fromkeys(before), recipe.data.source)
 
 

@@ -16,6 +16,7 @@ from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, metrics_line
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.train.recipe import ReadRecipe, with_defaults
+from verisphere.words import install_extra
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ def event_writer() -> Callable[..., Any]:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ValueError("TensorBoard is not installed: pip install 'verisphere[track]'") from None
+        raise ValueError(f"TensorBoard is not installed; {install_extra('track')}") from None
     return SummaryWriter
 
 

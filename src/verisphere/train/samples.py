@@ -11,6 +11,7 @@ from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages, batches, buffered_order, grouped_order
 from verisphere.packs.columns import coded
 from verisphere.seeds import Stream, mixed_seed
+from verisphere.train.images_seen import ImagesSeen
 from verisphere.train.loop import Length
 from verisphere.train.processes import Division
 from verisphere.train.recipe import Recipe
@@ -26,6 +27,7 @@ def samples(
     first_step: int,
     unreadable: UnreadableImages,
     taught: Taught | None = None,
+    seen: ImagesSeen | None = None,
 ) -> Iterator[Sample]:
     """This rank's rows of the batches from `first_step` to the end; the same whether or not the run was interrupted.
 
@@ -48,6 +50,8 @@ def samples(
         cuda, allowed = device.type == "cuda", unreadable.allowed
         for batch in batches(faces, indices_of_rank, len(places), workers, pin=cuda, max_unreadable=allowed):
             unreadable.count(batch)
+            if seen is not None:
+                seen.add(batch)
             seed, mean, scale = mixed_seed(Stream.AUGMENTATION, recipe.seed, step), *normalisation
             images = augment(batch.images.to(device, non_blocking=True), recipe.augment, seed, mean, scale, places)
             teacher = None

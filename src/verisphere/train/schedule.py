@@ -24,6 +24,7 @@ class Schedule:
         margin_warmup: length over which the loss's margin rises linearly from 0.
         patience: number of validations in a row without a new highest figure after which `plateau` falls; they are
             counted anew after each fall.
+        lowest: share of the learning rate below which `plateau` does not fall.
         figure: validation figure that `plateau` follows, such as validation_tar_at_far_1e-3; null takes the one of the
             first `validation_far`.
     """
@@ -35,6 +36,7 @@ class Schedule:
     warmup: float = 0.0
     margin_warmup: float = 0.0
     patience: int = 3
+    lowest: float = 0.0
     figure: str | None = None
 
     def __post_init__(self) -> None:
@@ -48,6 +50,10 @@ class Schedule:
             raise ValueError(f"schedule.milestones must be positive and ascending, got {list(self.milestones)}")
         if self.shape == "step" and not self.milestones:
             raise ValueError("schedule.shape is step but schedule.milestones is empty: the rate would never fall")
+        if not 0 <= self.lowest <= 1:
+            raise ValueError(f"schedule.lowest must lie in [0, 1], got {self.lowest}")
+        if self.lowest and self.shape != "plateau":
+            raise ValueError(f"schedule.lowest {self.lowest} is for shape plateau, not {self.shape}")
         if self.patience < 1:
             raise ValueError(f"schedule.patience must be at least 1 validation, got {self.patience}")
         if self.figure is not None and self.shape != "plateau":
@@ -75,7 +81,7 @@ class Schedule:
         if self.shape == "step":
             return self.factor ** sum(epoch >= place for place in self.milestones)
         if self.shape == "plateau":
-            return self.factor**falls
+            return max(self.factor**falls, self.lowest)
         if self.shape == "polynomial":
             remaining = max(epochs - epoch, 0.0) / max(epochs - self.warmup, 1e-12)
             return min(remaining, 1.0) ** self.power

@@ -30,14 +30,16 @@ from verisphere.images.decoded_faces import in_memory
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages
-from verisphere.images.select import positions_with_images, require_people
+from verisphere.images.select import positions_with_images, require_people, warn_of_shared_people
 from verisphere.models.checkpoint import (
     optimizer_tensors,
     save_checkpoint,
     shared_rows,
 )
 from verisphere.models.image_sources import record_sources, recorded_sources
+from verisphere.models.trained_on import PART, as_tensors
 from verisphere.seeds import Stream, mixed_seed
+from verisphere.train.images_seen import ImagesSeen, trained_before
 from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective
 from verisphere.train.preparation import domains_for_loss, length_of, loss_of, terms_of, training_of
@@ -147,6 +149,8 @@ def train_run(
         log.info("resuming after step %d of %d", checkpoint.step, length.steps)
     elif here.first:
         warn_if_unaligned(recipe.data, recipe.validation)
+        if recipe.validation is not None:
+            warn_of_shared_people(recipe.validation, "validation", recipe.data, "the validation")
     log.info(
         "%d images of %d people; %s on %s%s; %d steps",
         len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place,
@@ -167,6 +171,7 @@ def train_run(
     figures = {} if checkpoint is None else unlogged_figures(checkpoint)
     plateau = plateau_of(recipe, checkpoint)
     sources = image_sources(recipe) if checkpoint is None else recorded_sources(checkpoint)
+    seen = ImagesSeen(recipe.data, on_every_rank(lambda: trained_before(recipe, checkpoint)))
 
     def check_folder() -> str:
         require_run_still_there(out)
@@ -178,6 +183,7 @@ def train_run(
             "backbone": dict(objective.backbone.state_dict()),
             "head": dict(objective.head.state_dict()),
             "optimizer": optimizer_tensors(optimizer),
+            PART: as_tensors(seen.record()),
         }
         if len(objective.terms):
             parts["pairs"] = dict(objective.terms.state_dict())
@@ -208,7 +214,7 @@ def train_run(
         )
         return measure(embeddings, recipe.validation_far)
 
-    rows = samples(recipe, faces, place, length, division, first_step, unreadable, taught)
+    rows = samples(recipe, faces, place, length, division, first_step, unreadable, taught, seen)
     with (
         stop_requests() as stopping,
         lock,

@@ -19,6 +19,7 @@ from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.label_lists import read_labels
 from verisphere.files.people_lists import read_people
+from verisphere.identity import names_taken
 from verisphere.vocabulary import Embeddings
 
 
@@ -59,6 +60,7 @@ def test_equal_names_are_removed_and_weaker_ones_listed(tmp_path: Path):
         assert [row["removed"] for row in csv.DictReader(file)] == ["yes", "no", "no"]
 
 
+@names_taken("exact")  # as `data overlap` does
 def test_kept_images_of_a_set_with_images(tmp_path: Path):
     train = open_people(text(tmp_path / "train.csv", "name,identity,true_identity", "1,Ann,Ann", "2,Ben,Cy", "3,ann,X"))
     overlap = find_overlap(train, open_people(text(tmp_path / "test.txt", "ANN")))

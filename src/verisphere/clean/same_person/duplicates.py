@@ -19,6 +19,7 @@ from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList
 from verisphere.files.results import json_text
 from verisphere.files.streamed_rows import open_rows
+from verisphere.files.tables import csv_for_people
 from verisphere.files.text import csv_rows
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
@@ -106,8 +107,8 @@ class Duplicates:
 
         def write(partial: Path) -> None:
             partial.mkdir()
-            (partial / PAIRS).write_text(_csv(IdentityPair, self.people), encoding="utf-8", newline="")
-            (partial / IMAGES).write_text(_csv(ImagePair, self.pictures), encoding="utf-8", newline="")
+            (partial / PAIRS).write_text(_csv(IdentityPair, self.people, False), encoding="utf-8", newline="")
+            (partial / IMAGES).write_text(_csv(ImagePair, self.pictures, True), encoding="utf-8", newline="")
             (partial / JSON).write_text(json_text(self.summary()), encoding="utf-8")
             if page is not None:
                 (partial / PAGE).write_text(page, encoding="utf-8")
@@ -339,12 +340,16 @@ def merged_labels(labels: LabelList, pairs: Sequence[tuple[str, str]]) -> LabelL
     )
 
 
-def _csv(kind: type, rows: Sequence[Any]) -> str:
+def _csv(kind: type, rows: Sequence[Any], for_people: bool) -> str:
+    names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    cells = [[_cell(getattr(row, name)) for name in names] for row in rows]
+    if for_people:
+        return csv_for_people(names, cells)
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
-    lines.writerow(names)
-    for row in rows:
-        values = [getattr(row, name) for name in names]
-        lines.writerow([repr(round(value, 6)) if isinstance(value, float) else value for value in values])
+    lines.writerows([names, *cells])
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    return repr(round(value, 6)) if isinstance(value, float) else value

@@ -1,7 +1,5 @@
 """People of a training set who are also in a test set, by name, id and embedding; and the training set without them."""
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,9 +19,11 @@ from verisphere.files.label_lists import LabelList, read_labels, write_labels
 from verisphere.files.people_lists import read_people
 from verisphere.files.results import json_text
 from verisphere.files.streamed_rows import open_rows
+from verisphere.files.tables import csv_for_people
 from verisphere.files.text import numbered_lines
 from verisphere.models.described_faces import open_faces
 from verisphere.packs.columns import coded, take
+from verisphere.provenance import check_same_origin
 from verisphere.report.tables import number, table
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.vocabulary import NOBODY, Progress, quietly
@@ -216,13 +216,12 @@ class Overlap:
         write_whole(folder, write)
 
     def _csv(self) -> str:
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        lines.writerow(Match.__dataclass_fields__)
+        rows = []
         for match in self.matches:
             cosine = "" if match.cosine is None else repr(round(match.cosine, 6))
-            lines.writerow((asdict(match) | {"cosine": cosine, "removed": "yes" if match.removed else "no"}).values())
-        return text.getvalue()
+            cells = asdict(match) | {"cosine": cosine, "removed": "yes" if match.removed else "no"}
+            rows.append([*cells.values()])
+        return csv_for_people(Match.__dataclass_fields__, rows)
 
     def text(self) -> str:
         """Counts, and the first matches, as text."""
@@ -361,6 +360,8 @@ def _by_embedding(
 ) -> tuple[list[Match], tuple[int, int]]:
     """The matches with the cosines of their centers, further matches, and the number of people without an embedding."""
     ours, theirs = (open_rows(path, ("names", "identities")) for path in paths)
+    hint = "cosines compare embeddings of one model, made in one way"
+    check_same_origin(f"{paths[0]} was", ours.source.origin, paths[1], theirs.source.origin, hint)
     centers = class_centers(ours, progress, people=train.identities)
     units: list[Float32[Tensor, "rows dim"]] = []
     assert theirs.identities is not None

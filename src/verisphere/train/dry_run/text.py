@@ -11,15 +11,16 @@ from verisphere.device import choose_device
 from verisphere.files.disk import write_whole
 from verisphere.files.results import Json, json_text, to_json
 from verisphere.report.tables import table
-from verisphere.train.dry_run.training_cost import MOST_CLASSES, Memory, TrainingCost, training_cost
+from verisphere.train.dry_run.training_cost import MOST_CLASSES, MOST_IMAGES, Memory, TrainingCost, training_cost
 from verisphere.train.preparation import check_plateau, epochs_of
 from verisphere.train.recipe import Recipe, read_recipe
+from verisphere.train.settings import Settings, as_options
 
 GIB = 2**30
 #: Far beyond any machine: an exbibyte.
 _MOST_MEMORY = 2**30
-#: Takes the place of the recipe's images if the number of classes is given; it is not read.
-_NO_DATA = ("--data", "verisphere.images.SyntheticFaces", "--data.people", "2", "--validation", "null")
+#: Take the place of a recipe's images and validation if the number of classes is given; they are not read.
+NO_DATA: Settings = {"data": "verisphere.images.SyntheticFaces", "data.init_args.people": 2, "validation": None}
 _NAMES = {
     "weights": "backbone and loss: weights",
     "gradients": "their gradients",
@@ -48,6 +49,7 @@ def dry_run(
     overrides: Sequence[str] = (),
     *,
     classes: int | None = None,
+    images: int | None = None,
     processes: int = 1,
     memory: float | None = None,
     device: str | None = None,
@@ -60,6 +62,8 @@ def dry_run(
         overrides: `--field value` options.
         classes: number of classes; None counts the people in the data and reads nothing else of them. With a number the
             data need not exist.
+        images: number of images, from which the steps of an epoch follow; with `classes` alone, and None leaves them
+            unknown.
         processes: world size.
         memory: GiB that each process has; None takes all memory of a GPU, or the free memory of the machine, as for
             one process.
@@ -70,22 +74,43 @@ def dry_run(
         FileNotFoundError: there is no such recipe.
         ValueError: the recipe is refused, or a number lies outside its range.
     """
-    if memory is not None and not 0 < memory <= _MOST_MEMORY:
-        raise ValueError(f"--memory is {memory}; it must be a positive number of GiB, at most 2^30")
-    if classes is not None and classes < 1:
-        raise ValueError(f"--classes is {classes}; a dry run needs at least 1")
-    if classes is not None and classes > MOST_CLASSES:
-        raise ValueError(f"--classes is {classes}; a dry run takes at most 2^40")
-    recipe = read_recipe(path, [*overrides, *(() if classes is None else _NO_DATA)]).recipe
+    check_numbers(classes, images, memory)
+    read = read_recipe(path, [*overrides, *(() if classes is None else as_options(NO_DATA))])
     if classes is None:  # else the validation set is not read either
-        check_plateau(recipe)
+        check_plateau(read.recipe)
     place = choose_device(device)
-    available = memory_of(place) if memory is None else max(int(memory * GIB), 1)
-    number = len(recipe.data.people) if classes is None else classes
-    cost = training_cost(recipe, number, processes, available, place.type)
+    number, images = sizes(read.recipe, classes, images)
+    cost = training_cost(read.recipe, number, processes, available(memory, place), place.type)
     if out is not None:
         write_whole(out, lambda partial: partial.write_text(json_text(as_json(cost))))
-    return as_text(cost, recipe, len(recipe.data) // recipe.batch_size if classes is None else None)
+    return as_text(cost, read.recipe, None if images is None else images // read.recipe.batch_size)
+
+
+def check_numbers(classes: int | None, images: int | None, memory: float | None) -> None:
+    """Refuse numbers of a dry run outside their ranges.
+
+    Raises:
+        ValueError: names the option.
+    """
+    if memory is not None and not 0 < memory <= _MOST_MEMORY:
+        raise ValueError(f"--memory is {memory}; it must be a positive number of GiB, at most 2^30")
+    for name, number, most in (("classes", classes, MOST_CLASSES), ("images", images, MOST_IMAGES)):
+        if number is not None and number < 1:
+            raise ValueError(f"--{name} is {number}; a dry run needs at least 1")
+        if number is not None and number > most:
+            raise ValueError(f"--{name} is {number}; a dry run takes at most 2^40")
+    if images is not None and classes is None:
+        raise ValueError("--images needs --classes beside it; without them the data are counted")
+
+
+def sizes(recipe: Recipe, classes: int | None, images: int | None) -> tuple[int, int | None]:
+    """Classes and images of a training: those that are given, or those of its data; None for unknown images."""
+    return (len(recipe.data.people), len(recipe.data)) if classes is None else (classes, images)
+
+
+def available(memory: float | None, device: torch.device) -> int:
+    """Bytes that a process has: the given GiB, or what `memory_of` finds."""
+    return memory_of(device) if memory is None else max(int(memory * GIB), 1)
 
 
 def memory_of(device: torch.device) -> int:

@@ -1,0 +1,49 @@
+"""The images that a training has seen, as digests for the record in its checkpoints."""
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+
+from verisphere.collectives import counts, gathered
+from verisphere.images.faces import Faces
+from verisphere.images.loader import Batch
+from verisphere.models.checkpoint import Checkpoint
+from verisphere.models.embed import trained_on
+from verisphere.models.trained_on import of_checkpoint
+from verisphere.train.recipe import Recipe
+from verisphere.train.restore import models_before
+from verisphere.trained_on import TrainedOn, image_digests, name_digests
+
+
+class ImagesSeen:
+    """Collects the digest of each image at its first use; a training that ends early records those that it used.
+
+    Args:
+        faces: the images of the training.
+        before: record of what was trained on before: by the models it started from, or up to its checkpoint.
+    """
+
+    def __init__(self, faces: Faces, before: TrainedOn) -> None:
+        self.before, self.people = before, name_digests(faces.people)
+        self.digests: Int64[np.ndarray, " images"] = np.zeros(len(faces), np.int64)
+        self.seen = np.zeros(len(faces), bool)
+
+    def add(self, batch: Batch) -> None:
+        """Take the images of a batch that were not used earlier."""
+        places = batch.indices.numpy()
+        new = np.flatnonzero(~self.seen[places])
+        self.digests[places[new]] = image_digests(batch.images.numpy()[new])
+        self.seen[places[new]] = True
+
+    def record(self) -> TrainedOn:
+        """The people and images of all ranks so far; every rank must call this."""
+        own = torch.from_numpy(self.digests[self.seen])
+        images = gathered(own, counts(len(own))).numpy()
+        return TrainedOn(self.people, images).after([self.before])
+
+
+def trained_before(recipe: Recipe, checkpoint: Checkpoint | None) -> TrainedOn:
+    """The record of a training that begins: that of its checkpoint, or of the models that it starts or learns from."""
+    if checkpoint is not None:
+        return of_checkpoint(checkpoint)
+    return TrainedOn.unknown("").after([trained_on(model) for model in models_before(recipe)])
