@@ -228,7 +228,11 @@ def changed(row: float) -> np.ndarray:
         (ROWS, PEOPLE > 3, "identities must be text or whole numbers, not bool"),
         (ROWS, [None, *PEOPLE[1:]], "identities must be text or whole numbers, but row 0 is 'None'"),
         (ROWS, [float("nan"), *map(str, PEOPLE[1:])], "identities must be text or whole numbers, but row 0 is 'nan'"),
-        (ROWS, ["", *map(str, PEOPLE[1:])], "1 of 120 identities is empty, the first is that of '0' (row 0)"),
+        (
+            ROWS,
+            ["", *map(str, PEOPLE[1:])],
+            "1 of 120 identities is empty or the text of a missing value, the first is '' ('0', row 0)",
+        ),
         (changed(np.nan), PEOPLE, "1 of 120 embeddings hold NaN or infinity, the first is '3' (row 3)"),
         (changed(1e300), PEOPLE, "1 of 120 embeddings hold NaN or infinity, the first is '3' (row 3)"),
         (changed(0.0), PEOPLE, "1 of 120 embeddings have length zero, the first is '3' (row 3)"),
@@ -290,6 +294,7 @@ def test_calibrate_gives_what_the_command_gives(tmp_path: Path):
     from verisphere.ship.calibrate import calibrate, read_calibration
 
     draws, people = np.random.default_rng(1).normal(size=(160, 8)), np.arange(160) // 2
+    draws[1::2] += draws[::2]  # one direction in both images of a person
     fars = ["0.2", "0.3"]
     file = tmp_path / "draws.npz"
     write_embeddings(file, verisphere.Embeddings(draws, identities=people))
@@ -443,6 +448,7 @@ def test_the_reference_states_the_version_of_every_format():
 def test_the_calls_of_the_reference_can_be_copied():
     (code,) = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
     draws = np.random.default_rng(0).normal(size=(1196, 8))
+    draws[1::2] += draws[::2]  # one direction in both images of a person
     names = {"embeddings": draws, "others": draws[::-1], "identities": np.arange(1196) // 2}
     exec(code, names)
     assert names["calibration"].threshold > 0

@@ -31,7 +31,7 @@ FLOORS = (
     ("decide", "score"),
     ("collectives", "device"),
     ("vocabulary", "compiling", "distributed"),
-    ("provenance",),
+    ("identity", "provenance", "trained_on"),
     ("arrays", "seeds", "words"),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}

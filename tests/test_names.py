@@ -21,7 +21,8 @@ from verisphere.report.plots import in_picture, new_figure, save_plot
 from verisphere.report.tables import listed, table
 from verisphere.ship.align import AlignResult
 from verisphere.ship.face_search import Skipped
-from verisphere.ship.people import Person, first_few, notes_on
+from verisphere.ship.notes import first_few, notes_on_faces, notes_on_skipped
+from verisphere.ship.people import Person
 from verisphere.vocabulary import Embeddings, ImageSource, printable
 
 #: Rename the window, clear the screen, end a text, turn letters round, C1 controls, and a line of our own making.
@@ -79,8 +80,9 @@ def test_a_line_feed_in_an_error_is_escaped(error: Exception):
 def test_sentences_with_names_have_no_more_lines():
     skipped = (Skipped(f"{NASTY}.jpg", f"{NASTY}.jpg is damaged"),)
     person = Person(NASTY, (NASTY,), skipped, (NASTY,))
-    assert len(notes_on(person)) == 2
-    for line in [*notes_on(person), *first_few([NASTY] * 9, "left out")]:
+    notes = [*notes_on_faces(person), *notes_on_skipped(person)]
+    assert len(notes) == 2
+    for line in [*notes, *first_few([NASTY] * 9, "left out")]:
         check_seen(line, lines=0)
     text = AlignResult(NASTY, NASTY, NASTY, 1, 0, 1, 0, (f"{NASTY}.gif",), skipped, (NASTY,)).text()
     check_seen(text, lines=5)

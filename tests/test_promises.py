@@ -1,6 +1,7 @@
 """A short form of `make promises`: what the simulation of benchmarks/promises.py finds in its worlds."""
 
 import csv
+import dataclasses
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,6 @@ import numpy as np
 import pytest
 
 from verisphere.decide import TooFewComparisonsError, approximate_threshold, confidence_limit, share_above
-from verisphere.decide.intervals import MEASURED_COVERAGE
 from verisphere.vocabulary import Redrawing
 
 FILE = Path(__file__).parents[1] / "benchmarks" / "promises.py"
@@ -104,16 +104,33 @@ def test_the_rows_come_back_as_they_were_simulated(promises, world, tmp_path: Pa
 
 
 def test_what_is_said_of_intervals_is_what_was_measured():
-    """The words beside every interval and the rows of the full simulation."""
+    """The words of docs/uncertainty.md and the rows of the full simulation."""
+    said = (FILE.parents[1] / "docs" / "uncertainty.md").read_text()
     with FILE.with_suffix(".csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["promise"].startswith("interval of ")]
+        every = list(csv.DictReader(file))
+    rows = [row for row in every if row["promise"].startswith("interval of ") and row["tar"] == "0.9"]
     held: dict[str, list[float]] = {"little": [], "many": [], "few": []}
     for row in rows:
         crowd = "many" if int(row["people"]) * float(row["far"]) >= 6 else "few"
         held["little" if row["world"] in WORLDS[:2] else crowd].append(100 * float(row["held"]))
     little, many, few = (f"{min(held[name]):.0f} to {max(held[name]):.0f} %" for name in ("little", "many", "few"))
-    assert f"in {little} of sets whose people differ little" in MEASURED_COVERAGE
-    assert f"in {many} with people x FAR of 6 or more, in {few} with 2 or less" in MEASURED_COVERAGE
+    assert f"held in {little}** of the sets whose people are alike or differ little" in said
+    assert f"in {many} with 6 or more for people x FAR, and in **{few}** with 2 or less" in said
+    for tar in ("0.99", "0.999"):
+        for promise in ("interval of TAR", "binomial bounds of TAR", "the one relied on"):
+            for crowd in (WORLDS[:2], WORLDS[2:]):
+                held = [100 * float(row["held"]) for row in every if row["tar"] == tar and row["promise"] == promise
+                        and row["world"] in crowd]  # fmt: skip
+                assert len(held) == 2 * len(crowd)
+                assert f"{min(held):.0f} to {max(held):.0f} %" in said
+
+
+def test_where_errors_are_few_what_is_relied_on_holds_and_an_interval_over_people_does_not(promises, world):
+    """60 people, 180 genuine pairs, TAR 0.999: most sets have no error or one, and any redrawing of none gives 1."""
+    rare = dataclasses.replace(world("alike", 0.1), tar=0.999)
+    held = {row.promise: row.held for row in promises.of_rare_errors(rare, 60, 60, 20)}
+    assert held["interval of TAR"] < 0.5
+    assert held["the one relied on"] >= 0.9
 
 
 def test_confident_held_in_every_world_of_the_full_simulation():

@@ -9,13 +9,16 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from verisphere.arrays import rows_of_numbers, text_column
-from verisphere.provenance import ImageSource, Origin, TrainingRecord  # noqa: F401  # custom data sets import them from here
+from verisphere.identity import NOBODY, decided, settled  # noqa: F401
+from verisphere.provenance import ImageSource, Origin, Preprocessing, TrainingRecord  # noqa: F401  # custom data sets import them from here
 from verisphere.seeds import check_seed
+from verisphere.trained_on import RowsInTraining, SharedWithTraining
 from verisphere.words import (  # noqa: F401  # other files import them from here
     FARS,
     PRECISIONS,
     REPLICATES,
     RULES,
+    Names,
     Precision,
     Rule,
     printable,
@@ -27,8 +30,6 @@ Union = Literal["all", "within"]
 
 #: Label of a row whose person has no class: whether two such rows show one person is unknown.
 NO_CLASS = -1
-#: Identity of an image without a known person. Its label is `NO_CLASS`.
-NOBODY = "-1"
 _MOST_COMPARISONS = 2**63  # more are a mistake in a file
 
 
@@ -66,7 +67,8 @@ class Embeddings:
         names: text or whole numbers; None numbers the rows.
         identities: text or whole numbers.
         domains, media, templates: text or whole numbers, or None.
-        origin: origin of the embeddings, see below.
+        origin, in_training: see below.
+        names_rule: `merge` or `exact` decides about identities that are equal once folded (`verisphere.identity`).
 
     Attributes:
         embeddings: a row for each image, the unnormalised output of the model; finite and not of length zero.
@@ -76,11 +78,13 @@ class Embeddings:
         origin: model and settings that made the embeddings, if known.
         media: name of the still image or video of each row, where rows belong together.
         templates: name of the template that each row is part of, where rows belong together; see `templates_of`.
+        in_training: which rows the model was trained on, if `verisphere embed` compared them.
+        names_rule: how identities that are equal once folded were taken; None if nothing had to decide.
 
     Raises:
         TypeError: there are no identities.
         ValueError: a column has another shape or another type, a row is not finite or of length zero, an identity is
-            empty, or a name appears twice.
+            empty or a missing value, two identities are equal once folded and nothing decides, or a name appears twice.
     """
 
     embeddings: Float32[np.ndarray, "rows dim"]
@@ -90,6 +94,8 @@ class Embeddings:
     origin: Origin | None = None
     media: np.ndarray | None = None
     templates: np.ndarray | None = None
+    in_training: RowsInTraining | None = None
+    names_rule: Names | None = None
 
     def __init__(
         self,
@@ -100,6 +106,8 @@ class Embeddings:
         origin: Any = None,
         media: Any = None,
         templates: Any = None,
+        in_training: RowsInTraining | None = None,
+        names_rule: Names | None = None,
     ) -> None:
         if identities is None:
             raise TypeError("identities are missing; each row takes one: Embeddings(embeddings, identities=people)")
@@ -111,9 +119,12 @@ class Embeddings:
         }
         for field, column in (("domains", domains), ("media", media), ("templates", templates)):
             columns[field] = None if column is None else text_column(field, column, rows)
-        for field, value in {"embeddings": numbers, **columns, "origin": origin}.items():
+        how = decided(names_rule)
+        about = {"origin": origin, "in_training": in_training, "names_rule": how}
+        for field, value in {"embeddings": numbers, **columns, **about}.items():
             object.__setattr__(self, field, value)
         self._check()
+        object.__setattr__(self, "identities", settled([("", self.names, self.identities)], how)[0])
 
     def _check(self) -> None:
         rows = len(self)
@@ -123,16 +134,15 @@ class Embeddings:
         empty = np.flatnonzero(~self.embeddings.any(axis=1))
         if len(empty):
             raise ValueError(f"{len(empty)} of {rows} embeddings have length zero, the first is {self._first(empty)}")
-        unnamed = np.flatnonzero((self.identities == self.identities.dtype.type()) | np.char.isspace(self.identities))
-        if len(unnamed):
-            raise ValueError(
-                f"{len(unnamed)} of {rows} identities {'is' if len(unnamed) == 1 else 'are'} empty, the first is that "
-                f"of {self._first(unnamed)}; such rows would all be one person: exclude them, or name each person"
-            )
         unique, first = np.unique(self.names, return_index=True)
         if len(unique) != rows:
             again = np.setdiff1d(np.arange(rows), first)[0]
             raise ValueError(f"names must be unique, but {str(self.names[again])[:200]!r} appears again at row {again}")
+
+    @property
+    def shared_with_training(self) -> SharedWithTraining | None:
+        """The number of people and images that the model was trained on; None if nothing was compared."""
+        return None if self.in_training is None else self.in_training.shared(self.identities)
 
     def take(self, rows: np.ndarray) -> "Embeddings":
         """The rows at these positions, in the given order, or the rows that are True in a mask."""
@@ -144,6 +154,7 @@ class Embeddings:
             domains=None if self.domains is None else self.domains[rows],
             media=None if self.media is None else self.media[rows],
             templates=None if self.templates is None else self.templates[rows],
+            in_training=None if self.in_training is None else self.in_training.take(rows),
         )
 
     def _first(self, rows: np.ndarray) -> str:

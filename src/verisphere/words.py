@@ -1,7 +1,8 @@
 """Words that the command line needs before it loads NumPy or PyTorch: choices, defaults, and text that can be shown."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
 Rule = Literal["at_most", "nearest", "interpolated"]
@@ -12,6 +13,9 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 #: How the rows of a template are pooled: as they are, or at length 1.
 FeatureNorm = Literal["keep", "drop"]
 FEATURE_NORMS: tuple[FeatureNorm, ...] = get_args(FeatureNorm)
+#: How names that are equal but for case, blanks, Unicode form or invisible letters are taken.
+Names = Literal["merge", "exact"]
+NAMES: tuple[Names, ...] = get_args(Names)
 #: Precision of an exported network that is smaller than float32.
 SmallerPrecision = Literal["fp16", "int8"]
 SMALLER_PRECISIONS: tuple[SmallerPrecision, ...] = get_args(SmallerPrecision)
@@ -26,6 +30,8 @@ FPIRS = ("1e-1", "1e-2", "1e-3")
 RANKS = (1, 5, 10)
 #: Target FARs at which the drop of TAR by a smaller precision is measured where none are asked for.
 DROP_FARS = ("1e-2", "1e-3", "1e-4")
+#: The largest rate that is said as 1 in N; a larger one is said in per cent.
+LARGEST_ONE_IN_N = 0.1
 #: Bootstrap replicates where no number is given.
 REPLICATES = 1000
 
@@ -51,6 +57,47 @@ def printable(text: str, keep: str = "") -> str:
     )
 
 
+def share(rate: float, bound: Literal["lower", "upper"] | None = None, per_cent: bool | None = None) -> str:
+    """A rate as it is said to people: 1 in N up to a tenth, per cent above, with two digits that matter.
+
+    >>> share(0.0249), share(0.0004), share(0.313), share(0.99954)
+    ('1 in 40', '1 in 2,500', '31 %', '99.954 %')
+    >>> share(1 / 119, "lower"), share(1 / 119, "upper"), share(0.313, "upper")  # on the safe side of the rate
+    ('1 in 120', '1 in 110', '32 %')
+
+    Args:
+        rate: the rate, in [0, 1].
+        bound: round downwards, as a lower bound needs, or upwards; None rounds to the nearest.
+        per_cent: whether to write per cent, so that rates of one sentence are written alike; None decides by the rate.
+    """
+    if per_cent is None:
+        per_cent = rate > LARGEST_ONE_IN_N
+    if per_cent or rate == 0:
+        away = min(rate, 1 - rate)
+        digits = max(1 - math.floor(math.log10(100 * away)), 0) if away > 0 else 0
+        round_off = round if bound is None else math.floor if bound == "lower" else math.ceil
+        text = f"{_rounded(100 * rate * 10**digits, round_off) / 10**digits:.{digits}f}"
+        return f"{text.rstrip('0').rstrip('.') if digits else text} %"
+    step = 10 ** max(math.floor(math.log10(1 / rate)) - 1, 0)
+    round_off = round if bound is None else math.ceil if bound == "lower" else math.floor
+    return f"1 in {_rounded(1 / rate / step, round_off) * step:,}"
+
+
+def _rounded(number: float, round_off: Callable[[float], int]) -> int:
+    """The number as a whole one; 40 less a rounding error is 40."""
+    nearest = round(number)
+    return nearest if math.isclose(number, nearest, rel_tol=1e-9) else round_off(number)
+
+
+def of_things(share: str, things: str) -> str:
+    """A share, as `share` writes it, of things.
+
+    >>> of_things("1 in 40", "pairs of strangers"), of_things("25 %", "pairs of strangers")
+    ('1 in 40 pairs of strangers', '25 % of pairs of strangers')
+    """
+    return f"{share} {'of ' if share.endswith('%') else ''}{things}"
+
+
 def unknown_name(kind: str, name: object, allowed: Sequence[str]) -> str:
     """An error about a name that is none of the allowed ones; with the nearest of them, if any is near.
 
@@ -68,3 +115,13 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(word[:100], list(allowed), n=1)
     return f" (did you mean {near[0]}?)" if near else ""
+
+
+def install_extra(extra: str) -> str:
+    """How an extra is installed; the package is on no index, so pip finds it in a clone or in a wheel.
+
+    >>> install_extra("heif")
+    "install the extra heif: in a clone pip install '.[heif]', else pip install 'WHEEL[heif]', WHEEL the file .whl"
+    """
+    in_clone, from_wheel = (f"pip install '{where}[{extra}]'" for where in (".", "WHEEL"))
+    return f"install the extra {extra}: in a clone {in_clone}, else {from_wheel}, WHEEL the file .whl"

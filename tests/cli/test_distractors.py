@@ -168,7 +168,7 @@ def test_distractors_of_another_model_are_refused(run, files: Path):
         made = Origin(model, flip=False, precision="float32", images="")
         write_embeddings(files / f"{name}.npz", Embeddings(rows, names=names, identities=people, origin=made))
     code, _, err = run(*MEGAFACE)
-    assert (code, "d1.npz: not made by the model, or with the mirror image, as probes.npz was" in err) == (2, True)
+    assert (code, "d1.npz: not made as probes.npz was (" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from verisphere.cli.start import main, parser
@@ -39,6 +40,14 @@ def test_help_ends_with_two_examples_that_parse(words: list[str], capsys: pytest
             options, further = parser().parse_known_args(shlex.split(line)[1:])
             assert callable(options.verb)
             assert options.any_field or not further
+
+
+@pytest.mark.parametrize(("verb", "option"), [("invert", "--judge"), ("leak", "--judge"), ("distill", "--teacher")])
+def test_help_says_how_an_onnx_file_becomes_a_second_model(verb: str, option: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        parser().parse_args([verb, "--help"])
+    _, _, told = capsys.readouterr().out.partition(f"\n  {option} ")
+    assert "ONNX file made elsewhere after `verisphere adopt`" in " ".join(told.split("\n  --")[0].split())
 
 
 def test_help_loads_no_large_library():
@@ -96,3 +105,24 @@ def test_a_misspelt_option_beside_the_fields_of_a_recipe(words: str, says: str, 
 
 def test_nothing_near_is_no_guess():
     assert did_you_mean("--zzz", ["--far", "--json"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays", "kind"),
+    [
+        ("a.npz", ["embeddings", "names", "identities"], "all-pairs"),
+        ("b.npz", ["embeddings", "domains"], "one-threshold"),
+        ("c.npz", ["score", "label"], "scores"),
+    ],
+)
+def test_a_file_where_the_kind_of_an_evaluation_belongs(tmp_path, capsys, name, arrays, kind):
+    np.savez(tmp_path / name, **dict.fromkeys(arrays, np.zeros(2)))
+    np.savetxt(tmp_path / "scores.csv", np.zeros((2, 2)), delimiter=",", header="label,score", comments="")
+    for file, suggested in ((tmp_path / name, kind), (tmp_path / "scores.csv", "scores")):
+        with pytest.raises(SystemExit) as ended:
+            parser().parse_args(["evaluate", str(file)])
+        assert ended.value.code == 2
+        assert f"(did you mean verisphere evaluate {suggested} {file}?)" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parser().parse_args(["evaluate", str(tmp_path)])
+    assert "did you mean" not in capsys.readouterr().err

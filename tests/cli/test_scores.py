@@ -273,3 +273,34 @@ def test_every_output_is_looked_at_before_the_work(
     before = sorted(files.rglob("*"))
     assert says in refused("scores", "scores.csv", *last)
     assert sorted(files.rglob("*")) == before
+
+
+@pytest.mark.parametrize("option", [("--union", "within"), ("--skip-empty",), ("--alpha", "0.9"), ("--alpha", "0.5")])
+@pytest.mark.parametrize("kind", ["scores", "pairs", "all-pairs"])
+def test_an_option_for_domains_is_refused_where_there_are_none(refused, files: Path, kind: str, option):
+    people = np.repeat(np.arange(4), 3).astype(str)
+    rows = np.random.default_rng(0).normal(size=(12, 8)).astype(np.float32)
+    names = np.arange(12).astype(str)
+    np.savez(files / "plain.npz", embeddings=rows, names=names, identities=people)
+    (files / "plain.csv").write_text("score,label\n0.9,1\n0.1,0\n")
+    (files / "plain_pairs.csv").write_text("left,right,label\n0,1,1\n0,4,0\n" * 1)
+    words = {
+        "scores": [files / "plain.csv"],
+        "pairs": [files / "plain.npz", "--pairs", files / "plain_pairs.csv"],
+        "all-pairs": [files / "plain.npz"],
+    }
+    said = refused(kind, *words[kind], *option, "--far", "1e-1")
+    assert f"{option[0]} does nothing here: it is for the one threshold of domains, but there are no domains" in said
+
+
+@pytest.mark.parametrize("option", [("--replicates", "50"), ("--seed", "0")])
+@pytest.mark.parametrize("kind", ["pairs", "all-pairs", "one-threshold"])
+def test_an_option_of_the_redrawing_is_refused_where_nobody_is_redrawn(refused, files: Path, kind: str, option):
+    words = [kind, "a.npz", *(["--pairs", "p.csv"] if kind == "pairs" else []), *option]
+    said = refused(*words)
+    assert f"{option[0]} does nothing here: people are redrawn only for --intervals and --against; omit it" in said
+
+
+def test_the_union_is_refused_beside_a_calibration(refused, files: Path):
+    said = refused("one-threshold", "a.npz", "--calibration", "b.npz", "--union", "all")
+    assert "--union does nothing here: --calibration alone sets the one threshold" in said

@@ -17,10 +17,11 @@ from verisphere.cli.messages import show
 from verisphere.cli.parsing import TEMPLATES as CLI_TEMPLATES
 from verisphere.cli.start import main, parser
 from verisphere.decide import GUARANTEES
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.images.detect import TEMPLATES
 from verisphere.models.build import build_backbone
 from verisphere.models.checkpoint import save_checkpoint
+from verisphere.vocabulary import Embeddings
 
 DRAWN = ("--aligned", "--accept-drawn-model")
 NETWORK = {
@@ -137,12 +138,20 @@ def test_an_onnx_file_flips_as_it_was_exported(place, refused, tmp_path):
     assert "flip is false, but the ONNX file adds the mirror image's embedding inside" in line
 
 
-def test_verify(place, says):
+def test_verify(place, says, refused):
     person = sorted(path for path in (place / "faces").iterdir() if path.is_dir())[0]
     one, two, _ = sorted(person.iterdir())
     said = says("verify", one, two, "--model", place / "model", "--far", "0.1", *DRAWN)
-    assert said.startswith(("same person: score ", "different people: score "))
-    assert "accept iff score > " in said
+    drawn, answer = said.splitlines()[:2]
+    assert drawn.startswith("This model was calibrated on drawn faces")
+    assert answer.startswith(("Same person: score ", "Different people: score "))
+    assert said.splitlines()[2].startswith("On average over calibrations, at most 1 in 10 pairs of strangers pass; ")
+    assert "accept iff score > " not in said
+    explained = says("verify", one, two, "--model", place / "model", "--far", "0.1", *DRAWN, "--explain")
+    assert explained.startswith(said.removesuffix("\n"))
+    assert "accept iff score > " in explained
+    line = refused("verify", one, two, "--model", place / "model", "--far", "0.1", *DRAWN, "--explain", "--json")
+    assert line == "verisphere: --json has the exact wording that --explain prints; omit one"
     found = json.loads(says("verify", one, one, "--model", place / "model", "--far", "0.10", *DRAWN, "--json"))
     assert found["same"] is True
     assert found["score"] == pytest.approx(1)
@@ -157,7 +166,7 @@ def test_a_model_behind_which_drawings_stand_has_to_be_accepted(place, says, ref
         line = refused(verb, one, other, *model)
         assert "this model was calibrated on drawn faces" in line
         assert "--accept-drawn-model" in line
-    said = says("verify", one, two, *model, "--accept-drawn-model")
+    said = says("verify", one, two, *model, "--accept-drawn-model", "--explain")
     assert "people like those calibrated on (drawn faces of 24 people who do not exist)" in said
     assert "the model was trained on images of 24 people from faces.zip" in said  # as the run's recipe names it
     assert "of comparisons of two images of one person, " in said
@@ -182,7 +191,7 @@ def test_identify_in_an_embeddings_file(place, says, refused, tmp_path):
         assert ours["score"] == pytest.approx(theirs["score"], abs=1e-5)
     says("embed", place / "run", place / "faces.zip", "--no-flip", "--out", tmp_path / "plain.npz", "--workers", 0)
     line = refused("identify", probe, tmp_path / "plain.npz", *model)
-    assert "plain.npz: made with flip false, but" in line
+    assert "flip false against true" in line
 
 
 def test_identify(place, says):
@@ -390,3 +399,20 @@ def test_faces_by_a_function(says, tmp_path, monkeypatch):
     assert "1 of 1 photos aligned" in says("align", tmp_path / "photos", tmp_path / "out", *words)
     recorded = json.loads((tmp_path / "out" / "images.json").read_text())
     assert recorded["alignment"] == "arcface_112x112 by people_faces:find"
+
+
+def test_labels_of_other_rows_are_refused_in_one_line_unless_they_are_accepted(run, tmp_path: Path):
+    person = np.repeat(np.arange(60), 4)
+    rows = np.eye(60, dtype=np.float32)[person] + np.random.default_rng(0).normal(0, 0.05, (240, 60))
+    write_embeddings(tmp_path / "shifted.npz", Embeddings(rows, identities=np.roll(person, 1)))
+    call = ("calibrate", tmp_path / "shifted.npz", "--far", "1e-1", "--out", tmp_path / "thresholds.json")
+    code, out, err = run(*call)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "as if the labels belonged to the row before; if the file is right, say --accept-implausible" in err
+    assert not (tmp_path / "thresholds.json").exists()
+    code, out, _ = run(*call, "--accept-implausible")
+    assert code == 0
+    assert "\nimplausible: shifted.npz: with all labels moved by one row" in out
+    code, out, _ = run("evaluate", "all-pairs", tmp_path / "shifted.npz")
+    assert code == 0
+    assert out.startswith("implausible: with all labels moved by one row")

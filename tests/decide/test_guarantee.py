@@ -7,6 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from redrawing import draw_people, weighted_threshold
 from verisphere.decide import (
@@ -16,6 +18,7 @@ from verisphere.decide import (
     TooFewComparisonsError,
     TooFewScoresError,
     approximate_threshold,
+    binomial_bounds,
     disjoint_pairs,
     independent_rank,
     independent_threshold,
@@ -24,6 +27,7 @@ from verisphere.decide import (
 from verisphere.decide.order import SortedScores
 from verisphere.decide.sample_size import _binomial_sum
 from verisphere.vocabulary import Redrawing
+from verisphere.words import share
 
 # ---- the threshold
 
@@ -120,6 +124,52 @@ def test_meanings_name_the_promise_and_what_it_stands_on():
     )
     many = GuaranteedThreshold("1e-2", "approximate", 0.25, 499_500, None, 1000, 0.95, 1000, 0).meaning()
     assert "at most 95 % confidence (it can have less where few people resemble many others; " in many
+
+
+def test_what_is_promised_is_said_in_one_plain_sentence():
+    scores = [0.193537] * 62
+    rate = GenuineRate("a.npz", 975, 1000, 0.975, 1 - binomial_bounds(25, 1000)[1], 1 - binomial_bounds(25, 1000)[0])
+    confident = replace(independent_threshold(scores, "1e-1", "confident"), genuine=rate)
+    assert str(confident) == (
+        "Same person: score above 0.193537. We are 95 % confident that at most 1 in 10 pairs of strangers pass; 1 in "
+        "40 pairs of one person fail (between 1 in 62 and 1 in 27)."
+    )
+    assert independent_threshold(scores, "0.05", "expected").promise() == (
+        "On average over calibrations, at most 1 in 20 pairs of strangers pass; how many pairs of one person fail is "
+        "not recorded."
+    )
+    approximate = GuaranteedThreshold("3e-3", "approximate", 0.25, 179_700, None, 600, 0.59, 1000, 0)
+    assert approximate.promise().startswith(
+        "By an estimate with at most 59 % confidence, at most 1 in 330 pairs of strangers pass; "
+    )
+
+
+@pytest.mark.parametrize(
+    ("missed", "total", "said"),
+    [
+        (0, 62, "none of 62 pairs of one person failed (at most 1 in 17)"),  # 1 - 0.025 ** (1 / 62) = 0.0578
+        (0, 3, "none of 3 pairs of one person failed (at most 71 %)"),
+        (62, 62, "all 62 pairs of one person failed (at least 94.2 %)"),
+        (647, 242_257, "1 in 370 pairs of one person fail (between 1 in 410 and 1 in 340)"),
+        (36, 115, "31 % of pairs of one person fail (between 22 % and 41 %)"),
+        (2, 40, "5 % of pairs of one person fail (between 0.61 % and 17 %)"),  # one notation in a sentence
+    ],
+)
+def test_how_many_pairs_of_one_person_fail(missed, total, said):
+    lower, upper = binomial_bounds(missed, total)
+    rate = GenuineRate("a.npz", total - missed, total, (total - missed) / total, 1 - upper, 1 - lower)
+    assert str(rate) == said
+
+
+@given(st.floats(1e-12, 1))
+def test_a_bound_in_words_is_on_the_safe_side_of_the_rate(rate):
+    def read(text: str) -> float:
+        return float(text[:-2]) / 100 if text.endswith("%") else 1 / float(text.removeprefix("1 in ").replace(",", ""))
+
+    lower, middle, upper = (read(share(rate, bound)) for bound in ("lower", None, "upper"))
+    assert lower * (1 - 1e-8) <= rate <= upper * (1 + 1e-8)
+    assert lower <= middle <= upper
+    assert upper - lower <= 0.11 * min(rate, 1 - rate) + 1e-8 or rate == 1
 
 
 def test_an_approximate_threshold_of_an_older_file_states_the_new_limit():

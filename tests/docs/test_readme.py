@@ -14,6 +14,8 @@ from verisphere.ship.calibrate import read_calibration
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("adopt.md", "cleaning.md", "data.md"))]
 
+_FROM_INDEX = re.compile(r"pip install [^\n`]*\bverisphere(?:\[|['\"` ]|$)", re.MULTILINE)
+
 
 def blocks(page: Path, language: str) -> list[str]:
     """The blocks of code of one language; those of commands have none."""
@@ -33,7 +35,7 @@ def test_the_vectors_of_any_model_get_a_promised_threshold(
     promise = read_calibration(Path("calibration.json")).thresholds[0]
     assert (promise.guarantee, promise.people, promise.confidence) == ("confident", 600, 0.95)
     said = capsys.readouterr().out
-    assert f"accept iff score > {promise.threshold:.6g}: with 95 % confidence" in said
+    assert f"Same person: score above {promise.threshold:.6g}. We are 95 % confident" in said
     assert "TAR 1.0000 (600 of 600 genuine" in said
 
 
@@ -65,9 +67,10 @@ def test_the_ten_lines_run_as_they_stand(capsys: pytest.CaptureFixture[str]):
     assert len(block.splitlines()) <= 11
     exec(block, {})
     said = capsys.readouterr().out.splitlines()
-    remarks = re.findall(r"# (TAR .*|accept .*) \.\.\.$", block, re.MULTILINE)
-    assert said[0].startswith(remarks[0])
-    assert said[1].startswith("accept iff score > 0.300636: with 95 % confidence")
+    remarks = re.findall(r"^print\(.*\)  # (.*) \.\.\.$", block, re.MULTILINE)
+    assert len(said) == len(remarks) == 2
+    for line, beginning in zip(said, remarks, strict=True):
+        assert line.startswith(beginning)
 
 
 def test_one_picture_and_the_install_line_come_before_any_table():
@@ -76,3 +79,26 @@ def test_one_picture_and_the_install_line_come_before_any_table():
     assert before.count("![") == 1
     assert "pip install" in before
     assert "```python" in before
+
+
+def test_no_page_or_message_installs_the_package_from_an_index():
+    files = [
+        *(ROOT / "src").rglob("*.py"),
+        *(ROOT / "docs").rglob("*.md"),
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+    ]
+    assert not [
+        (path.name, match[0]) for path in files for match in _FROM_INDEX.finditer(path.read_text(encoding="utf-8"))
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install verisphere", "pip install 'verisphere[detect]'", "pip install -U verisphere "]
+)
+def test_an_installation_from_an_index_would_be_found(line: str):
+    assert _FROM_INDEX.search(line)
+
+
+def test_the_readme_counts_no_tests():
+    assert not re.search(r"\b\d[\d,]* tests\b", PAGES[0].read_text(encoding="utf-8"))

@@ -185,7 +185,7 @@ def test_embeddings_of_two_models(files: Path):
     write_embeddings(files / "same.npz", people(range(15), 2, 2, made["one"]))
     write_embeddings(files / "other.npz", people(range(15), 2, 2, made["two"]))
     assert evaluate_galleries(files / "probes.npz", [files / "same.npz"], OPTIONS).sources[0].origin == made["one"]
-    with pytest.raises(ValueError, match=r"other\.npz: not made by the model, or with the mirror image, as"):
+    with pytest.raises(ValueError, match=r"other\.npz: not made as"):
         evaluate_galleries(files / "probes.npz", [files / "other.npz"], OPTIONS)
 
 

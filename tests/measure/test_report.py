@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from verisphere.decide import operating_point, point_at
 from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import write_embeddings
 from verisphere.images import SyntheticFaces
+from verisphere.measure import report as report_module
 from verisphere.measure import report_folder
 from verisphere.measure.report import ReportInput, make_report, report_inputs
 from verisphere.measure.report_inputs import distinct_titles
@@ -346,7 +348,7 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     assert shipped["sets"]["same"]["all_pairs"]["tar"] == expected.tar
     assert shipped["sets"]["same"]["domains"] == {}
     assert found["notes"] == [
-        "other: not tried; another model made it, or the same in another way.",
+        "other: not tried; not made as the calibration was (flip false against true).",
         "unknown: not tried; its embeddings do not say which model made them.",
     ]
     assert found["file"]["name"] == "cal.npz"
@@ -463,3 +465,26 @@ def test_images_are_looked_for_from_here_and_from_beside_the_embeddings(tmp_path
     assert report_inputs([other])[0].faces is not None
     faces.rename(tmp_path / "moved")
     assert "faces: no such folder" in report_inputs([path])[0].no_faces
+
+
+def test_of_two_reports_at_once_one_is_whole_and_the_other_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, out = written(tmp_path / "a.npz", some()), tmp_path / "out"
+    measure, refused = report_module._measure, []
+
+    def meanwhile(*arguments: Any) -> Any:
+        """While the first measures, a second one begins."""
+        if not (child := os.fork()):
+            report_module._measure = measure
+            try:
+                report(out, path, title="second")
+            except ValueError as error:
+                os._exit(7 if str(error).startswith(f"{out}: another process is writing it") else 8)
+            os._exit(9)
+        refused.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        return measure(*arguments)
+
+    monkeypatch.setattr(report_module, "_measure", meanwhile)
+    for title in ("first", "third"):
+        assert report(out, path, title=title)["title"] == title
+    assert refused == [7, 7]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.npz", "out"]

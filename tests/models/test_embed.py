@@ -14,7 +14,7 @@ from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.models.checkpoint import save_checkpoint
 from verisphere.models.embed import EmbeddingModel, embed, embed_faces, open_model
 from verisphere.report.plots import save_image
-from verisphere.vocabulary import Origin
+from verisphere.vocabulary import Origin, Preprocessing
 
 CPU = torch.device("cpu")
 CLASS = "verisphere.backbones.mobilefacenet.MobileFaceNet"
@@ -105,7 +105,10 @@ def test_embeddings_of_a_trained_model_name_it(tmp_path):
     plain = embed(open_model(tmp_path, CPU), faces, "here")
     weights = (path / "backbone.safetensors").read_bytes()
     assert plain.origin == Origin(
-        hashlib.sha256(weights).hexdigest(), False, "float32", "here", drawn=True, alignment=faces.source.alignment
+        *(hashlib.sha256(weights).hexdigest(), False, "float32", "here"),
+        drawn=True,
+        alignment=faces.source.alignment,
+        preprocessing=Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5),
     )
     mirrored = embed(open_model(tmp_path, CPU), faces, "here", flip=True)
     assert mirrored.origin.flip
@@ -164,3 +167,31 @@ def test_embeddings_are_not_written_over_what_they_are_made_of(tmp_path):
 def test_workers_beyond_the_limit_are_refused_by_name(tmp_path: Path, workers: int):
     with pytest.raises(ValueError, match=f"--workers {workers}: allowed are 0 to 256"):
         embed_faces(tmp_path / "run", tmp_path / "faces", tmp_path / "out.npz", workers=workers, device=CPU)
+
+
+def test_people_are_counted_before_anything_is_embedded(tmp_path, caplog, monkeypatch):
+    described = tmp_path / "faces.yaml"
+    described.write_text("class_path: verisphere.images.SyntheticFaces\ninit_args: {people: 6, images: 1, size: 48}\n")
+    network = tmp_path / "network.yaml"
+    network.write_text("class_path: verisphere.backbones.Pixels\n")
+
+    def stopped(*_: object, **__: object) -> None:
+        raise RuntimeError("embedding began")
+
+    monkeypatch.setattr("verisphere.models.embed.embed", stopped)
+    out = tmp_path / "out.npz"
+    with pytest.raises(RuntimeError, match="embedding began"):
+        embed_faces(network, described, out, device=CPU, for_far="1e-1")
+    assert (
+        "guarantee 'confident' at FAR 1e-1 needs 58 people (29 comparisons that share no person); got 6" in caplog.text
+    )
+    with pytest.raises(ValueError, match="a guarantee needs a FAR"):
+        embed_faces(network, described, out, device=CPU, for_far="0")
+
+
+def test_faces_where_the_model_belongs_are_said(tmp_path):
+    (tmp_path / "faces").mkdir()
+    model = tmp_path / "network.onnx"
+    model.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"network\.onnx: a model, where the faces belong; the model comes first"):
+        embed_faces(tmp_path / "faces", model, tmp_path / "out.npz", device=torch.device("cpu"))

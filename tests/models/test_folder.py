@@ -23,6 +23,7 @@ from verisphere.models.model_json import (
     model_json,
     preprocessing,
     read_model_json,
+    taken_pixels,
 )
 from verisphere.vocabulary import ImageSource, Origin, TrainingRecord
 
@@ -171,7 +172,9 @@ class Few(Faces):
 
 def test_embeddings_of_a_set_name_the_model(model):
     embeddings = model.extract(Few(), "few.zip")
-    assert embeddings.origin == Origin(model.sha256, True, "float32", "few.zip")
+    assert embeddings.origin == Origin(
+        model.sha256, True, "float32", "few.zip", preprocessing=taken_pixels(model.backbone)
+    )
     np.testing.assert_allclose(embeddings.embeddings, model.embed(images(2)), rtol=1e-5, atol=1e-6)
 
 

@@ -190,14 +190,15 @@ class Opens:
 
 
 @pytest.mark.parametrize("more", [argparse.Namespace(a=1), Opens()])
-def test_what_takes_code_is_not_read_but_told_how_to_extract(more, tmp_path, monkeypatch):
+def test_what_takes_code_is_not_read_and_no_command_that_would_run_it_is_shown(more, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"state_dict": {}, "more": more}, "net.ckpt")
     with pytest.raises(ValueError, match="holds more than tensors") as caught:
         read_foreign_weights(Path("net.ckpt"), "adaface")
     line = str(caught.value)
     assert "\n" not in line
-    assert "torch.load('FILE', map_location='cpu', weights_only=False)['state_dict'], 'weights.pth')" in line
+    assert all(way in line for way in ("owner", ".safetensors", "ONNX", "a container without network"))
+    assert not any(word in line for word in ("weights_only", "torch.load", "python"))
     assert not Path("ran").exists()
 
 

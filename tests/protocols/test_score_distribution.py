@@ -5,7 +5,7 @@ import pytest
 
 from verisphere.decide import TooFewScoresError, roc, tar_interval
 from verisphere.protocols import PairsOfSet
-from verisphere.protocols.redrawn import interval_of_tar
+from verisphere.protocols.redrawn import intervals_of_set
 from verisphere.protocols.score_distribution import histograms, thinned_curve
 from verisphere.vocabulary import Embeddings, Redrawing
 
@@ -76,7 +76,7 @@ def test_a_set_of_one_point_has_histograms_too():
 
 def test_the_interval_of_a_tar_is_that_of_all_scores():
     pairs = PairsOfSet(some())
-    found = interval_of_tar(pairs, "1e-2", redrawing=Redrawing(50, 3))
+    found = intervals_of_set(pairs, ["1e-2"], Redrawing(50, 3))[0].tar
     everything = pairs.highest("1", times=1)
     assert found == tar_interval(everything, "1e-2", redrawing=Redrawing(50, 3))
     assert found.lower_95 <= found.value <= found.upper_95
@@ -93,7 +93,7 @@ def test_the_interval_takes_more_impostors_where_a_replicate_needs_them(monkeypa
         return PairsOfSet.highest(pairs, far, times)
 
     monkeypatch.setattr(pairs, "highest", highest)
-    interval_of_tar(pairs, "1e-2", redrawing=Redrawing(5))
+    intervals_of_set(pairs, ["1e-2"], Redrawing(5))
     assert asked == [2, 4, 8]
 
 

@@ -166,5 +166,5 @@ def test_a_missing_extra_is_named_in_one_line(bare: Path, run: Path, extra: str,
     (run / "search.yaml").write_text(SEARCH)
     (run / "set.parquet").write_bytes(b"PAR1")
     done = call(bare, run, "verisphere", *arguments)
-    assert f"pip install 'verisphere[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]', else pip install 'WHEEL[{extra}]'" in done.stderr
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr

@@ -29,7 +29,7 @@ def test_the_folder_embeds_as_the_source_does(weights, tmp_path):
     wanted = embed(SMALL, weights, pixels) + embed(SMALL, weights, pixels.flip(-1))
     torch.testing.assert_close(torch.from_numpy(model.embed(pixels)), wanted, rtol=1e-5, atol=1e-5)
     assert model.template == "sphereface_112x96"
-    assert model.training.described() == "on images of which nothing is recorded"
+    assert model.training.described() == "there is no record of what the model was trained on"
     about = json.loads((out / "model.json").read_text())
     assert about["adopted"] == {
         **{"file": "068.ckpt", "sha256": digest(path), "source": "a page", "licence": "MIT", "preset": SMALL}

@@ -315,7 +315,7 @@ def test_a_detector_may_be_an_object_but_not_beside_landmarks(photos, landmarks,
 
 def test_without_the_extra_one_line_names_it(photos, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'verisphere\[detect\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[detect\]'"):
         align_photos(photos, tmp_path / "out")
 
 
@@ -410,3 +410,21 @@ def test_heic_photos_are_aligned_where_they_can_be_read(photos, landmarks, tmp_p
     result = align_photos(photos, tmp_path / "out", landmarks=landmarks)
     assert (result.aligned, result.other_format) == (2, ())
     assert rows(tmp_path / "out")["Ann/1.heic"]["crop"] == "Ann/1.png"
+
+
+def test_people_are_counted_before_a_face_is_searched_for_and_those_with_a_crop_after(
+    photos, landmarks, tmp_path, caplog
+):
+    caplog.set_level("INFO")
+    result = align_photos(photos, tmp_path / "out", landmarks=landmarks, for_far="0.6")
+    folders = {path.parent.name for path in photos.rglob("*.*") if path.parent != photos}
+    words = "guarantee 'confident' at FAR 0.6 needs 8 people"
+    assert f"{photos}: {words}" in caplog.text
+    assert f"got {len(folders)} people" in caplog.text
+    line = next(line for line in result.text().splitlines() if line.startswith("with a crop: "))
+    assert words in line
+    assert f"got {result.people} p" in line
+    assert result.people == len({path.parent.name for path in (tmp_path / "out").rglob("*.png")} - {"out"})
+    with pytest.raises(ValueError, match="a guarantee needs a FAR"):
+        align_photos(photos, tmp_path / "none", landmarks=landmarks, for_far="1")
+    assert not (tmp_path / "none").exists()

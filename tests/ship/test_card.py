@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from verisphere.report.markdown import plain
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.card import model_card
 from verisphere.ship.card_files import read_figures, read_settings
-from verisphere.vocabulary import Embeddings, Origin
+from verisphere.vocabulary import Embeddings, Origin, Preprocessing
 
 RECIPE = """\
 data: {class_path: verisphere.images.Photos, init_args: {path: /home/somebody/faces.zip, min_images: 2}}
@@ -45,6 +46,8 @@ def embeddings(people: int, seed: int = 0, origin: Origin | None = None) -> Embe
 
 def write_inputs(folder: Path, origin: Origin | None) -> None:
     """Files such as an export copies, made by the workflows that make them."""
+    if origin is not None:
+        origin = replace(origin, preprocessing=Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5))
     write_embeddings(folder / "people.npz", embeddings(200, origin=origin))
     write_embeddings(folder / "others.npz", embeddings(60, 1, origin=origin))
     found = calibrate(folder / "people.npz", ["0.1", "5e-2"], "confident", checks=[folder / "others.npz"])

@@ -24,7 +24,7 @@ from verisphere.models.onnx_file import read_onnx
 from verisphere.ship import export
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.export import export_model
-from verisphere.vocabulary import Embeddings, Origin
+from verisphere.vocabulary import Embeddings, ImageSource, Origin, Preprocessing
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package)
@@ -68,9 +68,9 @@ def make_calibration(path: Path, origin: Origin | None, far: str = "0.1") -> Pat
     """A calibration file, and the embeddings that it is of."""
     random = np.random.default_rng(0)
     names = np.array([f"{row}" for row in range(80)])
-    rows = random.normal(size=(80, 8)).astype(np.float32)
+    rows = random.normal(size=(40, 8)).repeat(2, 0) + 0.5 * random.normal(size=(80, 8))
     people = np.array([f"{row // 2}" for row in range(80)])
-    write_embeddings(path.with_suffix(".npz"), Embeddings(rows, names, people, origin=origin))
+    write_embeddings(path.with_suffix(".npz"), Embeddings(rows.astype(np.float32), names, people, origin=origin))
     calibrate(path.with_suffix(".npz"), [far], "expected").write_json(path)
     return path
 
@@ -95,7 +95,8 @@ def tiny(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def calibration(tiny, tmp_path_factory) -> Path:
-    origin = Origin(digest(weights(tiny)), True, "float32", "faces")
+    pixels = Preprocessing((16, 16), "RGB", "NCHW", 127.5, 127.5)
+    origin = Origin(digest(weights(tiny)), True, "float32", "faces", preprocessing=pixels)
     return make_calibration(tmp_path_factory.mktemp("calibration") / "found.json", origin)
 
 
@@ -126,7 +127,7 @@ def test_the_folder_holds_what_it_lists(exported, tiny, calibration):
     out, result = exported
     fields = json.loads((out / "model.json").read_text())
     names = ["backbone.safetensors", "model.onnx", "head.safetensors", "recipe.yaml", "calibration.json"]
-    names += ["evaluation-all.json", "model_card.md"]
+    names += ["evaluation-all.json", "model_card.md", "trained_on.safetensors"]
     assert sorted(fields["files"]) == sorted(names)
     assert sorted(path.name for path in out.iterdir()) == sorted([*names, "model.json"])
     for name, entry in fields["files"].items():
@@ -216,7 +217,7 @@ def refused(tmp_path: Path, message: str, run: Path, **arguments: object) -> Non
 def test_a_calibration_of_another_model_is_refused(run, tmp_path):
     path = make_calibration(tmp_path / "found.json", Origin("ab" * 32, True, "float32", "faces"))
     ours = digest(weights(run))[:12]
-    refused(tmp_path, f"of the model with weights abababababab.*has {ours}.*calibrate again", run, calibration=path)
+    refused(tmp_path, f"weights abababababab... against {ours}.*calibrate again", run, calibration=path)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def test_a_calibration_of_another_model_is_refused(run, tmp_path):
 )
 def test_a_calibration_of_another_precision_is_refused(run, tmp_path, precision, advice):
     path = make_calibration(tmp_path / "found.json", Origin(digest(weights(run)), False, precision, "faces"))
-    line = f"found.json: its thresholds are for scores in {precision}, but .* is to be shipped in float32; {advice}"
+    line = rf"found.json: not made as .* embeds \(.*precision {precision} against float32.*\); {advice}"
     refused(tmp_path, line, run, calibration=path)
 
 
@@ -233,7 +234,7 @@ def test_a_calibration_of_another_precision_is_refused(run, tmp_path, precision,
 def test_flip_is_what_the_calibration_did(run, tmp_path, flip):
     path = make_calibration(tmp_path / "found.json", Origin(digest(weights(run)), flip, "float32", "faces"))
     asked = str(not flip).lower()
-    refused(tmp_path, f"flip is {asked}, but the embeddings behind .* flip {str(flip).lower()}", run, calibration=path,
+    refused(tmp_path, f"flip {str(flip).lower()} against {asked}", run, calibration=path,
             flip=not flip)  # fmt: skip
 
 
@@ -265,7 +266,7 @@ def test_two_evaluations_of_one_name_are_refused(run, exported, tmp_path):
 
 def test_figures_of_another_model_are_refused(run, exported, tmp_path):
     path = exported[0] / "evaluation-all.json"
-    refused(tmp_path, r"evaluation-all\.json: figures of found\.npz, made with the weights", run, evaluation=[path])
+    refused(tmp_path, r"evaluation-all\.json: found\.npz: not made as .* embeds \(weights", run, evaluation=[path])
 
 
 def test_what_is_no_run_is_refused(exported, tmp_path):
@@ -302,10 +303,10 @@ def test_a_foreign_network_needs_trust(tiny, tmp_path):
 
 def test_without_the_extra_nothing_is_begun(run, tmp_path, monkeypatch):
     def missing() -> None:
-        raise ValueError("ONNX needs onnx: pip install 'verisphere[export]'")
+        raise ValueError("ONNX needs onnx; in a clone pip install '.[export]'")
 
     monkeypatch.setattr(export, "require_export", missing)
-    refused(tmp_path, r"pip install 'verisphere\[export\]'", tmp_path / "not even a run")
+    refused(tmp_path, r"pip install '\.\[export\]'", tmp_path / "not even a run")
     assert run.exists()
 
 
@@ -361,7 +362,7 @@ def test_it_embeds_real_faces_as_the_extraction_does(run, real_data, tmp_path):
     model = load(tmp_path / "model", "cpu")
     faces = Photos(real_data / "lfw_112.zip").select(range(9))
     embeddings = model.extract(faces, "lfw")
-    assert embeddings.origin == Origin(digest(weights(run)), True, "float32", "lfw")
+    assert embeddings.origin == model.origin(ImageSource("lfw"))
     shown = read_onnx(tmp_path / "model" / "model.onnx").embed(faces.images(range(9)))
     np.testing.assert_allclose(shown, embeddings.embeddings, rtol=1e-3, atol=1e-4)
 

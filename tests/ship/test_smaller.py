@@ -125,18 +125,17 @@ def test_thresholds_of_another_precision_are_refused_in_every_direction(room, tm
     float32, int8 = ("--calibration", room / "float32.json"), ("--calibration", room / "int8.json")
     for words in ((room / "small", *float32), (room / "model", *smaller, *float32)):
         line = refused(capsys, tmp_path, "export", *words)
-        assert "float32.json: its thresholds are for scores in float32, but " in line
-        assert "is to be shipped in int8; embed with the int8 folder that" in line
+        assert "float32.json: not made as " in line
+        assert "precision float32 against int8); embed with the int8 folder that" in line
     line = refused(capsys, tmp_path, "export", room / "model", *int8)
-    assert "its thresholds are for scores in int8, but" in line
-    assert "is to be shipped in float32; export the int8 folder that made the embeddings" in line
+    assert "precision int8 against float32); export the int8 folder that made the embeddings" in line
     half = ("--precision", "fp16", "--measured-on", room / "faces")
-    assert "scores in int8, but" in refused(capsys, tmp_path, "export", room / "model", *half, *int8)
+    assert "precision int8 against fp16" in refused(capsys, tmp_path, "export", room / "model", *half, *int8)
     assert call("export", room / "small", *int8, "--out", tmp_path / "shipped") == 0
     capsys.readouterr()
     one = room / "faces" / "p1" / "0.png"
     assert call("identify", one, room / "float32.npz", "--model", tmp_path / "shipped", "--aligned") == 2
-    assert "float32.npz: made in float32, but" in capsys.readouterr().err
+    assert "precision float32 against int8" in capsys.readouterr().err
     assert call("calibrate", room / "int8.npz", "--far", "0.1", "--check", room / "float32.npz", "--guarantee",
                 "expected", "--out", tmp_path / "c.json") == 2  # fmt: skip
     assert "precision float32 against int8" in capsys.readouterr().err

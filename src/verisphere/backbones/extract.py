@@ -9,6 +9,7 @@ from verisphere.collectives import gathered
 from verisphere.distributed import World
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
+from verisphere.trained_on import TrainedOn, image_digests
 from verisphere.vocabulary import Embeddings, Progress, quietly
 
 
@@ -23,6 +24,7 @@ def extract(
     precision: torch.dtype = torch.float32,
     progress: Progress = quietly,
     here: World | None = None,
+    trained_on: TrainedOn | None = None,
 ) -> Embeddings:
     """The embedding of every image, in the order of the set; images are read batch by batch.
 
@@ -48,6 +50,7 @@ def extract(
         progress: reports the progress of the embedding.
         here: this process among those that share the work, all of which must call this function with the same
             arguments; None computes everything in this process.
+        trained_on: record of the backbone's training, with which people and images are compared; None compares nothing.
 
     Raises:
         ValueError: the set is empty, an image cannot be read, or an embedding is not finite.
@@ -63,6 +66,7 @@ def extract(
     ]
     own = shares[here.rank]
     rows = np.empty((len(own), backbone.embedding_size), np.float32)
+    digests = np.zeros(len(own), np.int64)
     mode = backbone.training
     backbone.eval()
 
@@ -74,17 +78,22 @@ def extract(
         order = torch.arange(own.start, own.stop)
         everything = batches(faces, order, batch_size, workers, pin=device.type == "cuda")
         for batch in progress(everything, "embedding", -(-len(own) // batch_size)):
+            places = batch.indices.numpy() - own.start
+            if trained_on is not None:
+                digests[places] = image_digests(batch.images.numpy())
             images = backbone.normalise(batch.images.to(device, non_blocking=True))
             embedded = embed(images)
             if flip:
                 embedded = embedded + embed(images.flip(-1))
-            rows[batch.indices.numpy() - own.start] = embedded.cpu().numpy()
+            rows[places] = embedded.cpu().numpy()
     finally:
         backbone.train(mode)
     if here.size > 1:
-        rows = gathered(torch.from_numpy(rows), [len(share) for share in shares]).numpy()
-    domains = None if faces.domains is None else np.array(faces.domains)
-    return Embeddings(rows, np.array(faces.names), np.array(faces.identities), domains)
+        sizes = [len(share) for share in shares]
+        rows, digests = (gathered(torch.from_numpy(column), sizes).numpy() for column in (rows, digests))
+    domains, identities = None if faces.domains is None else np.array(faces.domains), np.array(faces.identities)
+    known, rule = None if trained_on is None else trained_on.rows(identities, digests), faces.names_rule
+    return Embeddings(rows, np.array(faces.names), identities, domains, in_training=known, names_rule=rule)
 
 
 def _images(numbers: range, batch_size: int, images: int) -> range:

@@ -1,5 +1,7 @@
 """A network described by the list of its operators, so that a network made elsewhere can be trained further."""
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import fields
@@ -102,6 +104,9 @@ class GraphNetwork(Backbone):
         self.steps = tuple(steps)
         self._inputs = [inputs for _, inputs in steps]
         self._released = _released(self._inputs)
+        listed = hashlib.sha256(json.dumps(operators, sort_keys=True).encode()).hexdigest()
+        #: The list in short: equal weights under another list of operators are another network.
+        self.embedding_output = f"operator {len(steps)} of {listed[:12]}"
         with torch.device("meta"):  # shapes without memory, before any is taken
             shapes = nn.ModuleList(operator.layer() for operator, _ in steps).eval()
             if sum(tensor.numel() for tensor in shapes.state_dict().values()) > MOST_WEIGHTS:

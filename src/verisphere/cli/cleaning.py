@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_device, add_trust_code, new_verb, refuse_misspelt
+from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb, refuse_misspelt
 from verisphere.words import did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -222,6 +222,7 @@ def add_clean(verbs: Verbs) -> None:
             "verisphere clean --recipe recipe.yaml --out loop --epochs 8",
         ),
     )
+    add_names(verb)
     verb.usage = (
         "verisphere clean RUN DATA --out FOLDER\n       verisphere clean [RUN] --embeddings FILE --out FOLDER"
         "\n       verisphere clean --recipe RECIPE --out FOLDER [--field value ...]"
@@ -286,7 +287,7 @@ def add_clean(verbs: Verbs) -> None:
     verb.add_argument(
         "--sub-centers", type=int, metavar="K", help="for each identity; of --embeddings alone, or of --recipe (3)"
     )
-    verb.add_argument("--restarts", type=int, metavar="N", help="of --embeddings alone: further starts of k-means (0)")
+    verb.add_argument("--restarts", type=int, metavar="N", help="of --embeddings alone: further starts of k-means (10)")
     verb.add_argument("--seed", type=int, help="of --embeddings alone (0), or of --recipe")
     verb.add_argument(
         "--eps", type=float, metavar="DISTANCE", help="of dbscan: largest cosine distance of neighbours (0.65)"

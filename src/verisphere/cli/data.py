@@ -6,7 +6,7 @@ from pathlib import Path
 
 from verisphere.cli.data_labels import add_data_labels
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Parser, Verbs, add_trust_code, new_verb
+from verisphere.cli.parsing import Parser, Verbs, add_names, add_trust_code, new_verb
 
 WRITABLE = "folder, zip, recordio, tar, parquet or lmdb"  # a test compares them with the formats that can be written
 _SET = "folder, zip, list or pack of images"
@@ -168,6 +168,7 @@ def _verb(
     metavar: str = "SET",
 ) -> argparse.ArgumentParser:
     verb = new_verb(kinds, name, run, examples=examples, threads=None)
+    add_names(verb)
     verb.add_argument("set", type=Path, metavar=metavar, help=help_of_set)
     return verb
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_trust_code, new_verb
+from verisphere.cli.parsing import Verbs, add_names, add_trust_code, new_verb
 
 COSINE = 0.5  # of overlap; see docs/cleaning.md for how it was chosen
 _SET = "folder, zip, list or pack of images, or YAML file that describes a data set"
@@ -68,6 +68,13 @@ def data_duplicates(options: argparse.Namespace) -> str:
 
 def data_overlap(options: argparse.Namespace) -> str:
     """Find the people of a training set who are in a test set, by name, id and embedding, and list who is left."""
+    from verisphere.identity import names_taken
+
+    with names_taken("exact"):  # each spelling of a name is matched by itself
+        return _overlap(options)
+
+
+def _overlap(options: argparse.Namespace) -> str:
     from dataclasses import replace
 
     from verisphere.clean.same_person.overlap import KEPT, find_overlap, open_people
@@ -132,6 +139,7 @@ def _add_noise(kinds: Verbs) -> None:
         ),
         threads=None,
     )
+    add_names(verb)
     verb.add_argument("set", type=Path, metavar="SET", help=_SET)
     verb.add_argument("--rate", type=float, required=True, help="share of each person's images that get a wrong label")
     verb.add_argument(
@@ -165,6 +173,7 @@ def _add_duplicates(kinds: Verbs) -> None:
             "verisphere data duplicates faces.npz --merge twice/pairs.csv --out twice",
         ),
     )
+    add_names(verb)
     verb.add_argument("embeddings", type=Path, metavar="EMBEDDINGS", help="embeddings file of the data set")
     verb.add_argument("--faces", type=Path, metavar="SET", help=f"the images: a page of pictures, equal pixels; {_SET}")
     verb.add_argument(
@@ -235,6 +244,7 @@ def _add_relabel(kinds: Verbs) -> None:
             "verisphere data relabel faces.npz --without wrong.txt --out right.npz",
         ),
     )
+    add_names(verb)
     verb.add_argument("embeddings", type=Path, metavar="EMBEDDINGS", help="embeddings file")
     verb.add_argument("--labels", type=Path, metavar="LIST", help="list of labels: only its rows, with its identities")
     verb.add_argument("--without", type=Path, metavar="NAMES", help="names of rows to exclude, one a line")

@@ -17,7 +17,7 @@ from verisphere.cli.evaluation_options import (
     check_outputs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, new_verb
+from verisphere.cli.parsing import Verbs, add_names, new_verb
 from verisphere.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def _add(
     examples: Sequence[str],
 ) -> argparse.ArgumentParser:
     verb = new_verb(kinds, name, run, examples=examples, less_memory="search fewer probes at a time, or a higher --far")
+    add_names(verb)
     verb.add_argument("probes", type=Path, help="embeddings file of the probe people, two photos or more of each")
     verb.add_argument(
         "--distractors",

@@ -1,6 +1,7 @@
 """Measuring embeddings or scores: `evaluate` and its kinds."""
 
 import argparse
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,13 @@ from verisphere.cli.evaluation_options import (
     add_plot,
     add_rule,
     check_outputs,
+    given,
+    refuse_unread,
 )
 from verisphere.cli.identification import add_identification
 from verisphere.cli.ijb import add_ijb
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Parser, Verbs, new_verb
+from verisphere.cli.parsing import Parser, Verbs, add_names, new_verb
 from verisphere.cli.suite import add_suite
 from verisphere.cli.two_sets import add_two_sets
 from verisphere.words import FARS, REPLICATES
@@ -71,16 +74,21 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
     from verisphere.vocabulary import Redrawing
 
     check_outputs(options, ("json", "curve", "plot", "by_person", "state"), [*inputs, options.calibration])
+    if not options.intervals and not getattr(options, "against", ()):
+        refuse_unread(options, ("replicates", "seed"), "people are redrawn only for --intervals and --against")
+    if options.calibration is not None:
+        refuse_unread(options, ("union",), "--calibration alone sets the one threshold")
     return Options(
         fars=options.far or FARS,
         rule=options.rule,
-        union=options.union,
+        union=options.union or "all",
         calibration=options.calibration,
-        skip_empty=options.skip_empty,
+        skip_empty=bool(options.skip_empty),
         progress=progress(),
         intervals=options.intervals,
-        redrawing=Redrawing(options.replicates, options.seed),
-        alpha=options.alpha,
+        redrawing=Redrawing(REPLICATES if options.replicates is None else options.replicates, options.seed or 0),
+        for_domains=given(options, ("union", "skip_empty", "alpha")),
+        alpha=0.5 if options.alpha is None else options.alpha,
         curve=options.curve is not None or options.plot is not None,
         processes=options.processes,
         screen=options.screen,
@@ -109,6 +117,25 @@ def _show(options: argparse.Namespace, result: "Evaluation") -> str:
     return result.text()
 
 
+def kind_of_file(path: str) -> str:
+    """The command for a file that was given where a kind of evaluation belongs; empty for files of other kinds."""
+    try:
+        if path.endswith(".npz"):
+            with zipfile.ZipFile(path) as archive:
+                names = set(archive.namelist())
+        else:
+            with open(path, "rb") as file:
+                names = {f"{column.strip()}.npy" for column in file.readline(4096).decode().split(",")}
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return ""
+    kind = "one-threshold" if "domains.npy" in names else "all-pairs"
+    if "score.npy" in names:
+        kind = "scores"
+    elif not names & {"embeddings.npy", "e0.npy", "embedding.npy"}:
+        return ""
+    return f" (did you mean verisphere evaluate {kind} {path}?)"
+
+
 def add_evaluate(verbs: Verbs) -> None:
     """Add `evaluate` and its kinds."""
     text = "Measure embeddings or scores."
@@ -120,6 +147,7 @@ def add_evaluate(verbs: Verbs) -> None:
             "verisphere evaluate all-pairs embeddings.npz --far 1e-3",
             "verisphere evaluate pairs embeddings.npz --pairs pairs.txt",
         ),
+        hint=kind_of_file,
     )
     kinds = evaluation.add_subparsers(required=True, metavar="KIND", parser_class=Parser)
     verb = _evaluation(
@@ -222,6 +250,8 @@ def _evaluation(
         shared=shared,
         less_memory="lower --replicates, drop the lowest --far, or measure fewer images at a time",
     )
+    if name != "scores":  # scores name nobody
+        add_names(verb)
     add_far(verb)
     add_rule(verb)
     add_json(verb)
@@ -234,21 +264,21 @@ def _evaluation(
     verb.add_argument(
         "--union",
         choices=("all", "within"),
-        default="all",
-        help="whether impostor pairs across domains count for the one threshold (all) or not (within)",
+        help="whether impostor pairs across domains count for the one threshold (all) or not (within) (all)",
     )
-    verb.add_argument("--skip-empty", action="store_true", help="exclude domains without impostors or genuine pairs")
+    verb.add_argument(
+        "--skip-empty", action="store_true", default=None, help="exclude domains without impostors or genuine pairs"
+    )
     verb.add_argument(
         "--alpha",
         type=float,
-        default=0.5,
         metavar="A",
         help="weight of FAR in FDR, IR and GARBE of the domains, FRR has 1 - A (0.5)",
     )
     verb.set_defaults(
         intervals=False,
-        replicates=REPLICATES,
-        seed=0,
+        replicates=None,
+        seed=None,
         curve=None,
         plot=None,
         by_person=None,
@@ -278,16 +308,15 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--intervals",
         action="store_true",
-        help="redraw people: the middle 95 %% of TAR, threshold and FAR, which respects who is in several pairs; the "
-        "table says how often such intervals held the truth in simulations",
+        help="redraw people: the middle 95 %% of TAR, threshold and FAR, which respects who is in several pairs "
+        "(docs/uncertainty.md: how often such intervals hold the truth)",
     )
     verb.add_argument(
         "--replicates",
         type=int,
-        default=REPLICATES,
         help=f"bootstrap replicates of --intervals and --against ({REPLICATES})",
     )
-    verb.add_argument("--seed", type=int, default=0, help="seed of the redrawing (0)")
+    verb.add_argument("--seed", type=int, help="seed of the redrawing (0)")
 
 
 def _scan(verb: argparse.ArgumentParser) -> None:

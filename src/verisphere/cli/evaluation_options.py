@@ -27,6 +27,21 @@ def check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Seq
         raise ValueError(f"{plot}: a picture's name must end in .png or .svg")
 
 
+def given(options: argparse.Namespace, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of these options that the caller wrote; their defaults are None."""
+    return tuple(f"--{name.replace('_', '-')}" for name in names if getattr(options, name) is not None)
+
+
+def refuse_unread(options: argparse.Namespace, names: Sequence[str], reason: str) -> None:
+    """Refuse options that were written and that this call does not read.
+
+    Raises:
+        ValueError: names the first of them, and the reason.
+    """
+    for flag in given(options, names):
+        raise ValueError(f"{flag} does nothing here: {reason}; omit it")
+
+
 def add_far(
     verb: argparse.ArgumentParser, default: Sequence[str] = FARS, what: str = "target FAR, a decimal number"
 ) -> None:

@@ -16,7 +16,7 @@ from verisphere.cli.evaluation_options import (
     open_set_fpirs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, new_verb
+from verisphere.cli.parsing import Verbs, add_names, new_verb
 from verisphere.words import FPIRS, RANKS
 
 
@@ -69,6 +69,7 @@ def add_identification(kinds: Verbs) -> None:
             "verisphere evaluate identification embeddings.npz --galleries 5 --closed-set",
         ),
     )
+    add_names(verb)
     verb.add_argument(
         "probes",
         type=Path,

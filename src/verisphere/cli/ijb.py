@@ -16,7 +16,7 @@ from verisphere.cli.evaluation_options import (
     open_set_fpirs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, new_verb
+from verisphere.cli.parsing import Verbs, add_names, new_verb
 from verisphere.words import FARS, IJB_FPIRS, RANKS
 
 
@@ -79,6 +79,7 @@ def add_ijb(kinds: Verbs) -> None:
         ),
         less_memory="evaluate 1:1 and 1:N in two calls",
     )
+    add_names(verb)
     verb.add_argument("embeddings", type=Path, help="embeddings file with a row for each image, by its name")
     verb.add_argument(
         "--meta", type=Path, required=True, metavar="FILE", help="`image template medium` a line: *_face_tid_mid.txt"

@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_detector, add_device, add_min_face, add_template, add_trust_code, new_verb
+from verisphere.cli.parsing import (
+    Verbs,
+    add_detector,
+    add_device,
+    add_min_face,
+    add_names,
+    add_template,
+    add_trust_code,
+    new_verb,
+)
 
 
 def render(options: argparse.Namespace) -> str:
@@ -39,7 +48,7 @@ def add_render(verbs: Verbs) -> None:
     verb.add_argument("out", type=Path, metavar="OUT.zip", help="archive to write, one folder a person")
     verb.add_argument("--people", type=int, default=200, help="how many people (200)")
     verb.add_argument("--images", type=int, default=10, help="images of each (10)")
-    verb.add_argument("--seed", type=int, default=0, help="another seed, other people (0)")
+    verb.add_argument("--seed", type=int, default=0, help="another seed, other people of the same names (0)")
     verb.add_argument("--first-person", type=int, default=0, help="number of the first person (0)")
     verb.add_argument("--domain", action="append", help="capture condition; repeat for several (all)")
     verb.add_argument("--difficulty", default="medium", help="easy, medium or hard (medium)")
@@ -59,6 +68,7 @@ def align(options: argparse.Namespace) -> str:
         detector=options.detector,
         image_format=options.format,
         min_face=options.min_face,
+        for_far=options.for_far,
         device=options.device,
         trust_code=options.trust_code,
         progress=progress(),
@@ -90,8 +100,17 @@ def add_align(verbs: Verbs) -> None:
     verb.add_argument("--format", choices=("png", "jpg"), default="png", help="of the crops (png)")
     add_detector(verb)
     add_min_face(verb)
+    _add_for_far(verb)
     add_trust_code(verb)
     add_device(verb)
+
+
+def _add_for_far(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--for-far",
+        metavar="F",
+        help="first say how many people a confident threshold at FAR F needs, and how many there are",
+    )
 
 
 def embed(options: argparse.Namespace) -> str:
@@ -103,6 +122,7 @@ def embed(options: argparse.Namespace) -> str:
         options.faces,
         options.out,
         people=options.people,
+        for_far=options.for_far,
         **embedding_options(options),
         progress=progress(),
     )
@@ -121,6 +141,7 @@ def add_embed(verbs: Verbs) -> None:
             "verisphere embed model aligned --out embeddings.npz --flip --workers 4",
         ),
     )
+    add_names(verb)
     verb.add_argument(
         "model",
         type=Path,
@@ -134,6 +155,7 @@ def add_embed(verbs: Verbs) -> None:
     )
     verb.add_argument("--out", type=Path, required=True, metavar="OUT.npz", help="embeddings file to write")
     verb.add_argument("--people", type=Path, help="embed only the people of this list")
+    _add_for_far(verb)
     add_embedding_options(verb)
 
 

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_device, add_trust_code, new_verb
+from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb
 from verisphere.words import printable
 
 if TYPE_CHECKING:
     from verisphere.invert.inversion import Inversion
 
 _SMALL = "inversions/small"
+_JUDGE = "a second, independently trained model, which compares; an ONNX file made elsewhere after `verisphere adopt`"
 #: Numbers of an inversion, with the type and the meaning of each.
 _FIELDS = {
     "steps": (int, "steps of Adam"),
@@ -118,6 +119,7 @@ def add_invert(verbs: Verbs) -> None:
         ),
         less_memory="lower --batch-size",
     )
+    add_names(verb)
     verb.add_argument(
         "model",
         type=Path,
@@ -145,7 +147,7 @@ def add_invert(verbs: Verbs) -> None:
     )
     verb.add_argument("--far", action="append", metavar="F", help="target FAR of the comparison; repeat (1e-1 1e-2)")
     verb.add_argument("--people", type=Path, metavar="LIST", help="only the people of this list, of --faces")
-    verb.add_argument("--judge", type=Path, metavar="MODEL", help="a second, independently trained model that compares")
+    verb.add_argument("--judge", type=Path, metavar="MODEL", help=_JUDGE)
     verb.add_argument(
         "--pairs", type=Path, metavar="LIST", help="generate the images of these pairs, and report their accuracy"
     )
@@ -214,15 +216,14 @@ def add_leak(verbs: Verbs) -> None:
         ),
         less_memory="lower --batch-size",
     )
+    add_names(verb)
     verb.add_argument(
         "model", type=Path, metavar="FOLDER", help="model folder or run whose network can be differentiated"
     )
     verb.add_argument(
         "--out", type=Path, required=True, metavar="OUT", help="folder of the test; given again, it is continued"
     )
-    verb.add_argument(
-        "--judge", type=Path, required=True, metavar="MODEL", help="a second, independently trained model"
-    )
+    verb.add_argument("--judge", type=Path, required=True, metavar="MODEL", help=_JUDGE)
     verb.add_argument(
         "--faces",
         type=Path,

@@ -1,6 +1,7 @@
 """The parser, the declaration of a verb, and arguments that several verbs share."""
 
 import argparse
+import functools
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from verisphere.cli.memory import LESS_MEMORY
 from verisphere.cli.messages import bounded, several
 from verisphere.cli.threads import threads_argument
-from verisphere.words import did_you_mean, printable
+from verisphere.words import NAMES, did_you_mean, printable
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -29,8 +30,17 @@ class _Help(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line with the nearest allowed word, printed by rank 0 alone."""
 
-    def __init__(self, *, examples: Iterable[str] = (), **settings: Any) -> None:
-        """Create a parser with examples at the end of its help, and the settings of argparse, without abbreviations."""
+    def __init__(
+        self, *, examples: Iterable[str] = (), hint: Callable[[str], str] = lambda value: "", **settings: Any
+    ) -> None:
+        """Create a parser with examples at the end of its help, and the settings of argparse, without abbreviations.
+
+        Args:
+            examples: two commands as they are typed.
+            hint: what follows the error of a value that is not among the choices and near to none of them.
+            settings: see argparse.
+        """
+        self._hint = hint
         self._words: list[str] = []
         lines = "".join(f"  {example}\n" for example in examples)
         super().__init__(
@@ -66,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
-            error.message += did_you_mean(str(value), map(str, action.choices or ()))
+            error.message += did_you_mean(str(value), map(str, action.choices or ())) or self._hint(str(value))
             raise
 
 
@@ -154,6 +164,26 @@ def add_detector(verb: argparse.ArgumentParser) -> None:
 def add_min_face(verb: argparse.ArgumentParser) -> None:
     """Add `--min-face`."""
     verb.add_argument("--min-face", type=int, default=20, metavar="PIXELS", help="smallest face looked for (20)")
+
+
+def add_names(verb: argparse.ArgumentParser) -> None:
+    """Add `--names` to a verb that reads names of people: all its readers take names as the option says."""
+    verb.add_argument(
+        "--names",
+        choices=NAMES,
+        help="names that are equal but for case, blanks, Unicode form or invisible letters: one person, under the "
+        "spelling of most images (merge), or different people (exact); without it such names are refused",
+    )
+    run = verb.get_default("verb")
+
+    @functools.wraps(run)
+    def run_so(options: argparse.Namespace) -> str:
+        from verisphere.identity import names_taken
+
+        with names_taken(options.names):
+            return run(options)
+
+    verb.set_defaults(verb=run_so)
 
 
 def add_trust_code(verb: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from verisphere.cli.dry_run import add_dry_run, is_dry_run, write_figures
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import Verbs, add_device, new_verb, refuse_misspelt
 from verisphere.words import printable
@@ -18,6 +19,8 @@ def search(options: argparse.Namespace) -> str:
     from verisphere.train.recipe import Recipe
 
     refuse_misspelt(options, Recipe)
+    if is_dry_run(options, ("out",)):
+        return _search_cost(options) if world().first else ""
     asked = read_search(options.file, options.overrides)
     result = run_search(asked, options.out, Computing(options.device, options.threads, progress(), options.groups))
     if not world().first:
@@ -25,6 +28,25 @@ def search(options: argparse.Namespace) -> str:
     show(result_text(asked, result))
     out = printable(str(options.out))
     return f"{out}: the run of the result, and search.json; next: verisphere embed {out} FACES --out EMBEDDINGS.npz"
+
+
+def _search_cost(options: argparse.Namespace) -> str:
+    """The cost of a search, whose ranks train one candidate after another in groups."""
+    from verisphere.distributed import world
+    from verisphere.files.results import json_text
+    from verisphere.search.dry_run import search_cost
+
+    cost = search_cost(
+        options.file,
+        options.overrides,
+        classes=options.classes,
+        images=options.images,
+        processes=world().size // options.groups if options.processes is None else options.processes,
+        memory=options.memory,
+        device=options.device,
+    )
+    write_figures(options.json, [options.file], lambda: json_text(cost.json()))
+    return cost.text()
 
 
 def add_search(verbs: Verbs) -> None:
@@ -38,6 +60,7 @@ def add_search(verbs: Verbs) -> None:
         examples=(
             "verisphere search searches/search_softmax --out runs/searched",
             "verisphere search mine.yaml --out runs/searched --epochs 8",
+            "verisphere search searches/search_softmax --dry-run",
         ),
         less_memory="lower batch_size, raise accumulate, or set in_memory: false",
     )
@@ -48,9 +71,7 @@ def add_search(verbs: Verbs) -> None:
         help="YAML: a recipe, the fields to search, method, schedule and reward; or a name that `verisphere recipes` "
         "lists; any field of the recipe can follow as --field value",
     )
-    verb.add_argument(
-        "--out", type=Path, required=True, metavar="FOLDER", help="folder of the search; given again, it is continued"
-    )
+    verb.add_argument("--out", type=Path, metavar="FOLDER", help="folder of the search; given again, it is continued")
     verb.add_argument(
         "--groups",
         type=int,
@@ -58,4 +79,5 @@ def add_search(verbs: Verbs) -> None:
         metavar="N",
         help="groups of ranks that train candidates side by side; the ranks of a group train one together (1)",
     )
+    add_dry_run(verb, "its rounds and candidates, and the steps, work and memory that they would take")
     add_device(verb)

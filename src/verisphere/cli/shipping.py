@@ -5,12 +5,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_detector, add_device, add_min_face, add_template, add_trust_code, new_verb
+from verisphere.cli.parsing import (
+    Verbs,
+    add_detector,
+    add_device,
+    add_min_face,
+    add_names,
+    add_template,
+    add_trust_code,
+    new_verb,
+)
 from verisphere.words import DROP_FARS, FARS, SMALLER_PRECISIONS, printable
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
     from verisphere.ship.face_search import FindFaces
+    from verisphere.ship.identify import Identification
+    from verisphere.ship.verify import Verification
 
 
 def calibrate(options: argparse.Namespace) -> str:
@@ -30,6 +41,9 @@ def calibrate(options: argparse.Namespace) -> str:
         replicates=options.replicates,
         seed=options.seed,
         skip_empty=options.skip_empty,
+        accept_implausible=options.accept_implausible,
+        accept_training_people=options.accept_training_people,
+        accept_unrecorded_pixels=options.accept_unrecorded_pixels,
         progress=progress(),
     )
     calibration.write_json(options.out)
@@ -48,6 +62,7 @@ def add_calibrate(verbs: Verbs) -> None:
             "verisphere calibrate others.npz --far 1e-2 --guarantee expected --check test.npz --out thresholds.json",
         ),
     )
+    add_names(verb)
     verb.add_argument("file", type=Path, help="embeddings file of people the model has not seen; or a scores file")
     verb.add_argument("--out", type=Path, required=True, metavar="OUT.json", help="file for the thresholds")
     verb.add_argument("--far", action="append", required=True, metavar="F", help="target FAR; repeat for several")
@@ -70,9 +85,30 @@ def add_calibrate(verbs: Verbs) -> None:
         metavar="FILE",
         help="also measure the thresholds on this set",
     )
-    verb.add_argument("--replicates", type=int, default=1000, help="of the bootstrap of approximate (1000)")
+    verb.add_argument(
+        "--replicates",
+        type=int,
+        default=1000,
+        help="of the bootstrap of approximate and of the checks (1000)",
+    )
     verb.add_argument("--seed", type=int, default=0, help="of the matching of people, or of the bootstrap (0)")
     verb.add_argument("--skip-empty", action="store_true", help="exclude domains without impostors or genuine pairs")
+    verb.add_argument(
+        "--accept-implausible",
+        action="store_true",
+        help="calibrate in spite of signs that labels belong to other rows, that scores are distances, or that many "
+        "rows hold one vector; the output records them",
+    )
+    _accept_training_people(verb)
+    _accept_unrecorded(verb, "check on files")
+
+
+def _accept_training_people(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--accept-training-people",
+        action="store_true",
+        help="accept people or images that the model was trained on, which promise nothing about new people",
+    )
 
 
 def export(options: argparse.Namespace) -> str:
@@ -81,13 +117,23 @@ def export(options: argparse.Namespace) -> str:
     from verisphere.ship.smaller import export_smaller
 
     common = {
-        name: vars(options)[name] for name in ("name", "calibration", "evaluation", "flip", "template", "trust_code")
+        name: vars(options)[name]
+        for name in (
+            "name",
+            "calibration",
+            "evaluation",
+            "flip",
+            "template",
+            "accept_training_people",
+            "accept_unrecorded_pixels",
+            "trust_code",
+        )
     }
     if options.leak is not None and options.precision is not None:
         raise ValueError("--leak measures the network in float32; omit it with --precision")
     if options.precision is None:
-        for_precision = {"--measured-on": options.measured_on, "--far": options.far, "--people": options.people}
-        for flag, value in for_precision.items():
+        for name in ("measured_on", "far", "people", "names"):
+            flag, value = f"--{name.replace('_', '-')}", vars(options)[name]
             if value is not None:
                 raise ValueError(f"{flag} is for --precision, whose drop of TAR it measures; omit it, or give both")
         return export_model(
@@ -123,6 +169,7 @@ def add_export(verbs: Verbs) -> None:
             "verisphere export runs/first --precision int8 --measured-on others.zip --out small",
         ),
     )
+    add_names(verb)
     verb.add_argument("run", type=Path, help="folder of a run, of one checkpoint, or of an adopted or smaller model")
     verb.add_argument("--out", type=Path, required=True, metavar="MODEL", help="folder to make")
     verb.add_argument("--name", help="of the model (the run's)")
@@ -164,7 +211,17 @@ def add_export(verbs: Verbs) -> None:
     )
     add_template(verb)
     verb.set_defaults(template=None)  # a model folder keeps its own
+    _accept_training_people(verb)
+    _accept_unrecorded(verb, "take files")
     add_trust_code(verb)
+
+
+def _accept_unrecorded(verb: argparse.ArgumentParser, what: str) -> None:
+    verb.add_argument(
+        "--accept-unrecorded-pixels",
+        action="store_true",
+        help=f"{what} of earlier versions, which did not record the pixels that a model took",
+    )
 
 
 def verify(options: argparse.Namespace) -> str:
@@ -181,7 +238,7 @@ def verify(options: argparse.Namespace) -> str:
         accept_drawn=options.accept_drawn_model,
         progress=progress(),
     )
-    return result.json() if options.json else result.text()
+    return _shown(result, options)
 
 
 def add_verify(verbs: Verbs) -> None:
@@ -215,7 +272,7 @@ def identify(options: argparse.Namespace) -> str:
         accept_drawn=options.accept_drawn_model,
         progress=progress(),
     )
-    return result.json() if options.json else result.text()
+    return _shown(result, options)
 
 
 def add_identify(verbs: Verbs) -> None:
@@ -229,6 +286,7 @@ def add_identify(verbs: Verbs) -> None:
             "verisphere identify crop.png gallery.npz --model model --aligned --top 3",
         ),
     )
+    add_names(verb)
     verb.add_argument("probe", type=Path, metavar="PROBE", help="photograph, or folder or archive of one person's")
     verb.add_argument(
         "gallery", type=Path, metavar="GALLERY", help="folder or zip archive: a folder a person; or an embeddings file"
@@ -243,8 +301,7 @@ def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, Fin
     from verisphere.images.detect import detector_named
     from verisphere.images.detect.unaligned import warn_if_files_unaligned
     from verisphere.models.folder import load
-    from verisphere.ship.face_search import aligned_faces, detected_faces
-    from verisphere.ship.people import warn_if_calibrated_with_another
+    from verisphere.ship.face_search import aligned_faces, detected_faces, recorded_alignments
 
     if options.aligned and options.detector is not None:
         raise ValueError("--aligned looks for no face, and --detector says what finds it; omit one")
@@ -253,19 +310,29 @@ def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, Fin
     if not options.aligned:
         name = "mtcnn" if options.detector is None else options.detector
         detector = detector_named(name, device, options.min_face, options.trust_code)
-        warn_if_calibrated_with_another(model, detector.name)
-        return model, detected_faces(model.template, detector)
+        return model, detected_faces(model.template, detector, others=True)
     size = model.backbone.input_size
     for path in photographs:
         warn_if_files_unaligned(path, size, drawn=bool(model.training.drawn))
-    return model, aligned_faces(size)
+    return model, aligned_faces(size, recorded_alignments(photographs))
+
+
+def _shown(result: "Verification | Identification", options: argparse.Namespace) -> str:
+    if options.json and options.explain:
+        raise ValueError("--json has the exact wording that --explain prints; omit one")
+    return result.json() if options.json else result.text(explain=options.explain)
 
 
 def _use(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--model", type=Path, required=True, help="exported model folder, with a threshold")
     verb.add_argument("--far", metavar="F", help="FAR of the threshold to use, if the model has several")
     verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
-    verb.add_argument("--json", action="store_true", help="print the result as JSON")
+    verb.add_argument(
+        "--explain",
+        action="store_true",
+        help="also print the exact wording: what is promised about whom, and where the rates were measured",
+    )
+    verb.add_argument("--json", action="store_true", help="print the result as JSON, with the exact wording")
     verb.add_argument(
         "--accept-drawn-model",
         action="store_true",
@@ -307,6 +374,7 @@ def add_report(verbs: Verbs) -> None:
             "verisphere report new.npz old.npz --faces faces.zip --calibration thresholds.json",
         ),
     )
+    add_names(verb)
     verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or an embeddings file")
     verb.add_argument("--out", type=Path, default=Path("report"), metavar="FOLDER", help="folder to make (report)")
     verb.add_argument(

@@ -6,7 +6,7 @@ from pathlib import Path
 from verisphere.cli.evaluation_options import add_feature_norm, add_json, add_rule, check_outputs
 from verisphere.cli.images import add_embedding_options, embedding_options
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, new_verb
+from verisphere.cli.parsing import Verbs, add_names, new_verb
 from verisphere.words import printable
 
 
@@ -60,6 +60,7 @@ def add_suite(kinds: Verbs) -> None:
             "verisphere evaluate suite sets --model model --embeddings embeddings --far 1e-3",
         ),
     )
+    add_names(verb)
     verb.add_argument(
         "folder", type=Path, help="a sub-folder for each set as it is published, and .bin files (docs/suite.md)"
     )

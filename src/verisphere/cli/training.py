@@ -3,12 +3,18 @@
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from verisphere.cli.dry_run import add_dry_run, is_dry_run, write_figures
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import Verbs, add_device, new_verb, refuse_misspelt
 from verisphere.cli.threads import threads_argument
 from verisphere.words import printable
 
+if TYPE_CHECKING:
+    from verisphere.experiments.arms import Experiment
+
+_REPLICATES = 1000
 _LESS_MEMORY = (
     "lower batch_size, raise accumulate (a batch in parts), or choose engine: streamed and in_memory: false; --dry-run "
     "says beforehand what a training takes"
@@ -81,17 +87,13 @@ def _train(options: argparse.Namespace, distills: bool = False) -> str:
     from verisphere.train.session import train_run
 
     refuse_misspelt(options, Recipe)
-    if options.dry_run:
+    if is_dry_run(options, ("out", "resume", "tensorboard")):
         return _dry_run(options)
-    of_dry_run = [name for name in ("classes", "processes", "memory", "json") if getattr(options, name) is not None]
-    if of_dry_run:
-        raise ValueError(f"--{of_dry_run[0]} belongs to --dry-run; a training finds out for itself")
-    if options.out is None:
-        raise ValueError("--out is missing: the folder of the run (or ask for --dry-run, which writes none)")
     read = read_recipe(options.recipe, options.overrides)
     if distills and not read.recipe.distill.teachers:
         raise ValueError(
-            "--teacher is missing: a run, a model folder, an ONNX file or an embeddings file to learn from"
+            "--teacher is missing: a run, a model folder (`verisphere adopt` makes one of an ONNX file), or an "
+            "embeddings file"
         )
     train_run(
         read,
@@ -116,8 +118,6 @@ def _dry_run(options: argparse.Namespace) -> str:
     from verisphere.files.disk import refuse_overwriting
     from verisphere.train.dry_run.text import dry_run
 
-    if options.out is not None or options.resume or options.tensorboard:
-        raise ValueError("--dry-run trains nothing: omit --out, --resume, --tensorboard (--json writes figures)")
     if not world().first:
         return ""
     if options.json is not None:
@@ -126,6 +126,7 @@ def _dry_run(options: argparse.Namespace) -> str:
         options.recipe,
         options.overrides,
         classes=options.classes,
+        images=options.images,
         processes=world().size if options.processes is None else options.processes,
         memory=options.memory,
         device=options.device,
@@ -152,8 +153,8 @@ def add_distill(verbs: Verbs) -> None:
         "--teacher",
         action="append",
         metavar="MODEL",
-        help="a run, an exported or adopted model, an ONNX file, or an embeddings file (.npz) of the training images; "
-        "repeat for several (those of the recipe)",
+        help="a run, an exported model, an ONNX file made elsewhere after `verisphere adopt`, or an embeddings file "
+        "(.npz) of the training images; repeat for several (those of the recipe)",
     )
 
 
@@ -185,24 +186,7 @@ def _add_training(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--out", type=Path, help="folder of the run")
     verb.add_argument("--resume", action="store_true", help="continue from the run's newest checkpoint")
     verb.add_argument("--tensorboard", action="store_true", help="write TensorBoard events too (extra: track)")
-    verb.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="train nothing; print the memory, work and communication that the training would take",
-    )
-    verb.add_argument(
-        "--classes",
-        type=int,
-        metavar="N",
-        help="with --dry-run: number of classes, instead of reading the data (as in the data)",
-    )
-    verb.add_argument(
-        "--processes", type=int, metavar="P", help="with --dry-run: number of processes (as many as were started; 1)"
-    )
-    verb.add_argument(
-        "--memory", type=float, metavar="GIB", help="with --dry-run: memory of one process (that of this device)"
-    )
-    verb.add_argument("--json", type=Path, metavar="OUT", help="with --dry-run: also write the figures as JSON")
+    add_dry_run(verb, "the memory, work and communication that the training would take")
     add_device(verb)
 
 
@@ -225,24 +209,48 @@ def experiment(options: argparse.Namespace) -> str:
     refuse_misspelt(options, Recipe)
     if launched():
         raise ValueError("an experiment starts its trainings itself: start it without torchrun (--jobs trains several)")
+    dry_run = is_dry_run(options, ("out", "replicates"))
+    replicates = _REPLICATES if options.replicates is None else options.replicates
     rules = read_rules(options.file, options.seeds)
     if rules is not None:
         if options.overrides or options.grid or options.jobs != 1:
             raise ValueError(
                 f"{options.file}: a study of rules trains nothing; change its fields in a copy of the file"
             )
-        show(run_rules(rules, options.out, replicates=options.replicates, progress=progress()).text())
+        if dry_run:
+            return f"no training: {len(rules.rules)} rules of cleaning in {len(rules.cells)} cells of noise"
+        show(run_rules(rules, options.out, replicates=replicates, progress=progress()).text())
         return f"{printable(str(options.out))}: results.csv, results.json, plots; the counts of a cell each in cells"
+    read = read_experiment(options.file, options.overrides, options.grid, options.seeds)
+    if dry_run:
+        return _experiment_cost(options, read)
     result = run_experiment(
-        read_experiment(options.file, options.overrides, options.grid, options.seeds),
+        read,
         options.out,
         Launch(options.jobs, options.threads, options.device, options.default_allocator),
-        replicates=options.replicates,
+        replicates=replicates,
         progress=progress(),
     )
     show(result.text())  # finished results are shown even if something failed
     result.check()
     return f"{printable(str(options.out))}: results.csv, results.json, plots; a run in runs/ARM/seed-S each"
+
+
+def _experiment_cost(options: argparse.Namespace, read: "Experiment") -> str:
+    """The cost of an experiment's trainings."""
+    from verisphere.experiments.dry_run import experiment_cost
+    from verisphere.files.results import json_text
+
+    cost = experiment_cost(
+        read,
+        classes=options.classes,
+        images=options.images,
+        memory=options.memory,
+        jobs=options.jobs,
+        device=options.device,
+    )
+    write_figures(options.json, [options.file], lambda: json_text(cost.json()))
+    return cost.text()
 
 
 def add_experiment(verbs: Verbs) -> None:
@@ -255,6 +263,7 @@ def add_experiment(verbs: Verbs) -> None:
         examples=(
             "verisphere experiment recipe.yaml --grid loss.margin=0.2,0.4 --seeds 0,1,2 --out margins",
             "verisphere experiment arms.yaml --out arms --jobs 2 --epochs 5",
+            "verisphere experiment experiments/arcface_table_2 --dry-run --classes 10572 --images 494414",
         ),
         threads=None,
         less_memory="lower --jobs, --replicates, or the images of the sets",
@@ -266,7 +275,7 @@ def add_experiment(verbs: Verbs) -> None:
         help="YAML: a recipe, an experiment of named arms, or a study of rules of cleaning; or a name that `verisphere "
         "recipes` lists; any field can follow as --field value",
     )
-    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the experiment")
+    verb.add_argument("--out", type=Path, metavar="FOLDER", help="folder of the experiment")
     verb.add_argument(
         "--grid",
         action="append",
@@ -289,8 +298,9 @@ def add_experiment(verbs: Verbs) -> None:
     )
     verb.set_defaults(threads_here=False)
     verb.add_argument(
-        "--replicates", type=int, default=1000, help="of the bootstrap over people, for the differences (1000)"
+        "--replicates", type=int, help=f"of the bootstrap over people, for the differences ({_REPLICATES:d})"
     )
+    add_dry_run(verb, "its trainings, and the steps, work and memory of each and of all", processes=False)
     add_device(verb)
 
 

@@ -12,7 +12,7 @@ from verisphere.cli.evaluation_options import (
     check_outputs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, new_verb
+from verisphere.cli.parsing import Verbs, add_names, new_verb
 from verisphere.words import FARS
 
 
@@ -53,6 +53,7 @@ def add_two_sets(kinds: Verbs) -> None:
         ),
         less_memory="drop the lowest --far, or compare fewer images at a time",
     )
+    add_names(verb)
     verb.add_argument("left", type=Path, help="embeddings file")
     verb.add_argument("right", type=Path, help="another, of the same people; no two images of one file are compared")
     add_far(verb)

@@ -28,7 +28,7 @@ from jaxtyping import Int64
 
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.order import Ordered, ScoresLike, ordered
-from verisphere.decide.point import Far, far_text
+from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.sample_size import (
     CONFIDENCE,
     Guarantee,
@@ -41,6 +41,7 @@ from verisphere.decide.sample_size import (
     too_few,
 )
 from verisphere.seeds import numpy_generator
+from verisphere.trained_on import SharedWithTraining
 from verisphere.vocabulary import (
     REDRAWING,
     ImageSource,
@@ -53,6 +54,7 @@ from verisphere.vocabulary import (
     check_word,
     quietly,
 )
+from verisphere.words import LARGEST_ONE_IN_N, of_things, share
 
 
 class TooFewComparisonsError(ValueError):
@@ -100,6 +102,21 @@ class GenuineRate:
         counts = point.genuine_accepted, point.genuine_total
         return cls(file, *counts, point.tar, point.tar_lower_95, point.tar_upper_95)
 
+    def __str__(self) -> str:
+        """The rate of misses as it is said to people; `meaning` has the exact wording.
+
+        >>> print(GenuineRate("faces.npz", 975, 1000, 0.975, 0.9633, 0.9837))
+        1 in 40 pairs of one person fail (between 1 in 62 and 1 in 27)
+        """
+        pairs, lower, upper = "pairs of one person", 1 - self.tar_upper_95, 1 - self.tar_lower_95
+        if self.accepted == self.total:
+            return f"none of {self.total:,} {pairs} failed (at most {share(upper, 'upper')})"
+        if not self.accepted:
+            return f"all {self.total:,} {pairs} failed (at least {share(lower, 'lower')})"
+        per_cent = upper > LARGEST_ONE_IN_N
+        fewest, most = share(lower, "lower", per_cent), share(upper, "upper", per_cent)
+        return f"{of_things(share(1 - self.tar, None, per_cent), pairs)} fail (between {fewest} and {most})"
+
     def meaning(self) -> str:
         """The rate of misses, its bounds and where they were measured, in one sentence."""
         missed, fewest, most = (100 * (1 - rate) for rate in (self.tar, self.tar_upper_95, self.tar_lower_95))
@@ -131,6 +148,7 @@ class GuaranteedThreshold:
         seed: seed of the random choice of comparisons or of the bootstrap; None if nothing was chosen at random.
         calibrated_on: source of the images of these people; None if the file does not state it.
         genuine: number and share of the genuine comparisons that pass; None if no file with such comparisons was given.
+        in_training: people and images of the calibration that the model was trained on, as was accepted; None for none.
     """
 
     far_target: str
@@ -144,6 +162,7 @@ class GuaranteedThreshold:
     seed: int | None
     calibrated_on: ImageSource | None = None
     genuine: GenuineRate | None = None
+    in_training: SharedWithTraining | None = None
 
     def __post_init__(self) -> None:
         promised_rate(self.far_target)
@@ -173,6 +192,35 @@ class GuaranteedThreshold:
         if self.confidence != confidence:
             raise ValueError(f"guarantee {self.guarantee!r} has confidence {confidence}, got {self.confidence}")
 
+    def __str__(self) -> str:
+        """The threshold with its promise, as it is said to people; `meaning` and `misses` have the exact wording.
+
+        >>> scores = [0.1, 0.5, 0.3, 0.2, 0.4, 0.0, -0.1, -0.2, -0.3]
+        >>> print(independent_threshold(scores, "0.1", "expected"))  # doctest: +ELLIPSIS
+        Same person: score above 0.5. On average over calibrations, at most 1 in 10 pairs of strangers pass; how ...
+        """
+        warning = self.warning()
+        first = f"{warning[0].upper()}{warning[1:]}. " if warning else ""
+        return f"{first}Same person: score above {self.threshold:.6g}. {self.promise()}"
+
+    def promise(self) -> str:
+        """What is promised about strangers, and how many pairs of one person fail, in one sentence for people."""
+        strangers = of_things(share(float(exact_rate(self.far_target)), "upper"), "pairs of strangers")
+        confidence = percent(self.confidence or CONFIDENCE)
+        how = {
+            "confident": f"We are {confidence} confident that",
+            "expected": "On average over calibrations,",
+            "approximate": f"By an estimate with at most {confidence} confidence,",
+        }[self.guarantee]
+        fail = "how many pairs of one person fail is not recorded" if self.genuine is None else str(self.genuine)
+        return f"{how} at most {strangers} pass; {fail}."
+
+    def warning(self) -> str:
+        """That the model was trained on people of the calibration; empty where it was not, or nothing is known."""
+        if not self.in_training:
+            return ""
+        return f"{self.in_training.found()} calibrated on, so its threshold promises nothing about new people"
+
     def misses(self) -> str:
         """The share of comparisons of one person that are rejected, in one sentence."""
         if self.genuine is None:
@@ -182,8 +230,8 @@ class GuaranteedThreshold:
     def meaning(self, training: TrainingRecord | None = None) -> str:
         """The guarantee and the people whom it is about, in one sentence; with the model's training data if given."""
         if training is not None:
-            return f"{self.meaning()}; the model was trained {training.described()}"
-        rule = f"accept iff score > {self.threshold:.6g}"
+            return f"{self.meaning()}; {training.described()}"
+        rule = "; ".join(part for part in (self.warning(), f"accept iff score > {self.threshold:.6g}") if part)
         known = "" if self.calibrated_on is None else f" ({self.calibrated_on.described(self.people)})"
         what = f"comparisons of two new people like those calibrated on{known}, scored by the same model,"
         if self.guarantee == "approximate":

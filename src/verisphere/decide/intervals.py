@@ -20,11 +20,13 @@ from verisphere.decide.point import Far, far_text
 from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
 _PAIRS_AT_ONCE = 1 << 15  # pairs of a list that are weighted at once in every replicate of a run
-#: How often intervals of TAR, threshold and FAR contained the true value in benchmarks/promises.py; stated at each
-#: table.
-MEASURED_COVERAGE = (
-    "in simulations such intervals held the truth in 86 to 97 % of sets whose people differ little; where few people "
-    "resemble many others, in 85 to 95 % with people x FAR of 6 or more, in 27 to 87 % with 2 or less"
+#: Fewest people with a rejected genuine pair for an interval of TAR over people: with fewer, the exact binomial bounds
+#: held more often in benchmarks/promises.py. A redrawing cannot show errors that the set does not have.
+FEWEST_WITH_ERRORS = 3
+#: Stated at each table of intervals.
+COVERAGE = (
+    "a set holds the truth less often than in 95 % where people x FAR is small or few genuine pairs are rejected: "
+    "docs/uncertainty.md has the shares that were simulated"
 )
 
 
@@ -33,7 +35,7 @@ class Interval:
     """A figure with the middle 95 % of its bootstrap distribution; replicates without the figure are excluded.
 
     95 % of the replicates lie between `lower_95` and `upper_95`; how often the true value lies there is another number,
-    see `MEASURED_COVERAGE`. An interval of a rate that is 0 or 1 in every replicate has no width.
+    see docs/uncertainty.md. An interval of a rate that is 0 or 1 in every replicate has no width.
 
     >>> Interval(value=0.02, lower_95=-0.01, upper_95=0.05, replicates=1000).holds_zero
     True
@@ -69,6 +71,7 @@ class PointIntervals:
         far: FAR at the threshold of the whole set, held fixed.
         people: number of people who were redrawn.
         seed: seed of the draws.
+        people_with_errors: number of people with a genuine pair that is rejected at the threshold of the whole set.
     """
 
     far_target: str
@@ -78,6 +81,12 @@ class PointIntervals:
     far: Interval
     people: int
     seed: int
+    people_with_errors: int
+
+    @property
+    def few_errors(self) -> bool:
+        """Whether so few people have a rejected genuine pair that the interval of TAR says nothing."""
+        return self.people_with_errors < FEWEST_WITH_ERRORS
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,7 @@ def point_intervals(
             far=percentile_interval(float(far[place, 0]), rates[place]),
             people=people,
             seed=redrawing.seed,
+            people_with_errors=len(np.unique(pairs.genuine_person[pairs.genuine <= fixed[place, 0]])),
         )
         for place, target in enumerate(fars)
     )

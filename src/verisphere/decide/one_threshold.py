@@ -1,4 +1,4 @@
-"""One threshold for all domains, and how far each domain is from it (OneFace, Liu et al. 2022, section 3)."""
+"""One threshold for all domains, and how far each domain is from it (OneFace, Liu et al. 2022, section 4.1)."""
 
 import math
 from collections.abc import Mapping, Sequence

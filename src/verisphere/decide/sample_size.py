@@ -122,6 +122,21 @@ def people_needed(far: Far, guarantee: Guarantee) -> int:
     return max(needed, FEWEST_PEOPLE) if guarantee == "approximate" else needed
 
 
+def enough_people(far: Far, people: int) -> tuple[bool, str]:
+    """Whether some people are enough for the guarantee `confident` at a FAR, and how many it needs, in words.
+
+    >>> enough_people("1e-1", 120)
+    (True, "guarantee 'confident' at FAR 1e-1 needs 58 people; there are 120")
+
+    Raises:
+        ValueError: a FAR below 1e-12, or of 1 or more.
+    """
+    needed = people_needed(far, "confident")
+    if people < needed:
+        return False, too_few(far, "confident", people // 2, people)
+    return True, f"guarantee 'confident' at FAR {far_text(far)} needs {needed:,} people; there are {people:,}"
+
+
 def lowest_far(comparisons: int, guarantee: Guarantee) -> str | None:
     """The lowest FAR, rounded up to three digits, that this many comparisons without a shared person can guarantee.
 

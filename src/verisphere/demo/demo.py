@@ -15,9 +15,10 @@ from verisphere.device import choose_device
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.results import json_text
+from verisphere.files.streamed_rows import evaluated
 from verisphere.images.decoded_faces import in_memory
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces, contact_sheet
-from verisphere.measure.evaluate import Evaluation, evaluated
+from verisphere.measure.evaluate import Evaluation
 from verisphere.measure.report import ReportInput, make_report
 from verisphere.measure.validation import validation_figures
 from verisphere.models.embed import embed, open_model
@@ -106,7 +107,7 @@ def run_demo(
     write_embeddings(test_file, sets["trained"])
     write_whole(out / "figures.json", lambda partial: partial.write_text(json_text(results)))
     trained = results["trained"]
-    source = evaluated(test_file, sets["trained"].origin)
+    source = evaluated(test_file, sets["trained"])
     evaluation = Evaluation(trained.operating_points, (source,), one_threshold=trained.one_threshold)
     evaluation.write_json(out / "evaluation.json")
 

@@ -42,7 +42,7 @@ class ByLight(Faces):
             raise ValueError(f"names are {list(names)}; there must be at least two domains, each named once")
         if len(faces) < len(names):
             raise ValueError(f"{len(faces)} images cannot be {len(names)} domains")
-        self.faces = faces
+        self.faces, self.names_rule = faces, faces.names_rule
         # the names of the images; the argument `names` is that of the domains
         self.names, self.identities = faces.names, faces.identities
         self.domains = _by_rank(_brightness(faces), names)

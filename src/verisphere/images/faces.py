@@ -11,6 +11,7 @@ from torch import Tensor
 
 from verisphere.packs.columns import coded, take
 from verisphere.vocabulary import NO_CLASS, NOBODY, ImageSource
+from verisphere.words import Names
 
 
 class Faces(ABC):
@@ -33,12 +34,15 @@ class Faces(ABC):
         domains: name of the group to which each image belongs, or None if the set has no domains.
         true_identities: true identity of each image, if `identities` has known errors, such as added label noise; None
             if only `identities` is known.
+        names_rule: how identities that are equal once folded were taken (`verisphere.identity`); None if nothing had to
+            decide.
     """
 
     names: Sequence[str]
     identities: Sequence[str]
     domains: Sequence[str] | None = None
     true_identities: Sequence[str] | None = None
+    names_rule: Names | None = None
 
     @abstractmethod
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
@@ -77,7 +81,7 @@ class Selection(Faces):
         self.indices = np.asarray(indices, np.int64)
         self.names, self.identities = take(faces.names, self.indices), take(faces.identities, self.indices)
         self.domains = None if faces.domains is None else take(faces.domains, self.indices)
-        truth = faces.true_identities
+        truth, self.names_rule = faces.true_identities, faces.names_rule
         self.true_identities = None if truth is None else take(truth, self.indices)
 
     @property

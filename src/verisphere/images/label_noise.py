@@ -147,7 +147,7 @@ class LabelNoise(Faces):
         noise = draw_noise(faces.names, faces.identities, rate, open_share, seed)
         self.faces, self.outside = faces, outside
         self.identities, self.wrong = noise.identities, noise.wrong
-        self.domains = faces.domains
+        self.domains, self.names_rule = faces.domains, faces.names_rule
         self._replaced = np.full(len(faces), -1, np.int64)  # position in `outside` of the image that replaces it
         names, true = faces.names, faces.identities
         if outside is not None and noise.outside.any():

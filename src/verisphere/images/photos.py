@@ -1,5 +1,6 @@
 """Face images on disk, in any format that `verisphere.packs` reads."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,18 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
+from verisphere.files.errors import errors_naming
+from verisphere.identity import crowds, decided, names_taken
 from verisphere.images.decode import decode, decode_quietly, quiet_decoders
 from verisphere.images.faces import Faces
 from verisphere.images.relabelled import relabelled
 from verisphere.images.select import positions_of_listed, positions_with_images
+from verisphere.packs.columns import coded, spelled_once
 from verisphere.packs.formats import open_pack
 from verisphere.vocabulary import ImageSource
+from verisphere.words import Names
+
+log = logging.getLogger(__name__)
 
 
 class Photos(Faces):
@@ -53,6 +60,8 @@ class Photos(Faces):
             antialiasing when they shrink.
         max_stretch: largest change of the aspect ratio by resampling to `size`; 1 allows only images of the same aspect
             ratio.
+        names: `merge` takes identities that are equal but for case, blanks, Unicode form or invisible letters as one
+            person, `exact` as different people; None refuses such a set (`verisphere.identity`).
 
     Raises:
         FileNotFoundError: nothing is at `path`.
@@ -69,6 +78,7 @@ class Photos(Faces):
         size: tuple[int, int] = (112, 112),
         max_stretch: float = 1.5,
         labels: str | Path | None = None,
+        names: Names | None = None,
     ) -> None:
         if min(size) < 1:
             raise ValueError(f"size is {size}; allowed are a height and a width of at least 1 pixel")
@@ -77,15 +87,23 @@ class Photos(Faces):
         self.path = Path(path).expanduser()
         self.size, self.max_stretch = size, max_stretch
         pack = open_pack(self.path)
-        if labels is not None:
-            positions, listed = relabelled(pack.names, labels)
-            pack = pack.keep(positions)
-            pack = replace(pack, identities=listed.identities, domains=listed.domains or pack.domains)
-        if people is not None:
-            pack = pack.keep(positions_of_listed(pack.identities, people))
+        with names_taken(names):
+            self.names_rule = decided()
+            if labels is not None:
+                positions, listed = relabelled(pack.names, labels)
+                pack = pack.keep(positions)
+                pack = replace(pack, identities=listed.identities, domains=listed.domains or pack.domains)
+            with errors_naming(self.path):
+                pack = replace(pack, identities=spelled_once(pack.identities, pack.names, self.names_rule))
+            if people is not None:
+                pack = pack.keep(positions_of_listed(pack.identities, people))
         if (min_images, max_images) != (1, None):
             pack = pack.keep(positions_with_images(pack.identities, min_images, max_images))
+        column = coded(pack.identities)
+        for note in crowds(dict(zip(column.values, column.counts().tolist(), strict=True))):
+            log.warning("%s: %s", self.path, note)
         self.pack = pack
+        # the names of the images; the argument `names` is about those of the people
         self.names, self.identities, self.domains = pack.names, pack.identities, pack.domains
         if labels is not None and listed.true_identities is not None:
             truth = dict(zip(listed.names, listed.true_identities, strict=True))

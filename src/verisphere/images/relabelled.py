@@ -10,6 +10,7 @@ from torch import Tensor
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList, read_labels
+from verisphere.identity import names_taken
 from verisphere.images.faces import Faces
 from verisphere.packs.columns import take
 from verisphere.vocabulary import ImageSource
@@ -42,8 +43,9 @@ class Relabelled(Faces):
     """
 
     def __init__(self, faces: Faces, path: str | Path) -> None:
-        self.faces = faces
-        self.indices, labels = relabelled(faces.names, path)
+        self.faces, self.names_rule = faces, faces.names_rule
+        with names_taken(faces.names_rule):
+            self.indices, labels = relabelled(faces.names, path)
         self.names, self.identities = labels.names, labels.identities
         self.true_identities = labels.true_identities
         domains = None if faces.domains is None else take(faces.domains, self.indices)

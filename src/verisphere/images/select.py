@@ -1,5 +1,6 @@
 """Parts of a set of faces by person: named people, people with enough images, a seeded split."""
 
+import logging
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -9,9 +10,13 @@ import torch
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.people_lists import read_people
+from verisphere.identity import decided, folded, spellings
 from verisphere.images.faces import Faces
 from verisphere.packs.columns import coded
-from verisphere.vocabulary import NOBODY
+from verisphere.trained_on import is_name
+from verisphere.vocabulary import NOBODY, printable
+
+log = logging.getLogger(__name__)
 
 _NOBODY = (
     f"nobody is known on any of {{}} images (identity {NOBODY}); a verification set (.bin) states pairs, not people"
@@ -103,6 +108,27 @@ def require_people(faces: Faces, at_least: int = 2) -> None:
         )
 
 
+def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str) -> None:
+    """Warns where people of a set that is measured are people of the training.
+
+    Equal numbers of two sets are not one person; those of one file are.
+
+    Args:
+        faces: the set that is measured.
+        what: name of the set in the warning.
+        training: the set that is trained on.
+        figures: name of what is measured.
+    """
+    same_place = faces.source.place == training.source.place
+    both = {person for person in {*faces.people} & {*training.people} if same_place or is_name(person)}
+    if both:
+        log.warning(
+            "%s: %d of its %d people are people of the training, such as %s; a network knows those, so %s says little "
+            "of others",
+            what, len(both), len(faces.people), printable(min(both)), figures,
+        )  # fmt: skip
+
+
 def positions_of_people(identities: Sequence[str], people: Collection[str]) -> list[int]:
     """Positions of the images of these people; raises the errors of `with_people`."""
     present = set(identities)
@@ -121,11 +147,21 @@ def positions_of_listed(identities: Sequence[str], people: str | Path) -> list[i
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the list is malformed, or names people that the set does not have.
+        ValueError: the list is malformed, names people that the set does not have, or spells a person in another way
+            than the set and nothing decides about that.
     """
     listed = read_people(Path(people).expanduser())
     with errors_naming(f"{people}, the list of people (--people)"):
-        return positions_of_people(identities, listed)
+        forms = {folded(person) for person in listed}
+        set_has = [person for person in coded(identities).present() if folded(person) in forms]
+        new = spellings((*listed, *set_has), (*listed, *set_has), lambda row: _where(row, len(listed)), decided())
+        if new:
+            identities = [new.get(person, person) for person in identities]
+        return positions_of_people(identities, tuple(dict.fromkeys(new.get(person, person) for person in listed)))
+
+
+def _where(row: int, listed: int) -> str:
+    return f"entry {row + 1} of the list" if row < listed else "in the set"
 
 
 def positions_with_images(identities: Sequence[str], at_least: int = 1, at_most: int | None = None) -> list[int]:

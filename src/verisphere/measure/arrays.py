@@ -1,21 +1,24 @@
 """Figures from arrays in memory: the call that a user of NumPy or PyTorch makes first."""
 
+from dataclasses import replace
 from os import PathLike
 from typing import Any, overload
 
 from verisphere.decide import Far, exact_rate
-from verisphere.files.embeddings import known_people
+from verisphere.files.embeddings import known_people, note_crowds
 from verisphere.protocols import all_pairs, require_pairs
 from verisphere.score.templates import templates_of
 from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Rule, quietly
+from verisphere.words import Names
 
 
-def set_of(embeddings: Any, identities: Any = None) -> Embeddings:
+def set_of(embeddings: Any, identities: Any = None, names: Names | None = None) -> Embeddings:
     """A set from arrays, or the given set; where it has templates or media, the set of its templates.
 
     Args:
         embeddings: `Embeddings`, or values from which `Embeddings` can be built.
         identities: identity of each row; None for `Embeddings`, which have them.
+        names: see `evaluate`.
 
     Raises:
         TypeError: identities are missing, or were given twice; or a path was given.
@@ -29,18 +32,28 @@ def set_of(embeddings: Any, identities: Any = None) -> Embeddings:
     if not isinstance(embeddings, Embeddings):
         if identities is None:
             raise TypeError("identities are missing; give one for each row of embeddings")
-        embeddings = Embeddings(embeddings, identities=identities)
+        embeddings = Embeddings(embeddings, identities=identities, names_rule=names)
         identities = None
+    elif names is not None:
+        embeddings = replace(embeddings, names_rule=names)
     if not len(embeddings):
         raise ValueError("embeddings are empty; give at least two rows of one person and one of another")
     if identities is not None:
         raise TypeError("identities came beside Embeddings, which have their own; give one of the two")
-    return known_people(templates_of(embeddings), "embeddings")
+    embeddings = templates_of(embeddings)
+    note_crowds("embeddings", embeddings.identities)
+    return known_people(embeddings, "embeddings")
 
 
 @overload
 def evaluate(
-    embeddings: Any, identities: Any = None, far: Far = "1e-4", rule: Rule = "at_most", *, progress: Progress = ...
+    embeddings: Any,
+    identities: Any = None,
+    far: Far = "1e-4",
+    rule: Rule = "at_most",
+    *,
+    names: Names | None = ...,
+    progress: Progress = ...,
 ) -> OperatingPoint: ...
 
 
@@ -51,6 +64,7 @@ def evaluate(
     far: list[Far] | tuple[Far, ...] = ...,
     rule: Rule = "at_most",
     *,
+    names: Names | None = ...,
     progress: Progress = ...,
 ) -> list[OperatingPoint]: ...
 
@@ -61,6 +75,7 @@ def evaluate(
     far: Far | list[Far] | tuple[Far, ...] = "1e-4",
     rule: Rule = "at_most",
     *,
+    names: Names | None = None,
     progress: Progress = quietly,
 ) -> OperatingPoint | list[OperatingPoint]:
     """TAR at a FAR over all pairs of a set, with threshold, counts and exact 95 % bounds.
@@ -79,6 +94,8 @@ def evaluate(
         identities: the person of each row, as text or whole numbers.
         far: target FAR, as a decimal string or a number; or a list of several.
         rule: see `verisphere.decide.threshold_at`.
+        names: `merge` takes identities that are equal but for case, blanks, Unicode form or invisible letters as one
+            person, `exact` as different people; None refuses them.
         progress: reports the progress of each pass over the pairs.
 
     Returns:
@@ -95,8 +112,7 @@ def evaluate(
         raise ValueError("far is empty; name a FAR, such as 1e-4")
     for target in fars:
         exact_rate(target)  # refused before the pairs are compared
-    people = set_of(embeddings, identities)
+    people = set_of(embeddings, identities, names)
     require_pairs(people, "identities")
-    without_domains = Embeddings(people.embeddings, people.names, people.identities)
-    points = list(all_pairs(without_domains, fars, rule, progress=progress).operating_points)
+    points = list(all_pairs(replace(people, domains=None), fars, rule, progress=progress).operating_points)
     return points if isinstance(far, list | tuple) else points[0]

@@ -1,6 +1,7 @@
 """A model compared with others on the same images: differences over redrawn people, and whether they may be chance."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from verisphere.decide import (
     whole_thresholds,
 )
 from verisphere.decide.point import far_text
-from verisphere.files.embeddings import read_templates
+from verisphere.files.embeddings import read_templates, same_people
 from verisphere.measure.evaluation import Difference
 from verisphere.protocols import ListedPairsResult, PairsOfSet
 from verisphere.protocols.redrawn import tar_differences
@@ -112,6 +113,9 @@ def same_rows(embeddings: Embeddings, file: Path, feature_norm: FeatureNorm = "k
     if missing:
         raise ValueError(f"{file}: {len(missing)} of {len(embeddings)} images are missing, the first is {missing[0]!r}")
     rows = np.array([row[str(name)] for name in embeddings.names])
-    if not np.array_equal(other.identities[rows], embeddings.identities):
+    ours, theirs = same_people(("the embeddings compared with it", embeddings), (file, other))
+    if not np.array_equal(theirs.identities[rows], ours.identities):
         raise ValueError(f"{file}: it gives some of the images to other people, so the two cannot be compared")
-    return Embeddings(other.embeddings[rows], embeddings.names, embeddings.identities, embeddings.domains)
+    return replace(
+        other.take(rows), identities=embeddings.identities, domains=embeddings.domains, names_rule=embeddings.names_rule
+    )

@@ -14,7 +14,7 @@ from verisphere.files.disk import real_path, write_whole
 from verisphere.files.embeddings import known_people
 from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
-from verisphere.files.results import EvaluatedFile, json_text
+from verisphere.files.results import EvaluatedFile, json_text, notes_on_training
 from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_templates, read_rows
 from verisphere.measure.sides import check_alike
 from verisphere.protocols.distractors import (
@@ -111,7 +111,7 @@ class DistractorEvaluation:
             "photo of a person once the mate for every other one\n"
             f"excluded as noisy: {self.noisy_probes:,} probe photos, {self.noisy_distractors:,} distractors"
         )
-        parts = [head, ranks_table({where: result.ranks})]
+        parts = [notes_on_training(self.sources) + head, ranks_table({where: result.ranks})]
         if result.identification_points:
             parts.append(open_set_table({where: result.identification_points}))
         if result.operating_points:

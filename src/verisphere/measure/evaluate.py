@@ -22,17 +22,18 @@ from verisphere.decide import (
     thinned_roc,
     with_points,
 )
+from verisphere.decide.plausible import implausible_list
 from verisphere.device import choose_device
 from verisphere.distributed import world
-from verisphere.files.disk import digest
 from verisphere.files.embeddings import pool_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
+from verisphere.files.streamed_rows import evaluated
 from verisphere.measure.comparison import Difference, all_pairs_against
 from verisphere.measure.evaluation import Evaluation
-from verisphere.measure.sides import check_one_model
+from verisphere.measure.sides import check_alike, check_one_model
 from verisphere.protocols import (
     PairsOfSet,
     all_pairs,
@@ -40,13 +41,13 @@ from verisphere.protocols import (
     require_pairs,
 )
 from verisphere.protocols.people import people_of_set
-from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
+from verisphere.protocols.plausible import implausible_set
+from verisphere.protocols.redrawn import MOST_SCORES, domain_bounds, intervals_of_set
 from verisphere.protocols.score_distribution import thinned_curve
 from verisphere.vocabulary import (
     REDRAWING,
     Embeddings,
     OperatingPoint,
-    Origin,
     Precision,
     Progress,
     Redrawing,
@@ -66,13 +67,7 @@ __all__ = [
     "evaluate_scores",
 ]
 
-MOST_SCORES = 1 << 25  # impostor scores that a bootstrap may hold: 4 GB while they are collected, 0.8 GB after
 MOST_CURVE_POINTS = 20_000  # with more scores than this the curve is thinned
-
-
-def evaluated(path: Path, origin: Origin | None = None) -> EvaluatedFile:
-    """The record of an evaluated file: its name, its digest and the origin of its embeddings."""
-    return EvaluatedFile(path.name, digest(path), origin)
 
 
 @dataclass(frozen=True)
@@ -92,6 +87,7 @@ class Options:
         keep_repeated: count listed pairs of an image with itself, and pairs that are listed twice.
         feature_norm: pooling of the rows of a template, where a file has templates or media.
         by_person: also find each person's own error rates at each threshold.
+        for_domains: the options that the caller wrote and that only the one threshold of domains reads.
     """
 
     fars: Sequence[Far]
@@ -112,6 +108,7 @@ class Options:
     keep_repeated: bool = False
     feature_norm: FeatureNorm = "keep"
     by_person: bool = False
+    for_domains: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -120,6 +117,19 @@ class Options:
             exact_rate(far)  # refuse a malformed FAR before minutes of work, not after
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha must lie between 0 and 1, got {self.alpha}")
+
+
+def refuse_without_domains(options: Options, domains: bool, source: object) -> None:
+    """Refuse options that only domains read, where there are none.
+
+    Raises:
+        ValueError: names the first such option.
+    """
+    if options.for_domains and not domains:
+        raise ValueError(
+            f"{source}: {options.for_domains[0]} does nothing here: it is for the one threshold of domains, but there "
+            "are no domains; omit it"
+        )
 
 
 def evaluate_scores(path: Path, options: Options) -> Evaluation:
@@ -140,6 +150,7 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
     if scores.genuine.all() or not scores.genuine.any():
         kind, other_kind = ("genuine", "impostor") if scores.genuine.any() else ("impostor", "genuine")
         raise ValueError(f"{path}: all {len(scores.score)} comparisons are {kind}; rates need {other_kind} ones too")
+    refuse_without_domains(options, scores.domains is not None and bool((scores.domains != "").any()), path)
     with errors_naming(path):
         points, common = _points(scores, options), at_one_threshold(scores, options, calibration)
     return Evaluation(
@@ -149,13 +160,14 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
         group_differences=groups_apart(common, options),
         curve=curve_of(scores, points) if options.curve else None,
         people_known=False,
+        implausible=implausible_list(scores.genuine, lambda rows: scores.score[rows]),
     )
 
 
 def evaluate_all_pairs(path: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
     """Figures of all pairs of an embeddings file; with domains also at one threshold."""
     embeddings = read_known_people(path, options.feature_norm)
-    return _all_pairs(embeddings, [evaluated(path, embeddings.origin)], str(path), options, against)
+    return _all_pairs(embeddings, [evaluated(path, embeddings)], str(path), options, against)
 
 
 def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
@@ -164,7 +176,7 @@ def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluatio
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
     check_one_model({path: embeddings for path, (_, embeddings) in zip(paths, sets, strict=True)})
-    sources = [evaluated(path, embeddings.origin) for path, (_, embeddings) in zip(paths, sets, strict=True)]
+    sources = [evaluated(path, embeddings) for path, (_, embeddings) in zip(paths, sets, strict=True)]
     return _all_pairs(pool_embeddings(sets), sources, ", ".join(map(str, paths)), options)
 
 
@@ -176,6 +188,7 @@ def _all_pairs(
     against: Sequence[Path] = (),
 ) -> Evaluation:
     require_pairs(embeddings, source)
+    refuse_without_domains(options, embeddings.domains is not None, source)
     if against and options.rule != "at_most":
         raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
     check_redrawing(options)
@@ -235,6 +248,7 @@ def _all_pairs(
         curve=with_points(thinned_curve(pairs), result.operating_points) if options.curve else None,
         by_person=people,
         notes=tuple(notes),
+        implausible=implausible_set(embeddings),
     )
 
 
@@ -315,19 +329,15 @@ def calibration_of(
         listed_domains: whether a list of pairs states the domains, so that the rows need none.
 
     Raises:
-        ValueError: the calibration file has embeddings of another size, or no impostor pair; or there are no domains to
-            decide at its threshold.
+        ValueError: the calibration file has embeddings of another size or origin, or no impostor pair; or there are no
+            domains to decide at its threshold.
     """
     if options.calibration is None:
         return None
     if embeddings.domains is None and not listed_domains:
         raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
     calibration = read_known_people(options.calibration, options.feature_norm)
-    ours, theirs = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
-    if ours != theirs:
-        raise ValueError(
-            f"{options.calibration}: {theirs} numbers a row, but {source} has {ours}; a threshold holds for the scores "
-            "of one model alone"
-        )
+    sizes = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
+    check_alike(source, sizes[0], embeddings.origin, options.calibration, sizes[1], calibration.origin)
     with errors_naming(options.calibration):
         return calibration_impostors(calibration, options.fars, options.progress)

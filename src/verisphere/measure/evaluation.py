@@ -9,7 +9,7 @@ from typing import Any
 
 from verisphere.decide import Accuracy, Curve, GroupDifferences, Interval, OneThreshold, PointIntervals
 from verisphere.files.disk import write_whole
-from verisphere.files.results import EvaluatedFile, curve_csv, json_text, people_csv
+from verisphere.files.results import EvaluatedFile, curve_csv, json_text, notes_on_training, people_csv
 from verisphere.protocols.people import PeopleOfSet
 from verisphere.report.people_tables import people_table
 from verisphere.report.plots import save_plot
@@ -117,6 +117,7 @@ class Evaluation:
         people_known: whether the people of each comparison are known; not part of the JSON.
         by_person: each person's own error rates, if requested; the JSON has their spread and the worst decile.
         notes: requested figures that were not computed, and why; how images were found; rows that were not used.
+        implausible: reasons why the figures cannot be those of a working model with right labels.
     """
 
     operating_points: tuple[OperatingPoint, ...]
@@ -133,10 +134,14 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     domain_accuracy: dict[str, Accuracy] | None = None
     accuracy_over_domains: AccuracyOverDomains | None = None
+    implausible: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """The figures as tables, and a sentence for each figure that is inside the noise."""
-        parts = [operating_points_table(self.operating_points, self.intervals)]
+        """The notes on the training; the figures as tables, and a sentence for each figure that is inside the noise."""
+        notes = notes_on_training(self.sources).splitlines()
+        notes += [f"implausible: {'; '.join(self.implausible)}"] if self.implausible else []
+        parts = ["\n".join(notes)] if notes else []
+        parts.append(operating_points_table(self.operating_points, self.intervals))
         if self.intervals:
             parts.append(intervals_table(self.intervals))
         if self.domain_accuracy is not None and self.accuracy_over_domains is not None:
@@ -158,7 +163,7 @@ class Evaluation:
 
     def _third_decimals(self) -> Iterator[str]:
         """A line for each kind of figure whose third decimal is inside the noise, for few comparisons or people."""
-        redrawn = {intervals.far_target: intervals.tar for intervals in self.intervals or ()}
+        redrawn = {one.far_target: one.tar for one in self.intervals or () if not one.few_errors}
         ends = {
             point.far_target: (interval.lower_95, interval.upper_95)
             if (interval := redrawn.get(point.far_target))

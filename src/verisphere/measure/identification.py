@@ -12,10 +12,11 @@ from jaxtyping import Float64, Int64
 from verisphere.decide.identification import ProbeScores, exact_fpir, identification_curve
 from verisphere.decide.point import Far
 from verisphere.files.disk import real_path, write_whole
-from verisphere.files.embeddings import read_known_people, read_templates
+from verisphere.files.embeddings import read_known_people, read_templates, same_people
 from verisphere.files.errors import errors_naming
-from verisphere.files.results import EvaluatedFile, json_text
-from verisphere.measure.evaluate import evaluated
+from verisphere.files.results import EvaluatedFile, json_text, notes_on_training
+from verisphere.files.streamed_rows import evaluated
+from verisphere.files.tables import plain_cell
 from verisphere.measure.sides import check_sides, with_distractors
 from verisphere.protocols.by_image import ByImage, ranked_by_image
 from verisphere.protocols.identification import (
@@ -143,7 +144,8 @@ class IdentificationEvaluation:
         """The figures as tables."""
         galleries = self.result.galleries
         parts = [
-            "\n".join(
+            notes_on_training(self.sources)
+            + "\n".join(
                 f"{printable(name)}: {gallery.people:,} people by {gallery.images:,} images; "
                 f"{gallery.mated_probes:,} mated and {gallery.nonmated_probes:,} non-mated probes"
                 for name, gallery in galleries.items()
@@ -198,7 +200,7 @@ class IdentificationEvaluation:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(CANDIDATE_COLUMNS)
                 for candidates in self.candidates:
-                    writer.writerows(candidates.lines())
+                    writer.writerows(map(plain_cell, line) for line in candidates.lines())
 
         write_whole(path, write)
 
@@ -238,7 +240,7 @@ def evaluate_galleries(
     if len(set(names)) < len(names):
         raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
     shown = read_known_people(probes, options.feature_norm)
-    sources = [evaluated(probes, shown.origin)]
+    sources = [evaluated(probes, shown)]
     others = [read_templates(path, options.feature_norm) for path in distractors]
     for path, rows in zip(distractors, others, strict=True):
         check_sides(probes, shown, path, rows, any_person=True)
@@ -247,11 +249,12 @@ def evaluate_galleries(
     for name, path in zip(names, galleries, strict=True):
         enrolled = read_known_people(path, options.feature_norm)
         check_sides(probes, shown, path, enrolled)
+        searched, enrolled = same_people((probes, shown), (path, enrolled))
         with errors_naming(path):
-            enrolled = with_distractors(enrolled, titled, shown.identities)
-        sources.append(evaluated(path, enrolled.origin))
-        searches.append(Search(name, f"{probes} searched in {path}", shown, enrolled))
-    sources += [evaluated(path, rows.origin) for path, rows in zip(distractors, others, strict=True)]
+            enrolled = with_distractors(enrolled, titled, searched.identities)
+        sources.append(evaluated(path, enrolled))
+        searches.append(Search(name, f"{probes} searched in {path}", searched, enrolled))
+    sources += [evaluated(path, rows) for path, rows in zip(distractors, others, strict=True)]
     of_probes = sum(int(np.isin(rows.identities, shown.identities).sum()) for rows in others)
     notes = (
         (f"{of_probes:,} distractors have the identity of a probe; they count as other people",) if of_probes else ()
@@ -293,7 +296,7 @@ def evaluate_split(
         if not len(shown):
             raise ValueError(f"{path}: enrolling {enrol} images a person leaves no image to search with")
         searches.append(Search(f"seed {drawn}", str(path), shown, enrolled))
-    source = evaluated(path, whole.origin)
+    source = evaluated(path, whole)
     return evaluate_searches(searches, (source,), options, Split(enrol, strangers, seeds))
 
 

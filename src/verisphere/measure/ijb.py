@@ -16,9 +16,8 @@ from verisphere.files.ijb.images import TemplateImages, read_detector_scores, re
 from verisphere.files.ijb.pairs import read_template_pairs
 from verisphere.files.ijb.people import TemplatePeople, read_people
 from verisphere.files.image_names import rows_named
-from verisphere.files.results import EvaluatedFile, json_text
-from verisphere.files.streamed_rows import open_rows
-from verisphere.measure.evaluate import evaluated
+from verisphere.files.results import EvaluatedFile, json_text, notes_on_training
+from verisphere.files.streamed_rows import evaluated, open_rows
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import (
     IdentificationEvaluation,
@@ -119,13 +118,14 @@ class IjbEvaluation:
 
     def text(self) -> str:
         """The figures as tables."""
-        pooling = self.pooling
+        pooling, notes = self.pooling, notes_on_training(self.sources)
         weighed = f"weighed by {pooling.detector_scores}" if pooling.detector_scores else "weighed alike"
         parts = [
-            f"{pooling.templates:,} templates of {pooling.faces:,} faces in {pooling.media:,} media, {weighed}, "
+            f"{notes}{pooling.templates:,} templates of {pooling.faces:,} faces in {pooling.media:,} media, {weighed}, "
             f"feature norm {pooling.feature_norm}"
         ]
-        parts += [part.text() for part in (self.verification, self.identification) if part is not None]
+        measured = [part for part in (self.verification, self.identification) if part is not None]
+        parts += [part.text().removeprefix(notes).lstrip() for part in measured]
         return "\n\n".join([*parts, *(["\n".join(self.notes)] if self.notes else [])])
 
     def fields(self) -> dict[str, Any]:

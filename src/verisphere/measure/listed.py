@@ -12,6 +12,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.files.results import EvaluatedFile
+from verisphere.files.streamed_rows import evaluated
 from verisphere.measure.comparison import Difference, listed_against
 from verisphere.measure.evaluate import (
     Options,
@@ -19,8 +20,8 @@ from verisphere.measure.evaluate import (
     calibration_of,
     check_redrawing,
     curve_of,
-    evaluated,
     groups_apart,
+    refuse_without_domains,
 )
 from verisphere.measure.evaluation import Evaluation, accuracy_over_domains
 from verisphere.measure.listed_rows import ListedRows, as_one_list, rows_of_list
@@ -28,6 +29,7 @@ from verisphere.measure.sides import check_one_model
 from verisphere.packs.bin_pairs import SUFFIX as BIN_SUFFIX
 from verisphere.packs.bin_pairs import read_bin_pairs
 from verisphere.protocols import ListedPairsResult, listed_folds, listed_operating_points, listed_pairs
+from verisphere.protocols.plausible import implausible_pairs
 from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
 
@@ -74,13 +76,16 @@ def evaluate_pairs(
     files = [(file, opened[file]) for file in (paths * len(lists) if len(paths) == 1 else paths)]
     ours, list_files = _rows(lists, files, options, options.intervals or bool(against))
     source = ", ".join(map(str, lists))
-    sources = [*(evaluated(file, embeddings.origin) for file, embeddings in opened.items()), *list_files]
+    listed_domains = ours.comparisons.domains is not None or ours.embeddings.domains is not None
+    refuse_without_domains(options, listed_domains and not options.points_only, source)
+    unlikely = implausible_pairs(ours.embeddings, ours.comparisons)
+    sources = [*(evaluated(file, embeddings) for file, embeddings in opened.items()), *list_files]
     if options.points_only:
         with errors_naming(source):
             points = listed_operating_points(
                 ours.embeddings, ours.comparisons, options.fars, options.rule, options.progress, keep_repeated=True
             )
-        return Evaluation(points, tuple(sources), notes=ours.notes)
+        return Evaluation(points, tuple(sources), notes=ours.notes, implausible=unlikely)
     with errors_naming(source):
         result = listed_pairs(ours.embeddings, ours.comparisons, options.fars, options.rule, keep_repeated=True)
     resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
@@ -114,6 +119,7 @@ def evaluate_pairs(
         curve_of(result.scores, result.operating_points) if options.curve else None,
         notes=ours.notes,
         domain_accuracy=by_domain,
+        implausible=unlikely,
         accuracy_over_domains=None if by_domain is None else accuracy_over_domains(list(by_domain.values())),
     )
 

@@ -120,6 +120,7 @@ def _videos(listed: PairList, embeddings: Embeddings, feature_norm: FeatureNorm)
         embeddings.names[rows],
         person[video[rows]].astype(str),
         origin=embeddings.origin,
+        names_rule=embeddings.names_rule,
         media=folders[rows],
     )
     others = len(embeddings) - len(rows)

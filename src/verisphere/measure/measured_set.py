@@ -54,7 +54,8 @@ class MeasuredSet:
         if self.pairs or self.drawn_pairs:
             # with placeholders, so that a list that does not fit is reported before the trainings
             alike = np.ones((len(self.faces), 1), np.float32)
-            rows = Embeddings(alike, np.array(self.faces.names), np.array(self.faces.identities))
+            columns = np.array(self.faces.names), np.array(self.faces.identities)
+            rows = Embeddings(alike, *columns, names_rule=self.faces.names_rule)
             check_pairs(known_people(rows, "faces"), self.pairs, self.drawn_pairs, "faces")
 
 

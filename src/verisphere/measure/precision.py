@@ -14,9 +14,8 @@ from verisphere.decide.point import point_at
 from verisphere.files.documents import read_json_file
 from verisphere.files.embeddings import known_people
 from verisphere.files.json_values import from_json, shown
-from verisphere.measure.evaluate import MOST_SCORES
 from verisphere.protocols import PairsOfSet, all_pairs
-from verisphere.protocols.redrawn import tar_differences
+from verisphere.protocols.redrawn import MOST_SCORES, tar_differences
 from verisphere.report.tables import interval_text, noise_line, number, small, table
 from verisphere.vocabulary import REDRAWING, Embeddings, ImageSource, OperatingPoint, Progress, Redrawing, quietly
 from verisphere.words import SmallerPrecision

@@ -15,6 +15,7 @@ from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
 from verisphere.files.documents import LARGEST_YAML, read_text
 from verisphere.files.errors import errors_naming
+from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.measure.report_folder import require_free, write_report
 from verisphere.measure.report_inputs import ReportInput, distinct_titles, report_inputs
@@ -22,7 +23,7 @@ from verisphere.measure.report_samples import find_samples
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
 from verisphere.protocols import PairsOfSet, all_pairs, require_pairs, tar_differences
-from verisphere.protocols.redrawn import interval_of_tar
+from verisphere.protocols.redrawn import fars_over_people, intervals_of_set
 from verisphere.protocols.score_distribution import histograms, thinned_curve
 from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
 from verisphere.report.tables import number, table
@@ -101,7 +102,8 @@ def make_report(
 
     Raises:
         FileExistsError: `out` exists and is no report.
-        ValueError: no input, or two with one title; a set without genuine or impostor pairs; a malformed FAR.
+        ValueError: no input, or two with one title; a set without genuine or impostor pairs; a malformed FAR; another
+            process is writing `out`.
     """
     titles = [entry.title for entry in inputs]
     if not inputs:
@@ -112,6 +114,15 @@ def make_report(
         )
     asked = _Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), degrees, progress)
     require_free(out)
+    with alone_at(out):
+        return _made(inputs, out, title, calibration, asked)
+
+
+def _made(
+    inputs: Sequence[ReportInput], out: Path, title: str | None, calibration: Calibration | None, asked: _Asked
+) -> ReportResult:
+    """The report of inputs whose titles and place have been checked."""
+    titles = [entry.title for entry in inputs]
     measured = [(entry, entry.embeddings) for entry in inputs if entry.embeddings is not None]
     for entry, embeddings in measured:
         require_pairs(embeddings, entry.source or entry.title)
@@ -122,20 +133,20 @@ def make_report(
     for (entry, embeddings), reference in zip(measured, first, strict=True):
         rows = _in_order_of(measured[reference][1], embeddings)
         with errors_naming(entry.source or entry.title):
-            pairs = PairsOfSet(_with_usable_domains(rows), progress)
+            pairs = PairsOfSet(_with_usable_domains(rows), asked.progress)
             findings.append(_measure(entry, rows, pairs, asked))
         sets.append(pairs)
     contents = Contents(
         title=title or (f"Report: {', '.join(titles)}" if len(titles) <= 3 else f"Report on {len(titles)} sets"),
-        far=far_text(one_far),
+        far=far_text(asked.one_far),
         findings=tuple(findings),
         comparisons=tuple(_comparisons(findings, sets, first, asked)),
-        calibrated=None if calibration is None else _calibrated(calibration, findings, sets),
+        calibrated=None if calibration is None else _calibrated(calibration, findings, sets, asked.redrawing),
         trainings=tuple(_trainings(inputs)),
-        replicates=replicates,
-        seed=seed,
+        replicates=asked.redrawing.replicates,
+        seed=asked.redrawing.seed,
         version=verisphere.__version__,
-        degrees=degrees,
+        degrees=asked.degrees,
     )
     return ReportResult(write_report(out, contents), _summary(findings, contents.far))
 
@@ -220,7 +231,8 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
     histogram, by_domain = histograms(pairs, genuine, degrees=asked.degrees)
     interval = None
     if not headline.below_resolution:
-        interval = interval_of_tar(pairs, asked.one_far, asked.redrawing)
+        (redrawn,) = intervals_of_set(pairs, [asked.one_far], asked.redrawing)
+        interval = None if redrawn.few_errors else redrawn.tar
     return Findings(
         title=entry.title,
         file=_file(entry),
@@ -266,7 +278,9 @@ def _model(origin: Origin | None, run: Path | None) -> str:
 # --- thresholds and runs ---
 
 
-def _calibrated(calibration: Calibration, findings: Sequence[Findings], sets: Sequence[PairsOfSet]) -> Calibrated:
+def _calibrated(
+    calibration: Calibration, findings: Sequence[Findings], sets: Sequence[PairsOfSet], redrawing: Redrawing
+) -> Calibrated:
     """The thresholds of a calibration, with their operating points on the sets that the same model made."""
     notes, tried = [], []
     for finding, pairs in zip(findings, sets, strict=True):
@@ -275,16 +289,17 @@ def _calibrated(calibration: Calibration, findings: Sequence[Findings], sets: Se
         elif finding.origin is None:
             notes.append(f"{finding.title}: not tried; its embeddings do not say which model made them.")
             continue
-        elif not calibration.origin.made_alike(finding.origin):
-            notes.append(f"{finding.title}: not tried; another model made it, or the same in another way.")
+        elif differing := finding.origin.differences(calibration.origin):
+            notes.append(f"{finding.title}: not tried; not made as the calibration was ({', '.join(differing)}).")
             continue
         tried.append((finding, pairs))
     for _, pairs in tried:
         pairs.prepare([], [], [shipped.threshold for shipped in calibration.thresholds])
-    thresholds = [
-        Shipped(shipped, {finding.title: _points_at(shipped, pairs) for finding, pairs in tried})
-        for shipped in calibration.thresholds
-    ]
+    thresholds = []
+    for shipped in calibration.thresholds:
+        points = {finding.title: _points_at(shipped, pairs) for finding, pairs in tried}
+        redrawn = {finding.title: fars_over_people(pairs, points[finding.title], redrawing) for finding, pairs in tried}
+        thresholds.append(Shipped(shipped, points, redrawn))
     source = File(calibration.source.file, calibration.source.sha256)
     own = frozenset(finding.title for finding, _ in tried if finding.file.sha256 == source.sha256)
     return Calibrated(source, tuple(thresholds), own, tuple(notes))

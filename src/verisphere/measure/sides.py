@@ -5,11 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.provenance import check_same_origin
 from verisphere.vocabulary import Embeddings, Origin
+
+ONE_WAY = "scores compare embeddings of one model, made in one way"
 
 
 def check_alike(
-    probes: Path, dim: int, origin: Origin | None, other: Path, other_dim: int, other_origin: Origin | None
+    probes: str | Path, dim: int, origin: Origin | None, other: Path, other_dim: int, other_origin: Origin | None
 ) -> None:
     """Refuse embeddings whose size or origin shows that another model than that of the probes made them.
 
@@ -22,33 +25,26 @@ def check_alike(
         other_origin: origin of the other file, if known.
 
     Raises:
-        ValueError: the sizes differ, or the models, or only one side has the mirror image added.
+        ValueError: the sizes differ, or the origins; names each difference.
     """
     if other_dim != dim:
-        raise ValueError(
-            f"{other}: {other_dim} numbers a row, but {probes} has {dim}; scores compare embeddings of one model alone"
-        )
-    made = [(known.model, known.flip) for known in (origin, other_origin) if known is not None]
-    if len(set(made)) > 1:
-        raise ValueError(f"{other}: not made by the model, or with the mirror image, as {probes} was")
+        raise ValueError(f"{other}: {other_dim} numbers a row, but {probes} has {dim}; {ONE_WAY}")
+    check_same_origin(f"{probes} was", origin, other, other_origin, ONE_WAY)
 
 
 def check_one_model(opened: Mapping[Path, Embeddings]) -> None:
-    """Refuse embeddings of two models, or with and without mirror images: their scores share no threshold.
+    """Refuse embeddings of two models, or of one in two ways: their scores share no threshold.
 
     Args:
         opened: the embeddings by their files; those of an unknown origin are not compared.
 
     Raises:
-        ValueError: two files were made differently; names both.
+        ValueError: two files were made differently; names both, and each difference.
     """
     known = [(file, embeddings.origin) for file, embeddings in opened.items() if embeddings.origin is not None]
-    for file, origin in known:
-        if not origin.made_alike(known[0][1]):
-            raise ValueError(
-                f"{file}: another model made it than {known[0][0]}, or another precision or --flip; pairs that are "
-                "taken together are scored by one model in one way"
-            )
+    for place, (file, origin) in enumerate(known):
+        for first, other in known[:place]:  # each with each: one of them may not record what two others do
+            check_same_origin(f"{first} was", other, file, origin, ONE_WAY)
 
 
 def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, any_person: bool = False) -> None:
@@ -100,4 +96,5 @@ def with_distractors(enrolled: Embeddings, others: Sequence[tuple[str, Embedding
         names=np.concatenate(names),
         identities=np.concatenate([enrolled.identities, np.char.add(f"{person} ", np.arange(count).astype(str))]),
         origin=enrolled.origin,
+        names_rule=enrolled.names_rule,
     )

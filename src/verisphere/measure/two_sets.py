@@ -4,9 +4,10 @@ from pathlib import Path
 
 from verisphere.device import choose_device
 from verisphere.distributed import world
-from verisphere.files.embeddings import read_known_people
+from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
-from verisphere.measure.evaluate import Options, evaluated
+from verisphere.files.streamed_rows import evaluated
+from verisphere.measure.evaluate import Options
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.sides import check_sides
 from verisphere.protocols.two_sets import two_sets
@@ -22,6 +23,7 @@ def evaluate_two_sets(left: Path, right: Path, options: Options) -> Evaluation:
     """
     first, second = (read_known_people(path, options.feature_norm) for path in (left, right))
     check_sides(left, first, right, second, any_person=True)
+    first, second = same_people((left, first), (right, second))
     with errors_naming(f"{left} and {right}"):
         points = two_sets(
             first,
@@ -34,4 +36,4 @@ def evaluate_two_sets(left: Path, right: Path, options: Options) -> Evaluation:
             world(),
             options.progress,
         )
-    return Evaluation(points, (evaluated(left, first.origin), evaluated(right, second.origin)))
+    return Evaluation(points, (evaluated(left, first), evaluated(right, second)))

@@ -34,7 +34,7 @@ SPLIT_FORMAT = 2
 SHARED = "head", "optimizer", "pairs"
 _NAME = re.compile(r"step-\d{8}")
 #: Names under which `write_whole` and `remove_whole` work; a killed process leaves them behind.
-_LEFTOVER = re.compile(r"\.(part|gone)-[0-9a-f]+-step-\d{8}")
+_LEFTOVER = re.compile(r"\.(part|gone)-[0-9a-f]+-step-\d{8}(\.lock)?")
 
 
 @dataclass(frozen=True)

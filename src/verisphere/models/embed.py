@@ -1,26 +1,37 @@
 """Embedding images by a model: any kind of model on disk is opened, and the embeddings record which model made them."""
 
+import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.decide import Far, promised_rate
+from verisphere.decide.sample_size import enough_people
 from verisphere.distributed import world
 from verisphere.files.disk import check_writable, refuse_overwriting
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, nearest_recipes, packaged_recipes
+from verisphere.identity import decided, settled
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
 from verisphere.models.build import build_backbone, untrained
-from verisphere.models.checkpoint import load_into, read_checkpoint
+from verisphere.models.checkpoint import list_checkpoints, load_into, read_checkpoint
 from verisphere.models.described_faces import open_faces
-from verisphere.models.folder import is_model_folder, load
+from verisphere.models.folder import is_model_folder, load, trained_on_of_folder
+from verisphere.models.model_json import NAME, read_model_json, taken_pixels
 from verisphere.models.onnx_file import OnnxBackbone, read_onnx
-from verisphere.vocabulary import Embeddings, ImageSource, Origin, Progress, printable, quietly
+from verisphere.models.trained_on import of_checkpoint
+from verisphere.trained_on import TrainedOn
+from verisphere.vocabulary import Embeddings, ImageSource, Origin, Preprocessing, Progress, printable, quietly
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +44,8 @@ class EmbeddingModel:
         flip: whether the exported model adds the embedding of the mirror image; None if the model was not exported.
         fixed: whether `flip` and float32 cannot be changed, as in an ONNX file.
         precision: the only precision in which the network of a model folder runs; None where bfloat16 can be chosen.
+        trained_on: record of the training; None for an untrained network.
+        template: positions of eyes, nose and mouth in an aligned face; None where the model does not say.
     """
 
     backbone: Backbone
@@ -40,6 +53,15 @@ class EmbeddingModel:
     flip: bool | None = None
     fixed: bool = False
     precision: str | None = None
+    trained_on: TrainedOn | None = None
+    template: str | None = None
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """The pixels that the network takes; None for an ONNX file of a version that did not record them."""
+        if isinstance(self.backbone, OnnxBackbone):
+            return self.backbone.file.about.inside
+        return taken_pixels(self.backbone)
 
 
 def open_model(model: Path, device: torch.device, trust: bool = False) -> EmbeddingModel:
@@ -59,11 +81,22 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
         return EmbeddingModel(_placed(untrained(find_recipe(model, what="file").path, trust), device))
     if model.suffix == ".onnx":
         file = read_onnx(model)
-        return EmbeddingModel(OnnxBackbone(file).eval(), file.about.backbone, file.about.flip, fixed=True)
+        about, network = file.about, OnnxBackbone(file).eval()
+        return EmbeddingModel(
+            *(network, about.backbone, about.flip),
+            fixed=True,
+            trained_on=trained_on(model),
+            template=about.template,
+        )
     if is_model_folder(model):
         exported = load(model, device, trust)
         fixed = exported.precision if isinstance(exported.backbone, OnnxNetwork) else None
-        return EmbeddingModel(exported.backbone, exported.sha256, exported.flip, precision=fixed)
+        return EmbeddingModel(
+            *(exported.backbone, exported.sha256, exported.flip),
+            precision=fixed,
+            trained_on=trained_on(model),
+            template=exported.template,
+        )
     try:
         checkpoint = read_checkpoint(model)
     except FileNotFoundError as error:
@@ -77,7 +110,30 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
     except ValueError as error:
         raise ValueError(f"{checkpoint.path}: {error}") from None
     load_into(backbone, checkpoint.tensors("backbone"), str(checkpoint.path))
-    return EmbeddingModel(_placed(backbone, device), checkpoint.sha256["backbone"])
+    return EmbeddingModel(
+        _placed(backbone, device), checkpoint.sha256["backbone"], trained_on=of_checkpoint(checkpoint)
+    )
+
+
+def trained_on(model: Path) -> TrainedOn:
+    """The record of the training of a run, a checkpoint, a model folder, an ONNX file or an embeddings file.
+
+    Raises:
+        FileNotFoundError: there is no such model.
+        ValueError: a file of the model was changed, or is not what it should be.
+    """
+    if model.suffix in (".onnx", ".npz"):
+        if is_model_folder(model.parent) and model.name in read_model_json(model.parent / NAME).files:
+            return trained_on_of_folder(model.parent)
+        return TrainedOn.unknown(f"{model.name} does not say what its model was trained on")
+    return trained_on_of_folder(model) if is_model_folder(model) else of_checkpoint(read_checkpoint(model))
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a path looks like a model folder, a run with a checkpoint, one checkpoint, or an ONNX file."""
+    if path.suffix == ".onnx":
+        return True
+    return path.is_dir() and (is_model_folder(path) or (path / "state.json").is_file() or bool(list_checkpoints(path)))
 
 
 def _placed(backbone: Backbone, device: torch.device) -> Backbone:
@@ -95,7 +151,9 @@ def embed(
     precision: torch.dtype = torch.float32,
     progress: Progress = quietly,
 ) -> Embeddings:
-    """Embed images, and record the origin; the ranks of a joined group share the work, and each returns all embeddings.
+    """Embed images, and record the origin, and which people and images the model was trained on.
+
+    The ranks of a joined group share the work, and each returns all embeddings.
 
     Args:
         model: a model from `open_model`.
@@ -110,6 +168,11 @@ def embed(
     Raises:
         ValueError: see `extract`; or `flip` or `precision` differ from those of an ONNX file.
     """
+    template = faces.source.template
+    if None not in (template, model.template) and template != model.template:
+        raise ValueError(
+            f"{images}: its faces are aligned to {template}, but the model takes {model.template}; align them to that"
+        )
     flip = bool(model.flip) if flip is None else flip
     only = "float32" if model.fixed else model.precision
     if only is not None and precision != torch.float32:
@@ -130,6 +193,7 @@ def embed(
         precision=precision,
         progress=progress,
         here=world(),
+        trained_on=model.trained_on,
     )
     origin = origin_of(model, flip, precision, images, faces.source)
     return replace(embeddings, origin=origin)
@@ -156,6 +220,7 @@ def origin_of(
         images=images,
         drawn=source.drawn,
         alignment=source.alignment,
+        preprocessing=model.preprocessing,
     )
 
 
@@ -165,6 +230,7 @@ def embed_faces(
     out: Path,
     *,
     people: Path | None = None,
+    for_far: Far | None = None,
     flip: bool | None = None,
     batch_size: int = 128,
     workers: int = 1,
@@ -182,6 +248,7 @@ def embed_faces(
         faces: folder, zip archive or list of photographs, or a YAML file that describes a data set; see `open_faces`.
         out: the embeddings file, ending in .npz.
         people: file that lists the people to embed; None embeds all.
+        for_far: FAR for which people are counted before anything is embedded, see `enough_people`; None counts none.
         flip, batch_size, workers, precision, progress: see `embed`.
         device: see `open_model`.
         trust: also build a network or a data set from outside verisphere, which runs its code.
@@ -195,12 +262,21 @@ def embed_faces(
     if out.suffix != ".npz":
         raise ValueError(f"--out {out}: an embeddings file ends in .npz")
     check_writable(out)
+    if for_far is not None:
+        promised_rate(for_far)
     if not 0 <= workers <= MOST_WORKERS:
         raise ValueError(f"--workers {workers}: allowed are 0 to {MOST_WORKERS} processes that read images")
+    if not _is_model(model) and _is_model(faces):
+        raise ValueError(f"{faces}: a model, where the faces belong; the model comes first, then the faces: {model}")
     opened = open_model(model, device, trust)
     images = open_faces(faces, people, opened.backbone.input_size, trust)
+    with errors_naming(faces):  # before the work
+        settled([("", np.array(images.names), np.array(images.identities))], decided(images.names_rule))
     if world().first:
         warn_if_unaligned(images)
+    enough, needed = (True, "") if for_far is None else enough_people(for_far, len(images.people))
+    if needed and world().first:
+        log.log(logging.INFO if enough else logging.WARNING, "%s: %s", faces, needed)
     embeddings = embed(
         opened,
         images,
@@ -214,4 +290,4 @@ def embed_faces(
     if world().first:
         write_embeddings(out, embeddings)
     counts = f"{len(images)} images of {len(images.people)} people, {opened.backbone.embedding_size} numbers each"
-    return f"{printable(str(out))}: {counts}"
+    return f"{printable(str(out))}: {counts}" + (f"\n{needed}" if needed else "")

@@ -36,8 +36,11 @@ from verisphere.models.model_json import (
     FileDigest,
     preprocessing,
     read_model_json,
+    taken_pixels,
 )
-from verisphere.vocabulary import Embeddings, Origin, Progress, TrainingRecord, quietly
+from verisphere.models.trained_on import EARLIER, FILE, read_trained_on
+from verisphere.trained_on import TrainedOn
+from verisphere.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, quietly
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +135,22 @@ class Model:
             ValueError: the set is empty, an image cannot be read, or an embedding is not finite.
         """
         embeddings = extract(
-            self.backbone, faces, batch_size=batch_size, workers=workers, flip=self.flip, progress=progress
+            self.backbone,
+            faces,
+            batch_size=batch_size,
+            workers=workers,
+            flip=self.flip,
+            progress=progress,
+            trained_on=trained_on_of_folder(self.folder),
         )
-        source = faces.source
-        origin = Origin(self.sha256, self.flip, self.precision, images, source.drawn, source.alignment)
-        return replace(embeddings, origin=origin)
+        return replace(embeddings, origin=self.origin(replace(faces.source, place=images)))
+
+    def origin(self, images: ImageSource) -> Origin:
+        """The origin of embeddings that this model makes of images."""
+        pixels = taken_pixels(self.backbone)
+        return Origin(
+            self.sha256, self.flip, self.precision, images.place, images.drawn, images.alignment, preprocessing=pixels
+        )
 
     def threshold(self, far: Far | None = None) -> GuaranteedThreshold:
         """The threshold at a FAR, or the only one of the model.
@@ -219,6 +233,20 @@ def training_record(folder: Path, description: Description) -> TrainingRecord:
     data = recipe.get("data") if isinstance(recipe, dict) else None
     sources = (described_source(data),) if isinstance(data, dict) else ()
     return replace(description.training, sources=sources)
+
+
+def trained_on_of_folder(folder: Path) -> TrainedOn:
+    """The folder's record of the people and images that its network was trained on.
+
+    Raises:
+        ValueError: the record or `model.json` was changed.
+    """
+    about = read_model_json(folder / NAME)
+    if FILE in about.files:
+        check_listed(folder / FILE)
+        return read_trained_on(folder / FILE)
+    adopted = "the model was adopted, and nothing says what it was trained on"
+    return TrainedOn.unknown(EARLIER.format(what="model folder") if about.adopted is None else adopted)
 
 
 def check_listed(path: Path) -> None:

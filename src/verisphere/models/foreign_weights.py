@@ -86,7 +86,7 @@ def read_foreign_weights(path: Path, source: str) -> tuple[dict[str, Any], dict[
 def _tensors(path: Path, about: WeightSource) -> dict[str, Tensor]:
     """The tensors of a checkpoint by name."""
     check_file(path, "checkpoint")
-    content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _unpickled(path, about)
+    content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _unpickled(path)
     for container in (*about.containers, *_CONTAINERS):
         if isinstance(content, Mapping) and isinstance(content.get(container), Mapping):
             content = content[container]
@@ -108,7 +108,7 @@ def _safetensors(path: Path) -> Any:
         raise ValueError(f"{path}: not a file of safetensors: {error}") from None
 
 
-def _unpickled(path: Path, about: WeightSource) -> Any:
+def _unpickled(path: Path) -> Any:
     """What `torch.load` reads of a file without running its code; an archive is mapped, not read into memory."""
     try:
         archive = zipfile.is_zipfile(path)
@@ -134,10 +134,9 @@ def _unpickled(path: Path, about: WeightSource) -> Any:
             reason = "its bytes are no pickle" if not reason or reason.isdecimal() else reason
             raise ValueError(f"{path}: not a checkpoint of PyTorch that can be read: {reason[:200]}") from None
         raise ValueError(
-            f"{path}: holds more than tensors ({unsupported[1]}), and to read that would run its code; where you trust "
-            'it, save its tensors alone, in the folder of its own project, and adopt weights.pth: python -c "import '
-            "torch; torch.save(torch.load('FILE', map_location='cpu', weights_only=False)"
-            f"[{about.containers[0]!r}], 'weights.pth')\""
+            f"{path}: holds more than tensors ({unsupported[1]}), and to read that would run code of this file; ask "
+            "its owner for the tensors alone as .safetensors, or for ONNX; or convert it where that code can do no "
+            "harm, in a container without network and without your data (docs/adopt.md)"
         ) from None
 
 

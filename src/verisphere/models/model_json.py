@@ -13,7 +13,7 @@ from verisphere.decide import exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.files.documents import LARGEST_JSON, read_json, read_text
 from verisphere.files.json_values import from_json, shown
-from verisphere.vocabulary import TrainingRecord
+from verisphere.vocabulary import Preprocessing, TrainingRecord
 from verisphere.words import SmallerPrecision
 
 FORMAT = 1
@@ -143,6 +143,12 @@ def preprocessing(backbone: Backbone) -> dict[str, Any]:
         "scale": float(backbone.scale),
         "layout": backbone.layout,
     }
+
+
+def taken_pixels(backbone: Backbone) -> Preprocessing:
+    """The pixels that a network takes of an aligned face and its output, as an origin records them."""
+    about = preprocessing(backbone)
+    return Preprocessing(**about | {"size": tuple(about["size"])}, output=getattr(backbone, "embedding_output", None))
 
 
 def model_json(description: Description) -> str:

@@ -5,11 +5,12 @@ subtraction and a multiplication, and the embedding of the mirror image is added
 """
 
 import hashlib
+import json
 import logging
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ from torch import Tensor, nn
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.onnx_network import Session
 from verisphere.files.disk import check_file, read_file
-from verisphere.files.json_values import shown
+from verisphere.files.documents import read_json
+from verisphere.files.json_values import from_json, shown
 from verisphere.files.onnx_graph import LARGEST_ONNX, first_line, require_onnx
 from verisphere.models.folder import Model, check_listed, pixel_batches
 from verisphere.models.onnx_check import check_graph
+from verisphere.vocabulary import Preprocessing
 
 FORMAT = "1"
 #: The lowest version that the exporter writes, which most runtimes can read.
@@ -41,6 +44,7 @@ _LARGEST_WEIGHTS = 2**31 - 2**24  # bytes; the rest is left for the graph
 # InsightFace's loader looks for these names among the first eight nodes: they show that the file normalises inside.
 _SUBTRACT, _MULTIPLY = "Sub_mean", "Mul_scale"
 _SEAL = "verisphere_sha256"
+_INSIDE = "network_input"
 
 
 def require_export() -> None:
@@ -63,6 +67,7 @@ class InputFormat:
         embedding_size: numbers in an embedding.
         backbone: SHA-256 of the safetensors file with the same weights.
         verisphere: version of verisphere that exported the file.
+        inside: pixels that the network inside takes, as an origin records them; None in a file of an earlier version.
     """
 
     size: tuple[int, int]
@@ -71,6 +76,7 @@ class InputFormat:
     embedding_size: int
     backbone: str
     verisphere: str
+    inside: Preprocessing | None = None
 
     def metadata(self) -> dict[str, str]:
         """The entries of the file's metadata."""
@@ -85,6 +91,7 @@ class InputFormat:
             "flip": "added inside" if self.flip else "none",
             "embedding_size": str(self.embedding_size),
             "backbone_sha256": self.backbone,
+            **({} if self.inside is None else {_INSIDE: json.dumps(asdict(self.inside))}),
         }
 
 
@@ -358,7 +365,7 @@ def _input_format(path: Path, metadata: dict[str, str]) -> InputFormat:
     if version is None:
         raise ValueError(
             f"{path}: an ONNX file of another kind: nothing in its metadata says what pixels it takes, so no threshold "
-            "can hold for it; `verisphere export` writes files that do"
+            "can hold for it; `verisphere adopt` makes a model folder of a file made elsewhere: name that folder"
         )
     if version != FORMAT:
         raise ValueError(f"{path}: its input format is {shown(version)}, this version of verisphere reads {FORMAT}")
@@ -371,6 +378,7 @@ def _input_format(path: Path, metadata: dict[str, str]) -> InputFormat:
             embedding_size=int(metadata["embedding_size"]),
             backbone=metadata["backbone_sha256"],
             verisphere=metadata["verisphere_version"],
+            inside=from_json(Preprocessing, read_json(metadata[_INSIDE])) if _INSIDE in metadata else None,
         )
         changed = [name for name, value in about.metadata().items() if metadata.get(name) != value]
     except (KeyError, ValueError) as error:

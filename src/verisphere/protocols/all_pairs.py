@@ -1,4 +1,4 @@
-"""All pairs of a set compared: TAR at a FAR, and one threshold over its domains (OneFace, section 3)."""
+"""All pairs of a set compared: TAR at a FAR, and one threshold over its domains (OneFace, section 4.1)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

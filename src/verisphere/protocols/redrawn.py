@@ -3,8 +3,8 @@
 The highest impostor scores are held in memory, with their people: about twice as many as the largest FAR accepts.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool
@@ -21,13 +21,16 @@ from verisphere.decide import (
     point_intervals,
     rates_at,
     tar_differences_at,
-    tar_interval,
     whole_thresholds,
     with_redrawn_bounds,
 )
+from verisphere.decide.intervals import percentile_interval
 from verisphere.decide.paired import Redrawn, RedrawnSpread, spread_redrawn, tars_redrawn
 from verisphere.protocols.all_pairs import PairsOfSet, ScoredPairs
-from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
+from verisphere.vocabulary import REDRAWING, OperatingPoint, Progress, Redrawing, quietly
+
+ALL = ""  # all pairs of a set; no domain has an empty name
+MOST_SCORES = 1 << 25  # impostor scores that a bootstrap may hold: 4 GB while they are collected, 0.8 GB after
 
 
 def intervals_of_set(
@@ -35,7 +38,7 @@ def intervals_of_set(
 ) -> tuple[PointIntervals, ...]:
     """TAR, threshold, and FAR at it, over all pairs at each target FAR, with the middle 95 % over redrawn people.
 
-    How often such an interval contains the true value is measured, not guaranteed: see `MEASURED_COVERAGE` in `decide`.
+    How often such an interval contains the true value is measured, not guaranteed: see docs/uncertainty.md.
 
     Args:
         pairs: the set's pairs.
@@ -49,17 +52,6 @@ def intervals_of_set(
     return ask_deeper(
         lambda times: point_intervals(pairs.highest(largest, times), fars, redrawing, progress),
     )
-
-
-def interval_of_tar(pairs: PairsOfSet, far: Far, redrawing: Redrawing = REDRAWING) -> Interval:
-    """TAR over all pairs at a target FAR, with the middle 95 % over redrawn people (see `decide`).
-
-    Args:
-        pairs: the set's pairs.
-        far: target FAR; memory grows with it.
-        redrawing: how often people are redrawn, and the seed of the draws.
-    """
-    return ask_deeper(lambda times: tar_interval(pairs.highest(far, times), far, redrawing))
 
 
 def tar_differences(
@@ -148,6 +140,38 @@ def _spread(pairs: PairsOfSet, far: Far, times: int, redrawing: Redrawing, progr
     pooled = pairs.with_people(genuine, impostor)
     domains = _within(pairs, pairs.domains, genuine, impostor, pooled.floor)
     return spread_redrawn(pooled, dict(zip(pairs.domains, domains, strict=True)), far, redrawing, progress)
+
+
+def fars_over_people(
+    pairs: PairsOfSet,
+    points: Mapping[str, OperatingPoint],
+    redrawing: Redrawing = REDRAWING,
+    progress: Progress = quietly,
+) -> dict[str, Interval]:
+    """The FAR over redrawn people of those points whose FAR is above the target by its binomial bounds.
+
+    These bounds are too narrow where comparisons share people, so they cannot decide that a FAR is above its target.
+    Other points are not redrawn, nor are any if more scores lie above the threshold than may be held.
+
+    Args:
+        pairs: the set's pairs.
+        points: the points at one threshold, of domains by their names, and of all pairs as `ALL`.
+        redrawing: how often people are redrawn, and the seed of the draws.
+        progress: reports the progress over replicates.
+    """
+    above = {name: point for name, point in points.items() if point.far_lower_95 > exact_rate(point.far_target)}
+    if not above:
+        return {}
+    threshold = next(iter(above.values())).threshold
+    if (impostors := pairs.everything(genuine=False).above(threshold)) > MOST_SCORES:
+        return {}
+    genuine, impostor = pairs.all_scores(genuine=True), pairs.highest_scores(impostors, genuine=False)
+    sets = {name: part for name in above if name != ALL
+            for part in _within(pairs, [name], genuine, impostor, threshold)}  # fmt: skip
+    if ALL in above:
+        sets[ALL] = replace(pairs.with_people(genuine, impostor), down_to=threshold)
+    fars, _ = rates_at(list(sets.values()), threshold, redrawing, progress)
+    return {name: percentile_interval(above[name].far, rates) for name, rates in zip(sets, fars, strict=True)}
 
 
 def domain_bounds(

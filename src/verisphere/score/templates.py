@@ -147,4 +147,12 @@ def templates_of(embeddings: Embeddings, feature_norm: FeatureNorm = "keep") -> 
     if embeddings.media is None:
         membership = replace(membership, medium=np.arange(len(embeddings)))
     rows = pool_rows([embeddings.embeddings], membership, len(first), feature_norm)
-    return replace(embeddings.take(first), embeddings=rows, names=groups[first], media=None, templates=None)
+    known = embeddings.in_training
+    return replace(
+        embeddings.take(first),
+        embeddings=rows,
+        names=groups[first],
+        media=None,
+        templates=None,
+        in_training=None if known is None else known.pooled(template, len(first)),
+    )

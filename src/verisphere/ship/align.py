@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import logging
 import math
 import os
 import zipfile
@@ -14,6 +15,9 @@ from typing import Literal
 
 from PIL import Image
 
+from verisphere.decide import Far
+from verisphere.decide.point import far_text
+from verisphere.decide.sample_size import enough_people
 from verisphere.device import choose_device
 from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.image_suffixes import why_unread
@@ -21,6 +25,7 @@ from verisphere.files.images_json import NAME, images_json, read_source
 from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
 from verisphere.images.detect import FaceDetector, detector_named, template_named
 from verisphere.packs.image_files import counted, image_files
+from verisphere.provenance import GIVEN_LANDMARKS
 from verisphere.ship.face_search import (
     FaceOfPhotograph,
     Pixels,
@@ -32,6 +37,8 @@ from verisphere.ship.face_search import (
     search_photographs,
 )
 from verisphere.vocabulary import Progress, check_word, printable, quietly
+
+log = logging.getLogger(__name__)
 
 ImageFormat = Literal["png", "jpg"]
 
@@ -57,6 +64,8 @@ class AlignResult:
         other_format: names of photos in formats that are not read.
         skipped: the photos that `no_face`, `unreadable` and `other_format` count, in the source's order.
         unused: photos that the landmarks file lists and the source does not hold.
+        people: number of folders with a crop, each of which is taken as a person.
+        for_far: FAR of the threshold for which people were to be counted; None for none.
     """
 
     source: str
@@ -69,6 +78,8 @@ class AlignResult:
     other_format: tuple[str, ...]
     skipped: tuple[Skipped, ...]
     unused: tuple[str, ...] = ()
+    people: int = 0
+    for_far: str | None = None
 
     def text(self) -> str:
         """The counts, the first photos that were skipped, and the name of the full list."""
@@ -90,6 +101,8 @@ class AlignResult:
         if self.unused:
             names = f"not in {self.source}: {len(self.unused):,}, first {self.unused[0]}"
             lines.append(f"with landmarks, but {printable(names)}")
+        if self.for_far is not None:
+            lines.append(f"with a crop: {enough_people(self.for_far, self.people)[1]}")
         lines.append(f"{LIST}, in the result, says of every photo what became of it")
         return "\n".join(lines)
 
@@ -103,6 +116,7 @@ def align_photos(
     detector: str | FaceDetector | None = None,
     image_format: ImageFormat = "png",
     min_face: int = 20,
+    for_far: Far | None = None,
     device: str | None = None,
     trust_code: bool = False,
     progress: Progress = quietly,
@@ -126,6 +140,8 @@ def align_photos(
             photos, which lists of pairs use.
         min_face: side of the smallest face that is searched for, in pixels; see `verisphere.images.detect.Detector`. A
             detector that is given as an object has its own.
+        for_far: FAR for which the people are counted, a folder a person, before any face is searched for; see
+            `enough_people`. None counts none.
         device: device of the detector; by default a GPU where there is one.
         trust_code: whether `detector` may name a function from outside verisphere, which runs its code.
         progress: reports the progress over the photos.
@@ -144,6 +160,9 @@ def align_photos(
     if out.suffix.lower() != ".zip" and out.is_file():
         raise FileExistsError(f"{out}: a file; crops go into a folder, or into an archive whose name ends in .zip")
     files = image_files(source)
+    if for_far is not None:
+        enough, needed = enough_people(for_far, len(_folders(files.names)))
+        log.log(logging.INFO if enough else logging.WARNING, "%s: %s", source, needed)
     crops = crop_names(files.names, f".{image_format}")
     drawn = read_source(source, files.names).drawn
     listed: dict[str, ListedFaces] = {} if landmarks is None else _read_listed(landmarks, files.names, source)
@@ -154,7 +173,7 @@ def align_photos(
             )
         finder, find = detector.name, detected_faces(template, detector)
     else:
-        finder, find = f"the landmarks in {landmarks.name}", listed_faces(template, listed, landmarks)
+        finder, find = f"{GIVEN_LANDMARKS}{landmarks.name}", listed_faces(template, listed, landmarks)
     rows: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
     counts = Counter[str]()
@@ -194,7 +213,14 @@ def align_photos(
         other_format=tuple(files.unread),
         skipped=tuple(skipped),
         unused=tuple(sorted(set(listed) - set(files.names))),
+        people=len(_folders([row[1] for row in rows if row[1]])),
+        for_far=None if for_far is None else far_text(for_far),
     )
+
+
+def _folders(names: Sequence[str]) -> set[str]:
+    """The folders in which files lie, by the last part of their paths, as a data set reads people."""
+    return {name.split("/")[-2] for name in names if "/" in name}
 
 
 def crop_names(names: Sequence[str], suffix: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from verisphere.files.calibration import Calibration
 from verisphere.measure.arrays import set_of
 from verisphere.ship.calibrate import calibrate_set
 from verisphere.vocabulary import Progress, Redrawing, check_word, quietly
+from verisphere.words import Names
 
 
 def calibrate(
@@ -17,18 +18,22 @@ def calibrate(
     *,
     seed: int = 0,
     replicates: int = 1000,
+    accept_implausible: bool = False,
+    accept_training_people: bool = False,
+    names: Names | None = None,
     progress: Progress = quietly,
 ) -> Calibration:
     """A threshold with a guarantee about people who are not in the set.
 
     >>> import numpy as np
-    >>> draws = np.random.default_rng(0).normal(size=(1200, 16))
-    >>> calibration = calibrate(draws, np.arange(1200) // 2, far="1e-2")
+    >>> draws = np.random.default_rng(0).normal(size=(2, 600, 16))
+    >>> images = (draws[:1] + 0.5 * draws).reshape(1200, 16)  # each person's direction, in two images
+    >>> calibration = calibrate(images, np.arange(1200) % 600, far="1e-2")
     >>> promise = calibration.thresholds[0]
     >>> promise.threshold == calibration.threshold, promise.people, promise.comparisons, promise.confidence
     (True, 600, 300, 0.95)
-    >>> print(calibration.meaning().splitlines()[0])  # doctest: +ELLIPSIS
-    accept iff score > 0.6...: with 95 % confidence, of comparisons of two new people ... at most 1e-2 are accepted ...
+    >>> print(calibration)  # doctest: +ELLIPSIS
+    Same person: score above 0.6... We are 95 % confident that at most 1 in 100 pairs of strangers pass; all ...
 
     Args:
         embeddings: embeddings, as in `evaluate`, of people whom the model was not trained on.
@@ -38,6 +43,10 @@ def calibrate(
             or `approximate` (an estimate, for fewer people); see `verisphere.decide.guarantee`.
         seed: seed of the random matching of people. Choosing among several seeds breaks the guarantee.
         replicates: redrawings of the people, for `approximate`.
+        accept_implausible: calibrate also where the embeddings cannot be those of a working model with these people:
+            their labels belong to other rows, or many rows are equal. The calibration then records the reasons.
+        accept_training_people: accept `Embeddings` that state that the model was trained on their people or images.
+        names: see `evaluate`.
         progress: reports the progress over passes and replicates.
 
     Returns:
@@ -47,9 +56,12 @@ def calibrate(
     Raises:
         TooFewComparisonsError: too few people for this guarantee at this FAR; states what they are enough for.
         TypeError: identities are missing.
-        ValueError: the arrays do not fit together, all rows show one person, or no guarantee can be about a FAR.
+        ValueError: the arrays do not fit together, all rows show one person, no guarantee can be about a FAR, or the
+            embeddings are implausible, or the model was trained on people or images of the set.
     """
     check_word("guarantee", guarantee, Guarantee)
     fars = list(far) if isinstance(far, list | tuple) else [far]
-    people = set_of(embeddings, identities)
-    return calibrate_set(people, "embeddings", fars, guarantee, Redrawing(replicates, seed), progress)
+    people = set_of(embeddings, identities, names)
+    redrawing = Redrawing(replicates, seed)
+    accepted = accept_implausible, accept_training_people
+    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, *accepted, progress)

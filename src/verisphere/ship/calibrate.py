@@ -1,12 +1,11 @@
 """Thresholds with a guarantee from an embeddings or scores file or from arrays, and checks on this and other files."""
 
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,36 +14,36 @@ from verisphere.decide import (
     Far,
     Guarantee,
     GuaranteedThreshold,
-    Ordered,
+    Interval,
     SortedScores,
-    TooFewComparisonsError,
     approximate_threshold,
     ask_deeper,
     disjoint_pairs,
     exact_rate,
     independent_threshold,
-    lacking_text,
-    people_needed,
-    point_at,
     split_domains,
 )
-from verisphere.decide.point import far_text
+from verisphere.decide.plausible import implausible_list
 from verisphere.files.calibration import Calibration, Check, Source, distinct_fars, read_calibration
 from verisphere.files.disk import check_file, digest
-from verisphere.files.embeddings import read_known_people
+from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened
 from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
 from verisphere.files.vectors import holds_vectors
+from verisphere.identity import decided
 from verisphere.protocols import PairsOfSet
+from verisphere.protocols.plausible import implausible_set
+from verisphere.protocols.redrawn import ALL, fars_over_people
+from verisphere.provenance import check_recorded, check_same_origin
 from verisphere.score import pair_scores, unit_rows
+from verisphere.ship.calibration_check import CheckedFile, Pools, check_of, implausible_reasons, refuse_empty
+from verisphere.ship.each_far import for_each_far
+from verisphere.ship.training_people import refuse_training_people
 from verisphere.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
 
 __all__ = ["Calibration", "Check", "Source", "calibrate", "read_calibration"]
-
-Pools: TypeAlias = dict[str, tuple[Ordered, Ordered]]  # (genuine, impostor) scores of each domain, and of ALL
-ALL = ""  # the pool of every comparison; no domain has an empty name
 
 
 def calibrate(
@@ -57,6 +56,9 @@ def calibrate(
     replicates: int = 1000,
     seed: int = 0,
     skip_empty: bool = False,
+    accept_implausible: bool = False,
+    accept_training_people: bool = False,
+    accept_unrecorded_pixels: bool = False,
     progress: Progress = quietly,
 ) -> Calibration:
     """Thresholds at target FARs with a guarantee, and their rates on the calibration file and on other files.
@@ -73,17 +75,30 @@ def calibrate(
         replicates: redrawings of the people, for `approximate`; its memory grows with the largest FAR.
         seed: seed of the matching, or of the redrawings. Choosing among several seeds breaks the guarantee.
         skip_empty: skip, and name, domains and check files without genuine or impostor comparisons.
+        accept_implausible: calibrate also where the scores cannot be those of a working model with right labels (see
+            `verisphere.decide.plausible`); the calibration then records the reasons.
+        accept_training_people: accept files with people or images that the model was trained on; the thresholds then
+            promise nothing about new people, and say so.
+        accept_unrecorded_pixels: accept files of versions that did not record the pixels that the model took.
         progress: reports the progress over passes and replicates.
 
     Raises:
         FileNotFoundError: a file does not exist.
         TooFewComparisonsError: too few people or comparisons for the guarantee; a ValueError.
-        ValueError: scores are not stated to be independent; a FAR is not allowed; embeddings belong to another model;
-            or a domain or check file has no genuine or impostor comparisons, unless these are skipped.
+        ValueError: scores are not stated to be independent; a FAR is not allowed; a check was made by another model or
+            in another way; a domain or check file has no genuine or impostor comparisons, unless these are skipped; or,
+            unless accepted, scores are implausible, pixels are not recorded, or people or images were trained on.
     """
     distinct_fars(fars)
-    files = [_open(file, progress) for file in (path, *checks)]
-    return _calibrated(files, fars, guarantee, independent, replicates, seed, skip_empty)
+    opened = [_open(file, progress) for file in (path, *checks)]
+    if decided() and not any(isinstance(file, _EmbeddingsSet) for file in opened):
+        raise ValueError("--names is for embeddings; scores name no people")
+    files = _same_people(opened)
+    for file in files:
+        if isinstance(file, _EmbeddingsSet) and not accept_training_people:
+            refuse_training_people(file.embeddings, file.name)
+    accepted = accept_implausible, accept_unrecorded_pixels
+    return _calibrated(files, fars, guarantee, independent, replicates, seed, skip_empty, *accepted)
 
 
 def calibrate_set(
@@ -92,6 +107,8 @@ def calibrate_set(
     fars: Sequence[Far],
     guarantee: Guarantee = "confident",
     redrawing: Redrawing = REDRAWING,
+    accept_implausible: bool = False,
+    accept_training_people: bool = False,
     progress: Progress = quietly,
 ) -> Calibration:
     """Thresholds with a guarantee from embeddings in memory, checked on the same embeddings.
@@ -102,17 +119,22 @@ def calibrate_set(
         fars: target FARs, all different.
         guarantee: see `verisphere.decide.guarantee`.
         redrawing: how often people are redrawn for `approximate`; its seed is also that of the matching.
+        accept_implausible, accept_training_people: see `calibrate`.
         progress: reports the progress over passes and replicates.
 
     Raises:
         TooFewComparisonsError: too few people for the guarantee; a ValueError.
-        ValueError: a FAR is not allowed, or the set has no impostor comparison.
+        ValueError: a FAR is not allowed, the set has no impostor comparison, its scores are implausible, or the model
+            was trained on its people or images.
     """
     distinct_fars(fars)
     digest_of_set = sha256(np.ascontiguousarray(embeddings.embeddings).data)
     digest_of_set.update("\0".join(embeddings.identities.tolist()).encode())
     own = _EmbeddingsSet(embeddings, name, digest_of_set.hexdigest(), progress)
-    return _calibrated([own], fars, guarantee, False, redrawing.replicates, redrawing.seed, skip_empty=True)
+    if not accept_training_people:
+        refuse_training_people(embeddings, name)
+    how = False, redrawing.replicates, redrawing.seed, True
+    return _calibrated([own], fars, guarantee, *how, accept_implausible)
 
 
 def _calibrated(
@@ -123,40 +145,33 @@ def _calibrated(
     replicates: int,
     seed: int,
     skip_empty: bool,
+    accept_implausible: bool,
+    accept_unrecorded_pixels: bool = False,
 ) -> Calibration:
     """Thresholds from the first file, checked on every file; see `calibrate`."""
     own, *others = files
     for other in others:
-        _same_model(own, other)
-    lacking = [_refuse_empty(file, file is own, skip_empty) for file in files]
+        _same_model(own, other, accept_unrecorded_pixels)
+    lacking = [refuse_empty(file, file is own, skip_empty) for file in files]
+    implausible = [reason for file in files for reason in implausible_reasons(file, accept_implausible)]
     with errors_naming(own.name):
         thresholds = own.thresholds(fars, guarantee, independent, replicates, seed)
-    checked = [_check(file, empty, thresholds, own) for file, empty in zip(files, lacking, strict=True)]
-    return Calibration(own.source, own.origin, thresholds, tuple(checked)).described()
+    redrawing = Redrawing(replicates, seed)
+    checked = [check_of(file, empty, thresholds, own, redrawing) for file, empty in zip(files, lacking, strict=True)]
+    return Calibration(own.source, own.origin, thresholds, tuple(checked), tuple(implausible)).described()
 
 
 @runtime_checkable
-class _File(Protocol):
+class _File(CheckedFile, Protocol):
     """The interface of a file for calibration, of either kind."""
 
-    name: str | Path  # in errors
-    source: Source
     origin: Origin | None
     dim: int | None
-    people: frozenset[str] | None
-
-    def lacking(self) -> dict[str, tuple[str, ...]]:
-        """The kinds of comparison, genuine or impostor, that are missing from each domain and from the whole."""
-        ...
 
     def thresholds(
         self, fars: Sequence[Far], guarantee: Guarantee, independent: bool, replicates: int, seed: int
     ) -> tuple[GuaranteedThreshold, ...]:
         """One threshold for each FAR."""
-        ...
-
-    def pools(self, thresholds: Sequence[float]) -> Pools:
-        """Scores of each domain and of the whole, prepared for these thresholds."""
         ...
 
 
@@ -168,7 +183,8 @@ class _EmbeddingsSet:
         self.origin = embeddings.origin
         self.dim: int | None = embeddings.embeddings.shape[1]
         self.people: frozenset[str] | None = frozenset(embeddings.identities.tolist())
-        self.source = Source(Path(name).name, digest_of_set, "embeddings", len(embeddings), len(self.people))
+        known = len(embeddings), len(self.people), embeddings.shared_with_training, embeddings.names_rule
+        self.source = Source(Path(name).name, digest_of_set, "embeddings", *known)
 
     @cached_property
     def pairs(self) -> PairsOfSet:
@@ -184,6 +200,9 @@ class _EmbeddingsSet:
         distinct = {name: len(np.unique(group)) for name, group in groups.items()}
         return {name: _kinds(distinct[name] < len(group), distinct[name] > 1) for name, group in groups.items()}
 
+    def implausible(self) -> tuple[str, ...]:
+        return implausible_set(self.embeddings)
+
     def thresholds(
         self, fars: Sequence[Far], guarantee: Guarantee, independent: bool, replicates: int, seed: int
     ) -> tuple[GuaranteedThreshold, ...]:
@@ -197,7 +216,7 @@ class _EmbeddingsSet:
         people, person = np.unique(self.embeddings.identities, return_inverse=True)
         rows = torch.from_numpy(disjoint_pairs(person.astype(np.int64), seed))
         scores = SortedScores(pair_scores(unit_rows(self.embeddings.embeddings), rows[:, 0], rows[:, 1]))
-        return _for_each(
+        return for_each_far(
             fars, guarantee, len(people), lambda far: independent_threshold(scores, far, guarantee, len(people), seed)
         )
 
@@ -206,7 +225,7 @@ class _EmbeddingsSet:
 
         def ask(times: int) -> tuple[GuaranteedThreshold, ...]:
             pairs = self.pairs.highest(largest, times)
-            return _for_each(
+            return for_each_far(
                 fars,
                 "approximate",
                 self.source.people or 0,
@@ -214,6 +233,9 @@ class _EmbeddingsSet:
             )
 
         return ask_deeper(ask)
+
+    def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
+        return fars_over_people(self.pairs, points, redrawing, self.progress)
 
     def pools(self, thresholds: Sequence[float]) -> Pools:
         self.pairs.prepare([], [], thresholds)
@@ -244,6 +266,9 @@ class _ScoresFile:
     def lacking(self) -> dict[str, tuple[str, ...]]:
         return {name: _kinds(genuine.total > 0, impostor.total > 0) for name, (genuine, impostor) in self.split.items()}
 
+    def implausible(self) -> tuple[str, ...]:
+        return implausible_list(self.scores.genuine, lambda rows: self.scores.score[rows])
+
     def thresholds(
         self, fars: Sequence[Far], guarantee: Guarantee, independent: bool, replicates: int, seed: int
     ) -> tuple[GuaranteedThreshold, ...]:
@@ -259,37 +284,15 @@ class _ScoresFile:
                 "calibrate from the embeddings file"
             )
         impostor = self.split[ALL][1]
-        return _for_each(
+        return for_each_far(
             fars, guarantee, 2 * impostor.total, lambda far: independent_threshold(impostor, far, guarantee)
         )
 
+    def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
+        return {}
+
     def pools(self, thresholds: Sequence[float]) -> Pools:
         return self.split
-
-
-def _for_each(
-    fars: Sequence[Far], guarantee: Guarantee, people: int, threshold: Callable[[Far], GuaranteedThreshold]
-) -> tuple[GuaranteedThreshold, ...]:
-    """The threshold at each FAR.
-
-    Args:
-        fars: target FARs.
-        guarantee: guarantee of the thresholds.
-        people: number of people; for a scores file, twice the number of comparisons.
-        threshold: finds the threshold at one FAR.
-
-    Raises:
-        TooFewComparisonsError: too few for some of the FARs; describes the first, and states what the others need.
-    """
-    found: list[GuaranteedThreshold] = []
-    for far in fars:
-        try:
-            found.append(threshold(far))
-        except TooFewComparisonsError as error:
-            needed = {far_text(other): people_needed(other, guarantee) for other in fars[len(found) + 1 :]}
-            others = [f"FAR {other} needs {number:,} people" for other, number in needed.items() if number > people]
-            raise TooFewComparisonsError("; ".join([str(error), *others])) from None
-    return tuple(found)
 
 
 def _open(path: Path, progress: Progress) -> _File:
@@ -315,68 +318,28 @@ def _open(path: Path, progress: Progress) -> _File:
     )
 
 
+def _same_people(files: Sequence[_File]) -> list[_File]:
+    """The files, with one spelling of each person in all embeddings of them."""
+    sets = [file for file in files if isinstance(file, _EmbeddingsSet)]
+    alike = iter(same_people(*((file.name, file.embeddings) for file in sets)))
+    return [
+        _EmbeddingsSet(next(alike), file.name, file.source.sha256, file.progress)
+        if isinstance(file, _EmbeddingsSet)
+        else file
+        for file in files
+    ]
+
+
 def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:
     return tuple(kind for kind, there in (("genuine", genuine), ("impostor", impostor)) if not there)
 
 
-def _same_model(own: _File, other: _File) -> None:
-    """Raises ValueError where a file is known to belong to another model."""
-    hint = "a threshold holds for the scores of one model alone"
+def _same_model(own: _File, other: _File, accept_unrecorded: bool) -> None:
+    """Raises ValueError where a file is known to belong to another model, or does not record the pixels it took."""
+    hint = "a threshold holds for the scores of one model, made in one way"
     if own.dim is not None and other.dim is not None and own.dim != other.dim:
         raise ValueError(f"{other.name}: {other.dim} numbers a row, but {own.name} has {own.dim}; {hint}")
-    if own.origin is None or other.origin is None:
-        return
-    ours, theirs = asdict(own.origin), asdict(other.origin)
-    made = ("model", "flip", "precision")
-    differing = [f"{name} {theirs[name]} against {ours[name]}" for name in made if ours[name] != theirs[name]]
-    if differing:
-        raise ValueError(f"{other.name}: not made as {own.name} was ({', '.join(differing)}); {hint}")
-
-
-def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str, tuple[str, ...]]:
-    """The kinds of comparison that each domain, and the whole set, lacks; checked before any work.
-
-    Raises:
-        ValueError: a kind is missing where that is not allowed.
-    """
-    empty = {name: kinds for name, kinds in file.lacking().items() if kinds}
-    whole = empty.get(ALL, ())
-    if calibrating and "impostor" in whole:
-        alone = "" if file.people is None else "; all its rows are of one person"
-        raise ValueError(f"{file.name}: it has no impostor comparison, so it can set no threshold{alone}")
-    if calibrating and whole:
-        return empty  # genuine comparisons are for its check alone
-    if empty and not skip_empty:
-        parts = [f"it has no {' and no '.join(whole)} comparison"] if whole else []
-        domains = {name: kinds for name, kinds in empty.items() if name != ALL}
-        parts += [lacking_text(domains)] if domains else []
-        raise ValueError(
-            f"{file.name}: {', '.join(parts)}, so no rate can be checked; skip such ones by --skip-empty "
-            "(skip_empty=True)"
-        )
-    return empty
-
-
-def _check(
-    file: _File, empty: dict[str, tuple[str, ...]], thresholds: Sequence[GuaranteedThreshold], own: _File
-) -> Check:
-    """The rates of the thresholds on a file, without the domains that lack comparisons."""
-    points: dict[str, tuple[OperatingPoint, ...]] = {}
-    if ALL not in empty:
-        with errors_naming(file.name):
-            points = {
-                name: tuple(
-                    point_at(genuine, impostor, found.threshold, found.far_target, found.guarantee)
-                    for found in thresholds
-                )
-                for name, (genuine, impostor) in file.pools([found.threshold for found in thresholds]).items()
-                if name not in empty
-            }
-    return Check(
-        source=file.source,
-        points=points.pop(ALL, ()),
-        domains=points,
-        skipped=tuple(name for name in empty if name != ALL),
-        lacking=empty.get(ALL, ()),
-        shared_people=None if file.people is None or own.people is None else len(file.people & own.people),
-    )
+    check_same_origin(f"{own.name} was", own.origin, other.name, other.origin, hint)
+    if own.origin is not None and other.origin is not None:
+        for file in (own, other):
+            check_recorded(file.name, file.origin, accept_unrecorded)

@@ -11,11 +11,13 @@ from typing import Any
 from verisphere.decide import OneThreshold
 from verisphere.files.calibration import Calibration, Check, read_calibration
 from verisphere.files.json_values import from_json
+from verisphere.provenance import UNRECORDED
 from verisphere.report.calibration_tables import thresholds_table
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 from verisphere.ship.card_files import Figures, read_figures, read_settings
 from verisphere.ship.card_leak import LEAK, leak_section
+from verisphere.ship.card_people import people_of_training
 from verisphere.ship.card_precision import PRECISION, precision_section
 from verisphere.ship.card_words import (
     DIGITS,
@@ -49,7 +51,7 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
     figures = {name: read_figures(folder / name) for name in files if name.startswith("evaluation-")}
     source = _Named(files)
     sections = [
-        _head(about),
+        _head(about, calibrated),
         _data(about, recipe, calibrated, figures, source),
         _training(about, recipe, source),
         precision_section(about, folder, source(PRECISION) if PRECISION in source else ""),
@@ -81,9 +83,12 @@ class _Named:
 Section = Iterator[str]
 
 
-def _head(about: Mapping[str, Any]) -> Section:
+def _head(about: Mapping[str, Any], calibrated: Calibration | None) -> Section:
     height, width = about["preprocessing"]["size"]
     yield f"# {plain(about['name'])}"
+    warning = calibrated.thresholds[0].warning() if calibrated else ""
+    if warning:
+        yield f"**Calibrated on people of the training.** {plain(warning.capitalize())}."
     yield (
         f"A face recognition model. It turns an aligned face ({height} x {width} pixels, template "
         f"{plain(about['template'])}) into {about['embedding_size']} numbers. Two faces are compared by the cosine of "
@@ -117,11 +122,7 @@ def _data(
             else "- No evaluation was given.",
         ]
     )
-    yield (
-        "Nothing here shows that the people calibrated or evaluated on were not trained on; if some were, the figures "
-        "are too good and the threshold is too low. Who these people are (age, sex, skin, country, camera) is not "
-        "recorded in these files either, unless as the domains below."
-    )
+    yield from people_of_training(calibrated, figures)
 
 
 def _trained_on(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Named) -> str:
@@ -212,11 +213,18 @@ def _tie(about: Mapping[str, Any], calibrated: Calibration) -> str:
             "Nothing ties this threshold to this model: the calibration file does not say which model made its "
             "embeddings or scores, nor whether mirror images were added."
         )
+    pixels = calibrated.origin.preprocessing
+    taken = ""
+    if pixels is not None:
+        size = " x ".join(map(str, pixels.size))
+        taken = f"faces of {size} in {plain(pixels.colour)}, (pixel - {pixels.mean:g}) / {pixels.scale:g}, "
     text = (
         "The calibration names the model that it is of, and the export checked that it is this one: weights with "
-        f"SHA-256 {plain(calibrated.origin.model[:DIGITS])}, mirror images "
+        f"SHA-256 {plain(calibrated.origin.model[:DIGITS])}, {taken}mirror images "
         f"{'added' if calibrated.origin.flip else 'not added'}."
     )
+    if pixels is None:
+        text += f" **Pixels were not compared**: the calibration was {UNRECORDED}."
     if calibrated.origin.precision != "float32":
         text += f" Its embeddings were computed in {plain(calibrated.origin.precision)}, as the model computes them."
     return text
@@ -284,7 +292,7 @@ def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
         ],
     )
     notes = [f"From {source(CALIBRATION)}. The bounds take pairs as independent, though they share people."]
-    above = [name for name, _ in check.above_target(place)]
+    above = [name for name, _, _ in check.above_target(place)]
     if above:
         notes.append(f"Above the target of {far}: {', '.join(map(plain, above))}.")
     if check.skipped:

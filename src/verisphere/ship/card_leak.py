@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from verisphere.files.leak_figures import read_leak
+from verisphere.files.leak_figures import LeakRow, read_leak
 from verisphere.report.markdown import plain
 from verisphere.report.tables import number
 
@@ -25,16 +25,41 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
         yield "How well faces can be recovered from this model was not tested (`verisphere leak` tests it)."
         return
     figures = read_leak(folder / LEAK)
-    found = [
-        f"from {_FROM[row.source]} {row.points[-1].genuine_accepted} of {row.points[-1].genuine_total} "
-        f"(95 % {number(row.points[-1].tar_lower_95, 3)} .. {number(row.points[-1].tar_upper_95, 3)})"
-        for row in figures.rows
-        if row.source in _FROM
+    attacks = [row for row in figures.rows if row.source in _FROM]
+    steps = figures.settings.get("steps")
+    said = []
+    if found := [_found(row) for row in attacks if row.worked]:
+        real = [row.points[-1].tar for row in figures.rows if row.source == "photographs" and row.points]
+        photographs = f"; of photographs {number(real[0], 3)}" if real else ""
+        said.append(
+            f"Faces recovered from it (steps: {steps}) were taken for their people by a second model "
+            f"({plain(figures.judge)}), at its threshold for FAR {figures.rows[-1].points[-1].far_target}: "
+            f"{', '.join(found)}{photographs}."
+        )
+    said += [
+        f"The attack from {_FROM[row.source]} failed: its faces (steps: {steps}) have a mean cosine of "
+        f"{number(row.reached, 3)} with their targets under this model, and two photographs of one person have "
+        f"{number(row.needed, 3)}. So nothing is known of what can be recovered from {_FROM[row.source]}."
+        for row in attacks
+        if row.worked is False and row.reached is not None and row.needed is not None
     ]
-    real = [row.points[-1].tar for row in figures.rows if row.source == "photographs" and row.points]
-    photographs = f"; of photographs {number(real[0], 3)}" if real else ""
-    yield (
-        f"Faces recovered from it were taken for their people by a second model ({plain(figures.judge)}), at its "
-        f"threshold for FAR {figures.rows[-1].points[-1].far_target}: {', '.join(found)}{photographs}. "
-        f"(From {source}.)"
+    if unknown := [_FROM[row.source] for row in attacks if row.worked is None]:
+        said.append(
+            f"Whether the attack from {', '.join(unknown)} worked is not recorded, so nothing is claimed of it "
+            "(`verisphere leak` of this version records it)."
+        )
+    yield f"{' '.join(said)} (From {source}.)"
+
+
+def _found(row: LeakRow) -> str:
+    """How many faces of an attack that worked were accepted, at the last FAR."""
+    point = row.points[-1]
+    text = (
+        f"from {_FROM[row.source]} {point.genuine_accepted} of {point.genuine_total} "
+        f"(95 % {number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)})"
     )
+    if row.strangers:
+        text += (
+            f", where photographs of strangers that are chosen in the same way have {number(row.strangers[-1].tar, 3)}"
+        )
+    return text

@@ -40,7 +40,8 @@ def file_in_words(source: Source) -> str:
     """The file of a calibration in a few words."""
     people = "" if source.people is None else f" of {source.people:,} people"
     unit = "comparisons" if source.people is None else "images"
-    return f"{plain(source.file)} ({source.rows:,} {unit}{people}, SHA-256 {plain(source.sha256[:DIGITS])})"
+    taken = {"merge": " by merged names", "exact": " by names exactly as written", None: ""}[source.names_rule]
+    return f"{plain(source.file)} ({source.rows:,} {unit}{people}{taken}, SHA-256 {plain(source.sha256[:DIGITS])})"
 
 
 def class_in_words(description: Mapping[str, Any]) -> str:

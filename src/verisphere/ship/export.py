@@ -29,8 +29,10 @@ from verisphere.models.model_json import (
     model_json,
     preprocessing,
     read_model_json,
+    taken_pixels,
 )
 from verisphere.models.onnx_file import Agreement, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
+from verisphere.models.trained_on import FILE, of_checkpoint, write_trained_on
 from verisphere.report.tables import number, table
 from verisphere.ship.calibrate import Calibration, read_calibration
 from verisphere.ship.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
@@ -38,15 +40,15 @@ from verisphere.ship.card_files import read_settings
 from verisphere.ship.card_leak import LEAK
 from verisphere.ship.export_inputs import (
     check_measured_flip,
-    check_precision,
-    check_same_figures,
+    check_same,
     check_same_leak,
-    check_same_model,
     check_same_template,
     copies_of_results,
     refuse_place,
     shipped_flip,
+    shipped_origin,
 )
+from verisphere.ship.training_people import check_training_people
 from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
 
 CARD = "model_card.md"
@@ -104,7 +106,9 @@ def export_model(
     flip: bool | None = None,
     with_head: bool = False,
     template: str | None = None,
+    accept_training_people: bool = False,
     trust_code: bool = False,
+    accept_unrecorded_pixels: bool = False,
     progress: Progress = quietly,
 ) -> ExportResult:
     """Creates a model folder from a run; the folder appears only after all its files were written and checked.
@@ -122,18 +126,25 @@ def export_model(
         template: template of the aligned faces: a name in `verisphere.images.detect.TEMPLATES`, or another name where
             no template there has the input size of the network. By default that of the model folder, or
             `arcface_112x112` for a run.
+        accept_training_people: accept a calibration on people or images that the model was trained on; the model then
+            says first that its thresholds promise nothing.
         trust_code: also build a backbone class from outside verisphere, which runs its code.
+        accept_unrecorded_pixels: take a calibration and figures of a version that did not record the pixels that the
+            model took.
         progress: reports the progress over the steps.
 
     Raises:
         FileExistsError: `out` is a file, a folder that is not empty, an input, or inside the model or the faces.
         FileNotFoundError: the run or a file does not exist.
-        ValueError: the extra `export` is missing; the calibration belongs to another model or precision, or contradicts
-            `flip`; a smaller model was measured with another flip; a file has another format; the template does not fit
-            the network; or the ONNX file differs from the network.
+        ValueError: the extra `export` is missing; the calibration or a figure was made by another model or in another
+            way (pixels, template, flip, precision), with pixels that are not recorded, or on people or images of the
+            training, unless that is accepted; a smaller model was measured with another flip; a file has another
+            format; the template does not fit the network; or the ONNX file differs from the network.
     """
     require_export()
     refuse_place(out, [run], [calibration, leak, *evaluation])
+    if calibration is not None and not accept_training_people:
+        check_training_people(calibration)
     if is_model_folder(run):
         before = read_model_json(run / NAME)
         if before.adopted is None and before.reduced is None:
@@ -142,26 +153,27 @@ def export_model(
             kind = "an adopted model" if before.reduced is None else f"a model in {before.reduced.precision}"
             raise ValueError(f"{run}: {kind} has no head; omit --with-head")
         check_same_template(template, run, before)
-        return _export_folder(run, out, name, calibration, evaluation, leak, flip, trust_code, progress)
+        accept = accept_unrecorded_pixels
+        return _export_folder(run, out, name, calibration, evaluation, leak, flip, trust_code, accept, progress)
     checkpoint = read_checkpoint(run)
     calibrated = None if calibration is None else read_calibration(calibration)
-    if calibration is not None and calibrated is not None:
-        check_precision("float32", checkpoint.path, calibrated, calibration)
-        check_same_model(checkpoint.sha256.get("backbone", ""), checkpoint.path, calibrated, calibration)
-    for path in evaluation:
-        check_same_figures(checkpoint.sha256.get("backbone", ""), checkpoint.path, path)
-    added = shipped_flip(flip, calibrated, calibration)
-    if leak is not None:
-        check_same_leak(checkpoint.sha256["backbone"], checkpoint.path, leak)
-    copies = _copies(checkpoint, calibration, evaluation, leak, with_head)
     backbone, description = described_run(checkpoint, name, template, trust_code)
     thresholds = () if calibrated is None else calibrated.thresholds
-    description = replace(description, flip=added, thresholds=thresholds)
+    description = replace(description, flip=shipped_flip(flip, calibrated), thresholds=thresholds)
+    own = shipped_origin(
+        checkpoint.sha256["backbone"], backbone, description.template, description.flip, description.precision
+    )
+    check_same(checkpoint.path, own, calibrated, calibration, evaluation, accept_unrecorded_pixels)
+    if leak is not None:
+        check_same_leak(own.model, checkpoint.path, leak)
+    copies = _copies(checkpoint, calibration, evaluation, leak, with_head)
     finished: list[tuple[Description, Agreement | None]] = []
     divided = checkpoint.tensors("head") if with_head and checkpoint.shards else None
+    record = of_checkpoint(checkpoint)
 
     def write(partial: Path) -> None:
         partial.mkdir()
+        write_trained_on(partial / FILE, record)
         finished.append(_write(partial, description, backbone, copies, divided, trust_code, progress))
 
     write_whole(out, write)
@@ -203,18 +215,16 @@ def _export_folder(
     leak: Path | None,
     flip: bool | None,
     trust_code: bool,
+    accept_unrecorded: bool,
     progress: Progress,
 ) -> ExportResult:
     """An adopted or smaller model again, with thresholds and figures; from weights of ours also with `model.onnx`."""
     model = load(folder, "cpu", trust_code)  # raises where a file was changed
     before = read_model_json(folder / NAME)
     calibrated = None if calibration is None else read_calibration(calibration)
-    if calibration is not None and calibrated is not None:
-        check_precision(before.precision, folder, calibrated, calibration)
-        check_same_model(model.sha256, folder, calibrated, calibration)
-    for path in evaluation:
-        check_same_figures(model.sha256, folder, path)
-    added = shipped_flip(flip, calibrated, calibration, before.flip)
+    added = shipped_flip(flip, calibrated, before.flip)
+    own = shipped_origin(model.sha256, model.backbone, model.template, added, model.precision)
+    check_same(folder, own, calibrated, calibration, evaluation, accept_unrecorded)
     check_measured_flip(added, folder, before)
     if leak is not None:
         check_same_leak(model.sha256, folder, leak)
@@ -285,6 +295,7 @@ def _write(
         embedding_size=backbone.embedding_size,
         backbone=description.files[WEIGHTS].sha256,
         verisphere=description.verisphere,
+        inside=taken_pixels(backbone),
     )
 
     def copy() -> None:
@@ -302,7 +313,8 @@ def _write(
     steps: list[Callable[[], None]] = [copy, convert]
     for step in progress(steps, "exporting", len(steps)):
         step()
-    names = [WEIGHTS, ONNX, *(name for name in copies if name != WEIGHTS), *([HEAD] if divided is not None else [])]
+    made = [name for name in (HEAD, FILE) if (folder / name).is_file() and name not in copies]
+    names = [WEIGHTS, ONNX, *(name for name in copies if name != WEIGHTS), *made]
     files = {name: file_digest(folder / name) for name in names}
     if files[WEIGHTS] != description.files[WEIGHTS]:
         raise ValueError(f"{copies[WEIGHTS]} changed while it was copied; is a training writing there?")
@@ -370,7 +382,7 @@ def notes_on(
         recipe: whether its recipe is known, or cannot be.
         with_head: whether the head is inside.
     """
-    notes = []
+    notes = [threshold.warning() for threshold in description.thresholds[:1] if threshold.in_training]
     if calibration is None:
         notes.append("no calibration was given, so this model ships no threshold and `verisphere verify` refuses it")
     elif calibration.origin is None:

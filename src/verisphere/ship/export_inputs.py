@@ -3,17 +3,21 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from verisphere.backbones.backbone import Backbone
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import real_path, refuse_overwriting
 from verisphere.files.leak_figures import read_leak
-from verisphere.models.model_json import Description
+from verisphere.models.model_json import Description, taken_pixels
+from verisphere.provenance import ANY_DETECTOR, check_recorded, check_same_origin
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.card_files import read_figures
 from verisphere.ship.card_leak import LEAK
+from verisphere.vocabulary import Origin
 from verisphere.words import SMALLER_PRECISIONS
 
 #: The part of a folder by which a run is known.
 RUN = "checkpoints"
+_AGAIN = "embed with this model as it is shipped, and calibrate again"
 
 
 def refuse_place(out: Path, folders: Sequence[Path], files: Sequence[Path | None]) -> None:
@@ -38,70 +42,68 @@ def refuse_place(out: Path, folders: Sequence[Path], files: Sequence[Path | None
             raise FileExistsError(f"{out}: lies inside {folder}, which is read here; choose a place outside it")
 
 
-def check_precision(precision: str, model: Path, calibration: Calibration, file: Path) -> None:
-    """Refuse thresholds for scores in another precision than that in which the model runs.
+def shipped_origin(weights: str, network: Backbone, template: str, flip: bool, precision: str) -> Origin:
+    """The origin of the embeddings that a model folder makes of faces that any detector finds.
 
     Args:
-        precision: precision in which the model runs, as in `Origin.precision`.
+        weights: SHA-256 of the file with the weights.
+        network: the network.
+        template: positions of eyes, nose and mouth in an aligned face.
+        flip, precision: see `Origin`.
+    """
+    alignment = f"{template} by {ANY_DETECTOR}"
+    return Origin(weights, flip, precision, "", alignment=alignment, preprocessing=taken_pixels(network))
+
+
+def check_same(
+    model: Path,
+    own: Origin,
+    calibration: Calibration | None,
+    file: Path | None,
+    evaluation: Sequence[Path],
+    accept_unrecorded: bool,
+) -> None:
+    """Refuse thresholds and figures of another model, or of the same model in another way.
+
+    Args:
         model: the model, for messages.
-        calibration: the calibration.
+        own: origin of the embeddings that the model makes.
+        calibration: the calibration; None for none.
         file: file of the calibration, for messages.
+        evaluation: files with figures.
+        accept_unrecorded: accept a file that does not record the pixels that its model took.
 
     Raises:
-        ValueError: the precisions differ; names both, and a remedy.
+        ValueError: the origins differ; names each difference, and a remedy. Or pixels are not recorded, or a file holds
+            no figures.
     """
-    if calibration.origin is None or calibration.origin.precision == precision:
-        return
-    theirs = calibration.origin.precision
+    if calibration is not None:
+        theirs = calibration.origin
+        smaller = theirs is not None and own.precision != theirs.precision
+        advice = _advice(own.precision, theirs.precision) if theirs is not None and smaller else _AGAIN
+        check_same_origin(f"{model} embeds", own, file, theirs, advice)
+        check_recorded(file, theirs, accept_unrecorded)
+    for path in evaluation:
+        for evaluated in read_figures(path).sources:
+            named = f"{path}: {evaluated.file}"
+            check_same_origin(f"{model} embeds", own, named, evaluated.origin, "evaluate embeddings of this model")
+            check_recorded(named, evaluated.origin, accept_unrecorded)
+
+
+def _advice(precision: str, theirs: str) -> str:
+    """What helps against thresholds in another precision than that of the model."""
     if precision in SMALLER_PRECISIONS:
-        advice = (
+        return (
             f"embed with the {precision} folder that `verisphere export --precision {precision}` makes without "
             "--calibration, calibrate, and export that folder with --calibration"
         )
-    elif theirs in SMALLER_PRECISIONS:
-        advice = f"export the {theirs} folder that made the embeddings, or embed with this model and calibrate again"
-    else:
-        advice = "embed without --bfloat16 and calibrate again"
-    raise ValueError(
-        f"{file}: its thresholds are for scores in {theirs}, but {model} is to be shipped in {precision}; {advice}"
-    )
-
-
-def check_same_model(weights: str, model: Path, calibration: Calibration, file: Path) -> None:
-    """Refuse thresholds for another model.
-
-    Args:
-        weights: SHA-256 of the file with the model's weights.
-        model: the model, for messages.
-        calibration: the calibration.
-        file: file of the calibration, for messages.
-
-    Raises:
-        ValueError: the calibration names other weights.
-    """
-    if calibration.origin is not None and calibration.origin.model != weights:
-        raise ValueError(
-            f"{file}: its thresholds are of the model with weights {calibration.origin.model[:12]}..., but "
-            f"{model} has {weights[:12]}...; embed with this model and calibrate again"
-        )
-
-
-def check_same_figures(weights: str, model: Path, file: Path) -> None:
-    """Refuse figures of another model; the arguments are those of `check_same_model`.
-
-    Raises:
-        ValueError: the figures are of embeddings that other weights made, or the file holds no figures.
-    """
-    for evaluated in read_figures(file).sources:
-        if evaluated.origin is not None and evaluated.origin.model != weights:
-            raise ValueError(
-                f"{file}: figures of {evaluated.file}, made with the weights {evaluated.origin.model[:12]}..., but "
-                f"{model} has {weights[:12]}...; evaluate embeddings made by this model"
-            )
+    if theirs in SMALLER_PRECISIONS:
+        return f"export the {theirs} folder that made the embeddings, or embed with this model and calibrate again"
+    return "embed without --bfloat16 and calibrate again"
 
 
 def check_same_leak(weights: str, model: Path, file: Path) -> None:
-    """Refuse a test of what another model reveals; the arguments are those of `check_same_model`.
+    """Refuse a test of what another model reveals; `weights` is the digest of its weights.
 
     Raises:
         ValueError: the test is of other weights, or the file holds none.
@@ -113,28 +115,17 @@ def check_same_leak(weights: str, model: Path, file: Path) -> None:
         )
 
 
-def shipped_flip(
-    asked: bool | None, calibration: Calibration | None, file: Path | None, otherwise: bool = False
-) -> bool:
-    """Whether the model adds the mirror image: as in the calibration, whose thresholds hold only for that setting.
+def shipped_flip(asked: bool | None, calibration: Calibration | None, otherwise: bool = False) -> bool:
+    """Whether the model adds the mirror image: as requested, else as in the calibration, whose thresholds need it.
 
     Args:
         asked: the requested setting; None if none was requested.
         calibration: the calibration; None for none.
-        file: file of the calibration, for messages.
         otherwise: the answer if nothing was requested and no calibration states it.
-
-    Raises:
-        ValueError: the calibration contradicts the request.
     """
-    if calibration is None or calibration.origin is None:
-        return otherwise if asked is None else asked
-    if asked is not None and asked != calibration.origin.flip:
-        raise ValueError(
-            f"flip is {str(asked).lower()}, but the embeddings behind {file} were made with flip "
-            f"{str(calibration.origin.flip).lower()}; its thresholds hold for that alone"
-        )
-    return calibration.origin.flip
+    if asked is not None:
+        return asked
+    return otherwise if calibration is None or calibration.origin is None else calibration.origin.flip
 
 
 def check_measured_flip(flip: bool, folder: Path, before: Description) -> None:

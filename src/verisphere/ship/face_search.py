@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -10,10 +11,22 @@ from typing import Literal, TypeVar
 import numpy as np
 from jaxtyping import UInt8
 
+from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.images_json import read_source
 from verisphere.files.landmarks import ListedFaces
 from verisphere.images.decode import decode
-from verisphere.images.detect import Crop, Detections, FaceDetector, Template, crop_face, template_named, why_none
-from verisphere.packs.image_files import ImageFiles
+from verisphere.images.detect import (
+    Crop,
+    Detections,
+    FaceDetector,
+    Template,
+    choose_face,
+    crop_at,
+    crop_face,
+    template_named,
+    why_none,
+)
+from verisphere.packs.image_files import ImageFiles, image_files
 
 T = TypeVar("T")
 Pixels = UInt8[np.ndarray, "_ _ 3"]  # RGB; each photograph has a size of its own
@@ -35,6 +48,7 @@ class FaceOfPhotograph:
         reason: why there is no crop.
         readable: the photograph could be read and decoded.
         crop: the crop with its box, landmarks and score; None where the photograph was taken as an aligned crop.
+        others: crops of the other faces, where they were asked for; a face that cannot be aligned is not among them.
     """
 
     pixels: Pixels | None
@@ -42,6 +56,7 @@ class FaceOfPhotograph:
     reason: str = ""
     readable: bool = True
     crop: Crop | None = None
+    others: tuple[Crop, ...] = ()
 
     @property
     def status(self) -> Status:
@@ -63,11 +78,45 @@ FindFaces = Callable[[Sequence[Pixels], Sequence[str]], list[FaceOfPhotograph]]
 """Finds the face on each photograph; takes the pixels and the names of a batch of photographs."""
 
 
-def aligned_faces(size: tuple[int, int]) -> FindFaces:
+@dataclass(frozen=True)
+class AlignedBy:
+    """A way to find faces that knows how its crops are aligned.
+
+    Attributes:
+        find: finds the face on each photograph.
+        alignments: template and finder of the crops, as `ImageSource.alignment`; empty where they are not known.
+    """
+
+    find: FindFaces
+    alignments: tuple[str, ...]
+
+    def __call__(self, photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
+        """The face on each photograph."""
+        return self.find(photographs, names)
+
+
+def alignments_of(find: FindFaces) -> tuple[str, ...]:
+    """Template and finder of the crops of a function that finds faces; empty where they are not known."""
+    return find.alignments if isinstance(find, AlignedBy) else ()
+
+
+def recorded_alignments(paths: Sequence[Path]) -> tuple[str, ...]:
+    """The alignments that stand beside crops, in files, folders or archives; none for what cannot be read."""
+    found: set[str | None] = set()
+    for path in paths:
+        whole = path.is_dir() or path.suffix.lower() == ".zip"
+        if whole or path.suffix.lower() in SUFFIXES:
+            with suppress(ValueError, OSError):  # the reader of the images reports it
+                found.add(read_source(path, image_files(path).names if whole else (path.name,)).alignment)
+    return tuple(sorted(filter(None, found)))
+
+
+def aligned_faces(size: tuple[int, int], alignments: tuple[str, ...] = ()) -> FindFaces:
     """Takes photographs as aligned crops, and searches for no face.
 
     Args:
         size: (height, width) that the model takes.
+        alignments: see `AlignedBy`.
     """
 
     def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
@@ -83,28 +132,30 @@ def aligned_faces(size: tuple[int, int]) -> FindFaces:
             for pixels in photographs
         ]
 
-    return find
+    return AlignedBy(find, alignments)
 
 
-def detected_faces(template: str, detector: FaceDetector) -> FindFaces:
+def detected_faces(template: str, detector: FaceDetector, *, others: bool = False) -> FindFaces:
     """Detects faces, and crops the most central one of each photograph.
 
     Args:
         template: name of the model's template.
         detector: finds the faces; `verisphere.images.detect.detector_named` makes one.
+        others: also crop the other faces.
 
     Raises:
         ValueError: there is no template of this name.
     """
     target = template_named(template)
 
-    def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
-        return [
-            _cropped(pixels, detections, target, why_none(detector, *pixels.shape[:2]))
-            for pixels, detections in zip(photographs, detector.detect(photographs), strict=True)
-        ]
+    def crop(pixels: Pixels, detections: Detections) -> FaceOfPhotograph:
+        face = _cropped(pixels, detections, target, why_none(detector, *pixels.shape[:2]))
+        return replace(face, others=_others(pixels, detections, target)) if others else face
 
-    return find
+    def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
+        return [crop(*found) for found in zip(photographs, detector.detect(photographs), strict=True)]
+
+    return AlignedBy(find, (f"{template} by {detector.name}",))
 
 
 def listed_faces(template: str, listed: Mapping[str, ListedFaces], file: Path) -> FindFaces:
@@ -145,6 +196,16 @@ def _cropped(pixels: Pixels, detections: Detections, template: Template, without
     except ValueError as error:
         return FaceOfPhotograph(None, len(detections), str(error))
     return FaceOfPhotograph(crop.pixels, crop.faces, crop=crop)
+
+
+def _others(pixels: Pixels, detections: Detections, template: Template) -> tuple[Crop, ...]:
+    """The crops of all faces that can be aligned but the most central one."""
+    crops = []
+    for index in range(len(detections)):
+        if index != choose_face(detections, *pixels.shape[:2]):
+            with suppress(ValueError):
+                crops.append(crop_at(pixels, detections, index, template))
+    return tuple(crops)
 
 
 def file_contents(files: ImageFiles) -> list[Callable[[], bytes]]:

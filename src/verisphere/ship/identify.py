@@ -1,6 +1,7 @@
 """1:N identification of a photograph in a gallery, at the threshold that a model ships."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,22 +11,27 @@ from verisphere.decide import Far, GuaranteedThreshold
 from verisphere.files.embeddings import read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import json_text
+from verisphere.identity import decided
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
+from verisphere.packs.columns import spelled_once
 from verisphere.packs.image_files import image_files
 from verisphere.report.tables import number, table
-from verisphere.ship.face_search import FindFaces, Skipped
-from verisphere.ship.people import (
-    Person,
+from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Pixels, Skipped
+from verisphere.ship.notes import (
+    PHOTOGRAPHS_NAMED,
     first_few,
-    lower_median,
-    notes_on,
-    person_at,
-    photographs_in,
+    notes_on_faces,
+    notes_on_model,
+    notes_on_origin,
+    notes_on_skipped,
+    promise_in_words,
     refuse_drawn,
-    scores_between,
+    sentence,
 )
+from verisphere.ship.people import OtherFace, Person, embedded_person, lower_median, photographs_in, scores_between
 from verisphere.vocabulary import Progress, printable, quietly
+from verisphere.words import of_things, share
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,23 @@ class Match:
 
 
 @dataclass(frozen=True)
+class OtherMatch:
+    """The person of the gallery whom a face of the probe matches that is not the most central of its photograph.
+
+    Attributes:
+        face: the face.
+        match: the best match of this face alone.
+    """
+
+    face: OtherFace
+    match: Match
+
+    def __str__(self) -> str:
+        """The match in one sentence."""
+        return sentence(f"{self.face} would match {printable(self.match.name)}: score {self.match.score:.4f}")
+
+
+@dataclass(frozen=True)
 class Identification:
     """The result of an identification.
 
@@ -48,7 +71,8 @@ class Identification:
         best: the best person who does not pass, which shows the distance to the threshold; None where all pass.
         people: number of people in the gallery with a photograph that was compared.
         left_out: people of the gallery without a photograph that could be used.
-        meaning, misses, training, drawn: see `Verification`.
+        promise, meaning, misses, training, drawn, notes: see `Verification`.
+        other_matches: matches of faces that are not the most central of their photograph, best first.
         gallery_note: a note on the gallery; mostly empty.
     """
 
@@ -58,17 +82,27 @@ class Identification:
     people: int
     left_out: tuple[str, ...]
     threshold: GuaranteedThreshold
+    promise: str
     meaning: str
     misses: str
     training: TrainingRecord
     drawn: str
+    notes: tuple[str, ...]
+    other_matches: tuple[OtherMatch, ...]
     probe: Person
     skipped: tuple[Skipped, ...]
     gallery_note: str
     model: str
 
-    def text(self) -> str:
-        """The matches as a table, or 'nobody', with what the threshold means for a gallery of this size."""
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, explain: bool = False) -> str:
+        """The notes; the matches as a table, or 'nobody', with what the threshold means for a gallery of this size.
+
+        Args:
+            explain: also give the exact wording of the promise.
+        """
         if self.matches:
             rows = [
                 [match.name, number(match.score), f"{match.passed} / {match.comparisons}"] for match in self.matches
@@ -77,20 +111,22 @@ class Identification:
             if self.passing > len(self.matches):
                 answer += f"\nand {self.passing - len(self.matches)} more"
         else:
-            near = f"; nearest: {printable(self.best.name)}, score {self.best.score:.4f}" if self.best else ""
-            answer = f"nobody: no score above the threshold {self.threshold.threshold:.4f}{near}"
-        lines = [answer, self.meaning, self.misses, self._passes_by_chance()]
-        lines += [printable(note) for note in (self.drawn, self.gallery_note) if note]
-        lines += notes_on(self.probe)
-        lines += first_few([f"{photo.name} ({photo.reason})" for photo in self.skipped], "skipped")
-        lines += first_few(self.left_out, "left out, as none of their photographs can be used")
+            near = f"; the nearest is {printable(self.best.name)}, score {self.best.score:.4f}" if self.best else ""
+            answer = f"Nobody: no score is above the threshold {self.threshold.threshold:.4f}{near}."
+        threshold = f"Threshold {self.threshold.threshold:.4f}. " if self.matches else ""
+        lines = [*self.notes, answer, threshold + self.promise, self._passes_by_chance()]
+        lines += [self.meaning, self.misses] if explain else []
+        lines += notes_on_skipped(self.probe)
+        lines += first_few([f"{photo.name} ({photo.reason})" for photo in self.skipped], "Skipped")
+        lines += first_few(self.left_out, "Excluded, as none of their photographs can be used")
         return "\n".join(lines)
 
     def _passes_by_chance(self) -> str:
-        wrong = float(self.threshold.far_target) * self.people
+        far = float(self.threshold.far_target)
         return (
-            f"{self.people} people were compared: at a false accept rate of {self.threshold.far_target} a comparison, "
-            f"a stranger passes as {wrong:.3g} of them on average (up to twice that where people have several photos)"
+            f"{self.people:,} people were compared, so where {of_things(share(far, 'upper'), 'pairs of strangers')} "
+            f"pass, a stranger passes as {far * self.people:.3g} of them on average (up to twice that where people "
+            "have several photographs)."
         )
 
     def json(self) -> str:
@@ -133,14 +169,20 @@ def identify(
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     asked = None if far is None else str(far)
-    threshold, drawn = model.threshold(asked), refuse_drawn(model, far, accept_drawn)
-    person, rows = person_at(probe, model, find, progress)
+    threshold, notes = model.threshold(asked), notes_on_model(model, far, accept_drawn, find)
+    probed = embedded_person(probe, model, find, progress)
     if gallery.suffix.lower() == ".npz":
-        enrolled = _from_embeddings(gallery, model)
+        enrolled = _from_embeddings(gallery, model, find)
     else:
         enrolled = _from_photographs(gallery, model, find, progress)
-    matches = _compared(rows, enrolled, threshold.threshold)
+    matches = _compared(probed.rows, enrolled, threshold.threshold)
     passing = [match for match in matches if match.score > threshold.threshold]
+    best_of_others = [
+        OtherMatch(face, _compared(row[None], enrolled, threshold.threshold)[0])
+        for face, row in zip(probed.others, probed.other_rows, strict=True)
+    ]
+    others = [other for other in best_of_others if other.match.score > threshold.threshold]
+    others.sort(key=lambda other: -other.match.score)
     return Identification(
         matches=tuple(passing[:top]),
         passing=len(passing),
@@ -148,11 +190,14 @@ def identify(
         people=len(matches),
         left_out=enrolled.left_out,
         threshold=threshold,
+        promise=promise_in_words(model, threshold),
         meaning=model.promise(asked),
         misses=threshold.misses(),
         training=model.training,
-        drawn=drawn,
-        probe=person,
+        drawn=refuse_drawn(model, far, accept_drawn),
+        notes=(*notes, *enrolled.notes, *notes_on_faces(probed.person), *map(str, others[:PHOTOGRAPHS_NAMED])),
+        other_matches=tuple(others),
+        probe=probed.person,
         skipped=enrolled.skipped,
         gallery_note=enrolled.note,
         model=str(model.folder),
@@ -177,11 +222,22 @@ class _Gallery:
     skipped: tuple[Skipped, ...] = ()
     note: str = ""
 
+    @property
+    def notes(self) -> list[str]:
+        """The note as a list of at most one sentence."""
+        return [sentence(printable(self.note))] if self.note else []
+
 
 def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Progress) -> _Gallery:
     files = image_files(gallery, "Name/image.jpg")
     owners = [_owner(name, gallery) for name in files.names]
-    photographs = photographs_in(files, find, progress)
+    with errors_naming(gallery):
+        owners = list(spelled_once(owners, files.names, decided()))
+
+    def find_central(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
+        return [replace(face, others=()) for face in find(photographs, names)]  # crops would pile up
+
+    photographs = photographs_in(files, find_central, progress)
     with errors_naming(gallery):
         embeddings = photographs.embed(model)
     people = np.array([owners[place] for place in photographs.used])
@@ -189,34 +245,23 @@ def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Pr
     return _Gallery(embeddings, people, tuple(sorted(everybody - set(people.tolist()))), photographs.skipped)
 
 
-def _from_embeddings(gallery: Path, model: Model) -> _Gallery:
+def _from_embeddings(gallery: Path, model: Model, find: FindFaces) -> _Gallery:
     """The people of an embeddings file of the same model.
 
     Raises:
-        ValueError: the file is not an embeddings file, or was made by another model, in another
-            precision or with another flip.
+        ValueError: the file is not an embeddings file, or was made by another model, or in another way.
     """
     embedded = read_known_people(gallery)
-    size, hint = model.backbone.embedding_size, "a gallery has to be embedded by the model that compares"
+    size = model.backbone.embedding_size
     if embedded.embeddings.shape[1] != size:
-        raise ValueError(f"{gallery}: {embedded.embeddings.shape[1]} numbers a row, but the model gives {size}; {hint}")
-    note = ""
+        raise ValueError(
+            f"{gallery}: {embedded.embeddings.shape[1]} numbers a row, but the model gives {size}; a gallery has to be "
+            "embedded by the model that compares"
+        )
     if embedded.origin is None:
         note = f"nothing in {gallery.name} says which model made its embeddings: that it was this one is taken on trust"
-    elif embedded.origin.precision != model.precision:
-        raise ValueError(
-            f"{gallery}: made in {embedded.origin.precision}, but {model.folder} runs in {model.precision}; {hint}"
-        )
-    elif embedded.origin.model != model.sha256:
-        raise ValueError(
-            f"{gallery}: made by the weights {embedded.origin.model[:12]}..., but {model.folder} has "
-            f"{model.sha256[:12]}...; {hint}"
-        )
-    elif embedded.origin.flip != model.flip:
-        raise ValueError(
-            f"{gallery}: made with flip {str(embedded.origin.flip).lower()}, but {model.folder} was shipped with "
-            f"{str(model.flip).lower()}; {hint}"
-        )
+    else:
+        note = "; ".join(notes_on_origin(model, find, gallery, embedded.origin, "embed the gallery"))
     return _Gallery(embedded.embeddings, embedded.identities, note=note)
 
 

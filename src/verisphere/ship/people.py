@@ -6,29 +6,28 @@ different people at most twice as often as a single comparison passes, so the gu
 for sets, at twice the rate.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64
+from jaxtyping import Float32, Float64, UInt8
 
-from verisphere.decide import Far
 from verisphere.files.disk import check_file, read_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.image_suffixes import MAX_BYTES, why_unread
+from verisphere.images.detect import Crop
 from verisphere.models.folder import Model
 from verisphere.packs.image_files import ImageFiles, image_files
 from verisphere.score import pair_scores, unit_rows
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Skipped, file_contents, search_photographs
 from verisphere.vocabulary import Progress, printable, quietly
 
-log = logging.getLogger(__name__)
+FacePixels = UInt8[np.ndarray, "height width 3"]
 
-PHOTOGRAPHS_NAMED = 5  # photographs that a note names
 _PHOTOGRAPHS_AT_ONCE = 16  # decoded and searched together
 _COMPARISONS_AT_ONCE = 2**20
 
@@ -50,11 +49,49 @@ class Person:
     with_several_faces: tuple[str, ...]
 
 
-#: Note for a comparison of sets of photographs.
-SETS = (
-    "sets of photographs are the same person iff more than half of all comparisons pass; two different people's do at "
-    "most twice as often as one comparison"
-)
+@dataclass(frozen=True)
+class OtherFace:
+    """A face of a photograph beside the most central one.
+
+    Attributes:
+        photo: name of the photograph.
+        side: left, right, top or bottom, as seen from the most central face.
+        x, y: middle of its box, in pixels of the photograph.
+    """
+
+    photo: str
+    side: Literal["left", "right", "top", "bottom"]
+    x: int
+    y: int
+
+    @classmethod
+    def of(cls, photo: str, other: Crop, central: Crop) -> "OtherFace":
+        """A face of a photograph, from its crop and that of the most central face."""
+        (x, y), (central_x, central_y) = ((crop.box[:2] + crop.box[2:]) / 2 for crop in (other, central))
+        across, down = x - central_x, y - central_y
+        beside: Literal["left", "right"] = "left" if across < 0 else "right"
+        over: Literal["top", "bottom"] = "top" if down < 0 else "bottom"
+        return cls(photo, beside if abs(across) >= abs(down) else over, round(float(x)), round(float(y)))
+
+    def __str__(self) -> str:
+        return f"the face at the {self.side} ({self.x}, {self.y}) of {printable(self.photo)}"
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedPerson:
+    """One side of a comparison with its embeddings.
+
+    Attributes:
+        person: the photographs.
+        rows: an embedding of the most central face for each photograph that was used.
+        others: the other faces of these photographs, if the finder of the faces crops them.
+        other_rows: an embedding for each of them.
+    """
+
+    person: Person
+    rows: Float32[np.ndarray, "photos dim"]
+    others: tuple[OtherFace, ...]
+    other_rows: Float32[np.ndarray, "others dim"]
 
 
 def lower_median(scores: Float64[np.ndarray, " scores"]) -> float:
@@ -107,6 +144,16 @@ class Photographs:
         without_face = [Skipped(name, face.reason) for name, face in named if face.pixels is None]
         return (*without_face, *(Skipped(name, why_unread(name)) for name in self.unread))
 
+    @property
+    def others(self) -> list[tuple[OtherFace, FacePixels]]:
+        """The other faces of the photographs that can be compared, with their crops."""
+        return [
+            (OtherFace.of(name, other, face.crop), other.pixels)
+            for name, face in zip(self.names, self.faces, strict=True)
+            if face.crop is not None
+            for other in face.others
+        ]
+
     def embed(self, model: Model) -> Float32[np.ndarray, "used dim"]:
         """Embeddings of the photographs that can be compared, in order.
 
@@ -143,9 +190,7 @@ def _read(path: Path) -> bytes:
     return read_file(path, MAX_BYTES)
 
 
-def person_at(
-    path: Path, model: Model, find: FindFaces, progress: Progress
-) -> tuple[Person, Float32[np.ndarray, "photos dim"]]:
+def embedded_person(path: Path, model: Model, find: FindFaces, progress: Progress) -> EmbeddedPerson:
     """The photographs of a person, and their embeddings.
 
     Args:
@@ -161,8 +206,10 @@ def person_at(
     photographs = photographs_at(path, find, progress)
     if len(photographs.names) == 1 and not photographs.used:
         raise ValueError(f"{path}: {photographs.faces[0].reason}")
+    others, crops = zip(*photographs.others, strict=True) if photographs.others else ((), ())
     with errors_naming(path):
-        embeddings = photographs.embed(model)
+        rows = photographs.embed(model)
+        other_rows = model.embed(np.stack(crops)) if crops else rows[:0]
     named = zip(photographs.names, photographs.faces, strict=True)
     person = Person(
         name=str(path),
@@ -170,66 +217,4 @@ def person_at(
         skipped=photographs.skipped,
         with_several_faces=tuple(name for name, face in named if face.faces > 1),
     )
-    return person, embeddings
-
-
-def refuse_drawn(model: Model, far: Far | None, accept_drawn: bool) -> str:
-    """The note on a model that was trained or calibrated on drawn faces; empty for any other model.
-
-    Args:
-        model: the model with its thresholds.
-        far: target FAR of the threshold.
-        accept_drawn: accept such a model.
-
-    Raises:
-        ValueError: the model was trained or calibrated on drawn faces, which was not accepted; or it has no such
-            threshold.
-    """
-    how = model.drawn(None if far is None else str(far))
-    if not how:
-        return ""
-    follows = "about photographs its threshold promises nothing"
-    if how == "trained":
-        follows = "it may tell few photographs apart"
-    fact = f"this model was {how} on drawn faces, so {follows}"
-    if not accept_drawn:
-        raise ValueError(
-            f"{model.folder}: {fact}; to compare drawings, or to see it run, say --accept-drawn-model "
-            "(accept_drawn=True)"
-        )
-    return fact
-
-
-def notes_on(person: Person) -> list[str]:
-    """Notes on photographs of a person with several faces, and on skipped photographs."""
-    several = first_few(person.with_several_faces, "with several faces, the most central taken")
-    return [*several, *first_few([f"{photo.name} ({photo.reason})" for photo in person.skipped], "skipped")]
-
-
-def first_few(items: Sequence[str], what: str) -> list[str]:
-    """One line with the first few items and the number of further ones; no line for no items."""
-    if not items:
-        return []
-    more = f", and {len(items) - PHOTOGRAPHS_NAMED} more" if len(items) > PHOTOGRAPHS_NAMED else ""
-    return [f"{what}: {', '.join(map(printable, items[:PHOTOGRAPHS_NAMED]))}{more}"]
-
-
-def warn_if_calibrated_with_another(model: Model, detector: str) -> None:
-    """Warns where a threshold was calibrated on crops that another detector found.
-
-    Two detectors place the points differently, so their crops are different images, and a guarantee for one detector
-    states nothing exact about the other. If no detector is recorded, there is no warning.
-
-    Args:
-        model: the model with its thresholds.
-        detector: name of the detector that finds the faces now.
-    """
-    recorded = {threshold.calibrated_on.alignment or "" for threshold in model.thresholds if threshold.calibrated_on}
-    finders = {alignment.partition(" by ")[2] for alignment in recorded} - {"", detector}
-    others = sorted(finder for finder in finders if not finder.startswith("the landmarks in "))
-    if others:
-        log.warning(
-            "%s: calibrated on faces that %s found, and %s finds them now: the crops differ, and so may the rates; "
-            "calibrate on crops of this detector",
-            model.folder, ", ".join(others), detector,
-        )  # fmt: skip
+    return EmbeddedPerson(person, rows, others, other_rows)

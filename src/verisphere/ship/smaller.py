@@ -60,6 +60,7 @@ from verisphere.models.onnx_file import (
     write_onnx,
 )
 from verisphere.models.smaller_onnx import in_float16, in_int8
+from verisphere.models.trained_on import FILE, of_checkpoint, write_trained_on
 from verisphere.ship.calibrate import read_calibration
 from verisphere.ship.card_files import read_settings
 from verisphere.ship.card_precision import PRECISION
@@ -72,14 +73,15 @@ from verisphere.ship.export import (
     write_description,
 )
 from verisphere.ship.export_inputs import (
-    check_precision,
-    check_same_figures,
-    check_same_model,
+    check_same,
     check_same_template,
     copies_of_results,
     refuse_place,
     shipped_flip,
+    shipped_origin,
 )
+from verisphere.ship.training_people import check_training_people
+from verisphere.trained_on import TrainedOn
 from verisphere.vocabulary import NO_CLASS, Progress, check_word, quietly
 from verisphere.words import DROP_FARS, SmallerPrecision
 
@@ -103,7 +105,9 @@ def export_smaller(
     evaluation: Sequence[Path] = (),
     flip: bool | None = None,
     template: str | None = None,
+    accept_training_people: bool = False,
     trust_code: bool = False,
+    accept_unrecorded_pixels: bool = False,
     progress: Progress = quietly,
 ) -> ExportResult:
     """Creates a model folder whose network is an ONNX graph in float16 or int8, and measures its loss against float32.
@@ -117,7 +121,8 @@ def export_smaller(
         measured_on: aligned faces on which TAR is measured, as `open_faces` takes them.
         fars: target FARs at which it is measured.
         people: file that lists the people to measure on; None takes all.
-        name, evaluation, flip, template, trust_code: see `export_model`. The drop is measured with the flip that ships.
+        name, evaluation, flip, template, accept_training_people, accept_unrecorded_pixels, trust_code: see
+            `export_model`. The drop is measured with the flip that ships.
         calibration: thresholds to ship; of embeddings that this very folder made, since the same model and images give
             the same graph.
         progress: reports the progress of embedding and measuring.
@@ -127,19 +132,22 @@ def export_smaller(
         FileNotFoundError: the run or a file does not exist.
         ValueError: the extra `export` is missing; the model is a function or already smaller; its graph cannot be
             converted; two FARs are equal; the set has no two images of a person, or too few people; or the
-            calibration is of another precision or model.
+            calibration is of another model, or of this one in another way (see `export_model`).
     """
     require_export()
     check_word("precision", precision, SmallerPrecision)
     check_fars(fars)
     refuse_place(out, [run, measured_on], [people, calibration, *evaluation])
+    if calibration is not None and not accept_training_people:
+        check_training_people(calibration)
     calibrated = None if calibration is None else read_calibration(calibration)
-    if calibration is not None and calibrated is not None:
-        check_precision(precision, run, calibrated, calibration)
     results = copies_of_results(calibration, evaluation)
     source = _source(run, name, template, trust_code)
     described = source.description
-    description = replace(described, flip=shipped_flip(flip, calibrated, calibration, described.flip))
+    description = replace(described, flip=shipped_flip(flip, calibrated, described.flip))
+    if calibrated is not None and calibrated.origin is not None:  # before the work that gives weights and pixels
+        how = replace(calibrated.origin, flip=description.flip, precision=precision)
+        check_same(run, how, calibrated, calibration, (), accept_unrecorded_pixels)
     faces = open_faces(measured_on, people, source.backbone.input_size, trust_code)
     warn_if_unaligned(faces)
     with errors_naming(measured_on):
@@ -153,11 +161,9 @@ def export_smaller(
     else:
         smaller = in_float16(content, run)
     digest = FileDigest(hashlib.sha256(smaller).hexdigest(), len(smaller))
-    if calibration is not None and calibrated is not None:
-        check_same_model(digest.sha256, out, calibrated, calibration)
-    for path in evaluation:
-        check_same_figures(digest.sha256, out, path)
     networks = [_network(arguments, graph, run) for graph in (content, smaller)]
+    own = shipped_origin(digest.sha256, networks[1], description.template, description.flip, precision)
+    check_same(out, own, calibrated, calibration, evaluation, accept_unrecorded_pixels)
     try:
         rows = [extract(network, measured, flip=description.flip, progress=progress) for network in networks]
     except ValueError as error:
@@ -191,10 +197,12 @@ def export_smaller(
         partial.mkdir()
         (partial / NETWORK).write_bytes(smaller)
         (partial / PRECISION).write_text(json_text({"format": FORMAT, **vars(drop)}), encoding="utf-8")
-        copies = source.beside | results
+        if source.trained_on is not None:
+            write_trained_on(partial / FILE, source.trained_on)
+        copies, made = source.beside | results, [FILE] if source.trained_on is not None else []
         for copied, original in copies.items():
             shutil.copyfile(original, partial / copied)
-        files = {name: file_digest(partial / name) for name in (NETWORK, PRECISION, *copies)}
+        files = {name: file_digest(partial / name) for name in (NETWORK, PRECISION, *copies, *made)}
         finished.append(write_description(partial, replace(description, files=files)))
         load(partial, "cpu")
 
@@ -218,12 +226,14 @@ class _Source:
         description: content of `model.json`, without thresholds.
         backbone: network of the model, on the CPU.
         beside: further files that describe the model, by their names in the folder to create.
+        trained_on: record of the training of a run; None for a folder, which has its own in `beside`, or has none.
     """
 
     path: Path
     description: Description
     backbone: Backbone
     beside: dict[str, Path]
+    trained_on: TrainedOn | None = None
 
     @property
     def weights(self) -> str:
@@ -243,7 +253,8 @@ def _source(run: Path, name: str | None, template: str | None, trust_code: bool)
         if recipe.is_file():
             read_settings(recipe)
         backbone, description = described_run(checkpoint, name, template, trust_code)
-        return _Source(checkpoint.path, description, backbone, {RECIPE: recipe} if recipe.is_file() else {})
+        beside = {RECIPE: recipe} if recipe.is_file() else {}
+        return _Source(checkpoint.path, description, backbone, beside, of_checkpoint(checkpoint))
     about = read_model_json(run / NAME)
     if about.weights == FUNCTION:
         raise ValueError(f"{run}: a function cannot be written in another precision; only its author can change it")
@@ -254,7 +265,7 @@ def _source(run: Path, name: str | None, template: str | None, trust_code: bool)
     check_same_template(template, run, about)
     model = load(run, "cpu", trust_code)
     name = about.name if name is None else name
-    beside = {RECIPE: run / RECIPE} if RECIPE in about.files else {}
+    beside = {file: run / file for file in (RECIPE, FILE) if file in about.files}
     return _Source(run, replace(about, name=name, thresholds=()), model.backbone, beside)
 
 

@@ -8,15 +8,17 @@ from verisphere.files.results import json_text
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
 from verisphere.ship.face_search import FindFaces
-from verisphere.ship.people import (
+from verisphere.ship.notes import (
+    PHOTOGRAPHS_NAMED,
     SETS,
-    Person,
-    lower_median,
-    notes_on,
-    person_at,
+    notes_on_faces,
+    notes_on_model,
+    notes_on_skipped,
+    promise_in_words,
     refuse_drawn,
-    scores_between,
 )
+from verisphere.ship.other_faces import OtherPair, other_pairs
+from verisphere.ship.people import Person, embedded_person, lower_median, scores_between
 from verisphere.vocabulary import Progress, quietly
 
 
@@ -28,38 +30,50 @@ class Verification:
         same: more than half of the comparisons passed (a single comparison: it passed).
         score: the score; of several scores the lower median, which is above the threshold iff more than half are.
         threshold: the threshold with its guarantee.
-        meaning: the guarantee in words, with the images of calibration and training.
-        misses: the rate at which photographs of one person are rejected at this threshold, in words.
+        promise: what is promised about strangers, and how many pairs of one person fail, as it is said to people.
+        meaning: the exact wording of the guarantee, with the images of calibration and training.
+        misses: the exact wording of the rate at which photographs of one person are rejected at this threshold.
         training: the record of the training.
         drawn: a note where the model was trained or calibrated on drawn faces; else empty.
+        notes: what to know before the answer, printed first, in this order.
         comparisons: number of photographs of one side times that of the other.
         passed: number of comparisons with a score above the threshold.
+        other_pairs: comparisons that pass, of faces that are not the most central of their photograph.
     """
 
     same: bool
     score: float
     threshold: GuaranteedThreshold
+    promise: str
     meaning: str
     misses: str
     training: TrainingRecord
     drawn: str
+    notes: tuple[str, ...]
     comparisons: int
     passed: int
+    other_pairs: tuple[OtherPair, ...]
     left: Person
     right: Person
     model: str
 
-    def text(self) -> str:
-        """The answer, the score, the threshold and its meaning; then the notes."""
-        answer = "same person" if self.same else "different people"
-        sign = ">" if self.same else "<="
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, explain: bool = False) -> str:
+        """The notes; then the answer with score and threshold, and the promise, in a sentence each.
+
+        Args:
+            explain: also give the exact wording of the promise.
+        """
+        answer = "Same person" if self.same else "Different people"
         digits = _digits_apart(self.score, self.threshold.threshold)
-        score = f"score {self.score:.{digits}f} {sign} threshold {self.threshold.threshold:.{digits}f}"
+        score = f"score {self.score:.{digits}f}, threshold {self.threshold.threshold:.{digits}f}"
         if self.comparisons > 1:
             score = f"{self.passed} of {self.comparisons} comparisons pass, median {score}"
-        lines = [f"{answer}: {score}", self.meaning, self.misses, *([SETS] if self.comparisons > 1 else [])]
-        lines += [self.drawn] if self.drawn else []
-        return "\n".join([*lines, *notes_on(self.left), *notes_on(self.right)])
+        lines = [*self.notes, f"{answer}: {score}.", self.promise, *([SETS] if self.comparisons > 1 else [])]
+        lines += [self.meaning, self.misses] if explain else []
+        return "\n".join([*lines, *notes_on_skipped(self.left), *notes_on_skipped(self.right)])
 
     def json(self) -> str:
         """The result as JSON."""
@@ -93,25 +107,28 @@ def verify(
             calibrated on drawn faces, which was not accepted.
     """
     asked = None if far is None else str(far)
-    threshold, drawn = model.threshold(asked), refuse_drawn(model, far, accept_drawn)
-    (left_person, left_rows), (right_person, right_rows) = (
-        person_at(path, model, find, progress) for path in (left, right)
-    )
-    scores = scores_between(left_rows, right_rows).flatten()
+    threshold, notes = model.threshold(asked), notes_on_model(model, far, accept_drawn, find)
+    first, second = (embedded_person(path, model, find, progress) for path in (left, right))
+    scores = scores_between(first.rows, second.rows).flatten()
+    others = other_pairs(first, second, threshold.threshold)
+    faces = (*notes_on_faces(first.person, second.person), *map(str, others[:PHOTOGRAPHS_NAMED]))
     passed = int((scores > threshold.threshold).sum())
     score = lower_median(scores)
     return Verification(
         same=score > threshold.threshold,
         score=score,
         threshold=threshold,
+        promise=promise_in_words(model, threshold),
         meaning=model.promise(asked),
         misses=threshold.misses(),
         training=model.training,
-        drawn=drawn,
+        drawn=refuse_drawn(model, far, accept_drawn),
+        notes=(*notes, *faces),
         comparisons=len(scores),
         passed=passed,
-        left=left_person,
-        right=right_person,
+        other_pairs=others,
+        left=first.person,
+        right=second.person,
         model=str(model.folder),
     )
 

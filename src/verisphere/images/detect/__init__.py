@@ -1,7 +1,7 @@
 """Faces in photos: boxes and five landmarks, and the crop aligned by them to a template."""
 
 from verisphere.images.detect.alignment import TEMPLATES, Template, align, similarity, template_named
-from verisphere.images.detect.crop import Crop, choose_face, crop_face, why_none
+from verisphere.images.detect.crop import Crop, choose_face, crop_at, crop_face, why_none
 from verisphere.images.detect.detections import Detections, FaceDetector
 from verisphere.images.detect.detector import Detector
 from verisphere.images.detect.named import detector_named
@@ -15,6 +15,7 @@ __all__ = [
     "Template",
     "align",
     "choose_face",
+    "crop_at",
     "crop_face",
     "detector_named",
     "similarity",

@@ -50,7 +50,15 @@ def crop_face(image: Image, detections: Detections, template: Template) -> Crop:
     Raises:
         ValueError: there is no face, or its landmarks cannot be aligned.
     """
-    index = choose_face(detections, *image.shape[:2])
+    return crop_at(image, detections, choose_face(detections, *image.shape[:2]), template)
+
+
+def crop_at(image: Image, detections: Detections, index: int, template: Template) -> Crop:
+    """The aligned crop of the face at this position of the detections.
+
+    Raises:
+        ValueError: the landmarks of this face cannot be aligned.
+    """
     landmarks = detections.landmarks[index]
     return Crop(
         pixels=align(image, landmarks, template),

@@ -19,7 +19,7 @@ from verisphere.files.disk import read_file
 from verisphere.files.limited_run import run_limited
 from verisphere.files.onnx_graph import LARGEST_ONNX, axes_of, first_line, only_input, read_graph
 from verisphere.images.detect.detections import Detections, Image, faces_from
-from verisphere.words import unknown_name
+from verisphere.words import install_extra, unknown_name
 
 #: Packs whose detector is an SCRFD (insightface's python-package/README.md); the first is the default.
 PACKS = ("buffalo_l", "buffalo_m", "buffalo_s", "buffalo_sc", "antelopev2")
@@ -46,8 +46,7 @@ class InsightFaceDetector:
             raise ValueError(unknown_name("pack of insightface", model, PACKS) + ", or the path of an .onnx file")
         if importlib.util.find_spec("insightface") is None:
             raise ValueError(
-                "SCRFD and RetinaFace need the package insightface, not installed here: "
-                "pip install 'verisphere[insightface]'"
+                "SCRFD and RetinaFace need the package insightface, not installed here; " + install_extra("insightface")
             )
         if path is not None:
             _check_graph(path)

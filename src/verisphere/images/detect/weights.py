@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from verisphere.words import install_extra
+
 #: Version of the wheel with these digests.
 KNOWN_VERSION = "1.0.0"
 
@@ -27,7 +29,7 @@ DIGESTS = {
 }
 
 _MOST_BYTES = 8 << 20  # decompressed; the largest of the three networks has 1.6 MB
-_INSTALL_EXTRA = "finding faces needs the extra `detect`: pip install 'verisphere[detect]'"
+_INSTALL_EXTRA = f"finding faces needs mtcnn, not installed here; {install_extra('detect')}"
 _REINSTALL = f"the weights are those of mtcnn {KNOWN_VERSION}: pip install 'mtcnn=={KNOWN_VERSION}'"
 
 Array = Float32[np.ndarray, "..."]

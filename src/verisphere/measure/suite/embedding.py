@@ -86,7 +86,8 @@ class EmbedOnce:
         except (ValueError, OSError) as error:
             log.warning("%s: cannot be used again: %s", path, error)
             return False
-        made_alike = earlier.origin is not None and earlier.origin.made_alike(origin)
+        before = earlier.origin
+        made_alike = before is not None and before.preprocessing is not None and not before.differences(origin)
         return listed == text and made_alike and _columns(earlier) == _columns(self._named(images, earlier.embeddings))
 
     def _embeddings(self, name: str, keys: list[bytes], images: SetImages) -> Embeddings:
@@ -96,6 +97,7 @@ class EmbedOnce:
             if key not in self._rows:
                 first.setdefault(key, position)
         rows = np.empty((len(keys), self.model.backbone.embedding_size), np.float32)
+        digests = np.zeros(len(keys), np.int64)
         if first:
             new = SetFaces(images, self.model.backbone.input_size).select(list(first.values()))
             if images.points is None:
@@ -109,20 +111,24 @@ class EmbedOnce:
                 workers=self.workers,
                 precision=self.precision,
                 progress=self.progress,
-            ).embeddings
+            )
             place = dict(zip(first, range(len(first)), strict=True))
             here = [row for row, key in enumerate(keys) if key in first]
-            rows[here] = made[[place[keys[row]] for row in here]]
+            chosen = [place[keys[row]] for row in here]
+            rows[here], digests[here] = made.embeddings[chosen], _digests(made)[chosen]
         elsewhere: dict[Path, list[int]] = {}
         for row, key in enumerate(keys):
             if key not in first:
                 elsewhere.setdefault(self._rows[key][0], []).append(row)
         for file, wanted in elsewhere.items():
-            rows[wanted] = read_embeddings(file).embeddings[[self._rows[keys[row]][1] for row in wanted]]
+            earlier, chosen = read_embeddings(file), [self._rows[keys[row]][1] for row in wanted]
+            rows[wanted], digests[wanted] = earlier.embeddings[chosen], _digests(earlier)[chosen]
         self.embedded += len(first)
         self.reused += len(keys) - len(first)
         origin = origin_of(self.model, self.flip, self.precision, name, images.source)
-        return replace(self._named(images, rows), origin=origin)
+        named, record = self._named(images, rows), self.model.trained_on
+        known = None if record is None else record.rows(named.identities, digests)
+        return replace(named, origin=origin, in_training=known)
 
     @staticmethod
     def _named(images: SetImages, rows: np.ndarray) -> Embeddings:
@@ -133,6 +139,12 @@ class EmbedOnce:
             None if images.domains is None else np.array(images.domains),
             templates=None if images.templates is None else np.array(images.templates),
         )
+
+
+def _digests(embeddings: Embeddings) -> np.ndarray:
+    """The digest of each image; zeros in a file of an earlier version."""
+    known = embeddings.in_training
+    return np.zeros(len(embeddings), np.int64) if known is None or known.digests is None else known.digests
 
 
 def _columns(embeddings: Embeddings) -> list[list[str] | None]:

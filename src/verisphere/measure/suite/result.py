@@ -3,11 +3,12 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from verisphere.files.disk import write_whole
-from verisphere.files.results import json_text
+from verisphere.files.results import EvaluatedFile, json_text, notes_on_training
 from verisphere.measure.suite.figures import Figures, OverSets, figures_of, over_sets
 from verisphere.measure.suite.task import Result
 from verisphere.report.tables import listed, number, table
@@ -81,24 +82,28 @@ class SuiteResult:
         }
 
     @property
+    def sources(self) -> dict[str, tuple[EvaluatedFile, ...]]:
+        """The files of each set that was evaluated, by name."""
+        return {
+            name: entry.result.fields().get("sources", ())
+            for name, entry in self.sets.items()
+            if entry.result is not None
+        }
+
+    @property
     def origins(self) -> dict[str, Origin]:
         """The origin of the embeddings of each set, if their files state it."""
         return {
-            name: source.origin
-            for name, entry in self.sets.items()
-            if entry.result is not None
-            for source in entry.result.fields().get("sources", ())
-            if source.origin is not None
+            name: source.origin for name, files in self.sources.items() for source in files if source.origin is not None
         }
 
     @property
     def mixed(self) -> str:
         """Two sets whose embeddings were made differently; empty if all were made in the same way."""
         origins = self.origins
-        for name, origin in origins.items():
-            first = next(iter(origins))
-            if not origin.made_alike(origins[first]):
-                return f"the embeddings of {first} and {name} were not made by the same model in the same way"
+        for (first, ours), (name, theirs) in combinations(origins.items(), 2):
+            if differing := ours.differences(theirs):
+                return f"the embeddings of {first} and {name} were not made alike ({', '.join(differing)})"
         return ""
 
     @property
@@ -120,7 +125,8 @@ class SuiteResult:
         """The figures as tables, the sets that could not be evaluated, and the commands that repeat each figure."""
         figures = self.figures
         names = list(dict.fromkeys(name for of_set in figures.values() for name in of_set))
-        parts = []
+        notes = notes_on_training([source for files in self.sources.values() for source in files])
+        parts = [notes.rstrip()] if notes else []
         for chosen in (
             [name for name in names if name == "accuracy" or name.startswith("TAR at FAR ")],
             [name for name in names if name.startswith(("rank ", "TPIR at FPIR "))],
@@ -151,11 +157,11 @@ class SuiteResult:
         if self.model is not None:
             again = f"{self.reused:,} rows are those of equal images, or of an earlier run"
             parts.append(f"{self.embedded:,} images were embedded, {again}")
-        notes = [f"{name}: {note}" for name, entry in self.sets.items() for note in entry.all_notes]
+        remarks = [f"{name}: {note}" for name, entry in self.sets.items() for note in entry.all_notes]
         if self.mixed:
-            notes.append(f"{self.mixed}, so there is no mean over sets")
-        if notes:
-            parts.append("\n".join(map(printable, notes)))
+            remarks.append(f"{self.mixed}, so there is no mean over sets")
+        if remarks:
+            parts.append("\n".join(map(printable, remarks)))
         if self.failed:
             errors = [f"{name}: {self.sets[name].error}" for name in self.failed]
             parts.append("not evaluated:\n" + "\n".join(map(printable, errors)))

@@ -1,0 +1,70 @@
+"""`--dry-run` of trainings, experiments and searches: its options, and what does not go with it."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_OF_DRY_RUN = ("classes", "images", "processes", "memory", "json")
+
+
+def add_dry_run(verb: argparse.ArgumentParser, what: str, processes: bool = True) -> None:
+    """Add `--dry-run` and its options.
+
+    Args:
+        verb: the parser of the verb.
+        what: what the dry run reports, in words.
+        processes: whether the number of processes can be given.
+    """
+    verb.add_argument("--dry-run", action="store_true", help=f"train nothing; print {what}")
+    verb.add_argument(
+        "--classes",
+        type=int,
+        metavar="N",
+        help="with --dry-run: number of classes, instead of reading the data (as in the data)",
+    )
+    verb.add_argument(
+        "--images", type=int, metavar="N", help="with --dry-run and --classes: number of images, which tells the steps"
+    )
+    if processes:
+        verb.add_argument(
+            "--processes",
+            type=int,
+            metavar="P",
+            help="with --dry-run: number of processes (as many as were started; 1)",
+        )
+    verb.add_argument(
+        "--memory", type=float, metavar="GIB", help="with --dry-run: memory of one process (that of this device)"
+    )
+    verb.add_argument("--json", type=Path, metavar="OUT", help="with --dry-run: also write the figures as JSON")
+
+
+def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:
+    """Whether a dry run is asked for; refuses options that then do nothing, and those that need one.
+
+    Args:
+        options: the options of the verb; without a dry run `--out` is needed.
+        useless: options that a dry run does not use, `out` among them, by their names in the namespace.
+
+    Raises:
+        ValueError: names the option.
+    """
+    if options.dry_run:
+        given = [f"--{name.replace('_', '-')}" for name in useless if getattr(options, name) not in (None, False)]
+        if given:
+            raise ValueError(f"--dry-run trains nothing: omit {', '.join(given)} (--json writes figures)")
+        return True
+    of_dry_run = [name for name in _OF_DRY_RUN if getattr(options, name, None) is not None]
+    if of_dry_run:
+        raise ValueError(f"--{of_dry_run[0]} belongs to --dry-run; a training finds out for itself")
+    if options.out is None:
+        raise ValueError("--out is missing: the folder to make (or ask for --dry-run, which makes none)")
+    return False
+
+
+def write_figures(out: Path | None, inputs: Sequence[Path], text: Callable[[], str]) -> None:
+    """Write the figures of a dry run as JSON, if asked for; an input is not overwritten."""
+    from verisphere.files.disk import refuse_overwriting, write_whole
+
+    if out is not None:
+        refuse_overwriting(out, inputs)
+        write_whole(out, lambda partial: partial.write_text(text()))

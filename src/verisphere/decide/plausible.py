@@ -1,0 +1,164 @@
+"""Scores that no working model gives with right labels: distances for similarities, shifted, inverted or mixed labels.
+
+Each test compares a sample of scores with what they would be otherwise, and needs a difference beyond chance: an honest
+set with few pairs, or of a weak model, raises no alarm. The tests are made at FAR 0.1, which few impostor scores
+resolve.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from scipy.special import stdtrit
+
+from verisphere.decide.bounds import binomial_bounds
+from verisphere.decide.order import ordered
+from verisphere.decide.point import threshold_at
+from verisphere.seeds import numpy_generator
+
+FAR = "0.1"
+CHANCE = 0.5  # AUC of labels that have nothing to do with the scores
+MOST = 0.6  # AUC that the scores must stay below to be taken for those of chance
+FEWEST = 10  # people, or comparisons of a list, and impostors; fewer show nothing
+SAMPLED = 10_000  # comparisons of each kind that are scored
+SURE = 0.998  # two-sided confidence of each test
+MOVED = {1: "the row before", -1: "the row after"}  # how far labels are moved, and where right ones would have been
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Scores of sampled comparisons.
+
+    >>> Sampled(np.array([[0.9], [0.8], [0.2]]), np.array([0.5, 0.4, 0.3])).auc
+    0.6666666666666666
+
+    Attributes:
+        genuine: scores of each person's genuine pairs. Where people are not known, each comparison stands for a person.
+        impostor: scores of impostor pairs.
+    """
+
+    genuine: Float64[np.ndarray, "people draws"]
+    impostor: Float64[np.ndarray, " impostor"]
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are enough scores for any test."""
+        return min(len(self.genuine), len(self.impostor)) >= FEWEST
+
+    @cached_property
+    def accepted(self) -> Float64[np.ndarray, " people"]:
+        """The share of each person's genuine pairs that is accepted at FAR 0.1."""
+        return (self.genuine > threshold_at(ordered(self.impostor, "impostor"), FAR)).mean(1)
+
+    @property
+    def tar(self) -> float:
+        """TAR at FAR 0.1, the mean over people."""
+        return float(self.accepted.mean())
+
+    def negated(self) -> "Sampled":
+        """The same comparisons, lower scores for more alike faces."""
+        return Sampled(-self.genuine, -self.impostor)
+
+    @property
+    def auc(self) -> float:
+        """The share of (genuine, impostor) couples in which the genuine score is higher; a tie counts one half."""
+        return float(_below(self.genuine, self.impostor).mean())
+
+    @cached_property
+    def auc_error(self) -> float:
+        """The standard error of the AUC over people, by the variances of DeLong et al. (1988)."""
+        of_people = _below(self.genuine, self.impostor).mean(1)
+        of_impostors = _below(self.impostor, self.genuine.ravel())
+        return sqrt(of_people.var(ddof=1) / len(of_people) + of_impostors.var(ddof=1) / len(of_impostors))
+
+    @property
+    def at_chance(self) -> bool:
+        """Whether the AUC is surely at most 0.6, and 0.5 is possible.
+
+        The second condition spares untrained networks: on drawn faces they were seen at an AUC of 0.56, which is little
+        but, in a set of some size, surely more than labels of other rows would give.
+        """
+        upper, lower = (float(stdtrit(len(self.genuine) - 1, share)) for share in (0.975, (1 + SURE) / 2))
+        return self.auc + upper * self.auc_error <= MOST and self.auc - lower * self.auc_error <= CHANCE
+
+
+def _below(scores: np.ndarray, others: Float64[np.ndarray, " others"]) -> np.ndarray:
+    """The share of the other scores that lies below each score, ties by half."""
+    others = np.sort(others)
+    return (np.searchsorted(others, scores) + np.searchsorted(others, scores, side="right")) / (2 * len(others))
+
+
+def implausible(sampled: Sampled, moved: Mapping[int, Sampled], same_people: bool) -> tuple[str, ...]:
+    """The reasons why scores cannot be those of a working model with these labels; none for scores that can.
+
+    Args:
+        sampled: the scores.
+        moved: scores under labels that were moved by so many rows, for each of `MOVED`.
+        same_people: whether a row of `sampled.genuine` and of each of `moved` belongs to the same person.
+    """
+    if not sampled.judged:
+        return ()
+    reasons = []
+    if _more(negated := sampled.negated(), sampled, paired=True):
+        reasons.append(
+            f"with the signs of all scores turned, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {negated.tar:.3f}, "
+            "as if these were distances instead of similarities, or the labels inverted"
+        )
+    for rows, other in moved.items():
+        if other.judged and _more(other, sampled, paired=same_people):
+            reasons.append(
+                f"with all labels moved by one row, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {other.tar:.3f}, "
+                f"as if the labels belonged to {MOVED[rows]}"
+            )
+    if not reasons and sampled.at_chance:
+        reasons.append(
+            f"genuine pairs score no higher than impostor pairs (AUC {sampled.auc:.3f}, and chance gives 0.5), as if "
+            "the labels belonged to other rows"
+        )
+    return tuple(reasons)
+
+
+def _more(one: Sampled, other: Sampled, paired: bool) -> bool:
+    """Whether the TAR of one sample is above that of another beyond chance: a sign test over people, or by bounds."""
+    if one.tar <= other.tar:
+        return False
+    if paired:
+        gained, lost = (int((first > second).sum()) for first, second in
+                        ((one.accepted, other.accepted), (other.accepted, one.accepted)))  # fmt: skip
+        return binomial_bounds(gained, gained + lost, SURE)[0] > 0.5
+    ours, theirs = (binomial_bounds(round(each.accepted.sum()), len(each.accepted), SURE) for each in (one, other))
+    return ours[0] > theirs[1]
+
+
+def implausible_list(
+    genuine: Bool[np.ndarray, " comparisons"],
+    score: Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]],
+) -> tuple[str, ...]:
+    """The reasons why listed comparisons cannot be those of a working model with these labels.
+
+    >>> labels = np.arange(40) % 3 == 0
+    >>> implausible_list(labels, lambda rows: np.where(labels[rows], 0.9, 0.1) - rows / 1000)
+    ()
+    >>> implausible_list(labels, lambda rows: np.full(len(rows), 0.5))
+    ('all 40 scores are equal',)
+
+    Args:
+        genuine: label of each comparison, in the order of the list.
+        score: gives the scores of the comparisons at these positions.
+    """
+    random = numpy_generator(0)
+
+    def sample(rows: int) -> Sampled:
+        labels = np.roll(genuine, rows)
+        kinds = [np.flatnonzero(labels == kind) for kind in (True, False)]
+        drawn = [at if len(at) <= SAMPLED else np.sort(random.choice(at, SAMPLED, replace=False)) for at in kinds]
+        return Sampled(score(drawn[0])[:, None], score(drawn[1]))
+
+    sampled = sample(0)
+    ends = [part for part in (sampled.genuine, sampled.impostor) if part.size]
+    if len(genuine) > 1 and min(part.min() for part in ends) == max(part.max() for part in ends):
+        return (f"all {len(genuine):,} scores are equal",)
+    return implausible(sampled, {rows: sample(-rows) for rows in MOVED}, same_people=False)

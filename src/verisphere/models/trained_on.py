@@ -1,0 +1,85 @@
+"""The record of a model's training: the digests of its people and images, in a checkpoint or a model folder.
+
+It is one file of tensors: `people` and `images` (int64, sorted), and `gap`, the reason why the record is not whole, as
+the bytes of a text.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from verisphere.files.disk import MAX_TABLE
+from verisphere.files.documents import read_text
+from verisphere.models.checkpoint import Checkpoint
+from verisphere.trained_on import TrainedOn, name_digests
+
+#: Part of a checkpoint, and file of a model folder.
+PART, FILE = "trained_on", "trained_on.safetensors"
+#: Why a run or a model folder that has no record has none.
+EARLIER = "an earlier version made the {what}, which recorded no images"
+
+
+def as_tensors(record: TrainedOn) -> dict[str, Tensor]:
+    """A record as the tensors of its file."""
+    gap = np.frombuffer(record.gap.encode(), np.uint8).copy()
+    columns = {"people": record.people, "images": record.images, "gap": gap}
+    return {name: torch.from_numpy(column) for name, column in columns.items()}
+
+
+def from_tensors(tensors: Mapping[str, Tensor], where: Path) -> TrainedOn:
+    """The record in the tensors of a file.
+
+    Raises:
+        ValueError: the tensors are not those of `as_tensors`; names the file.
+    """
+    kinds = {"people": torch.int64, "images": torch.int64, "gap": torch.uint8}
+    if tensors.keys() == kinds.keys() and all(
+        tensors[name].dtype == kind and tensors[name].ndim == 1 for name, kind in kinds.items()
+    ):
+        people, images, gap = (tensors[name].numpy() for name in kinds)
+        try:
+            return TrainedOn(people, images, gap.tobytes().decode())
+        except UnicodeDecodeError:
+            pass
+    raise ValueError(f"{where}: not a record of a training: one holds the numbers people and images, and the text gap")
+
+
+def write_trained_on(path: Path, record: TrainedOn) -> None:
+    """Write a record; equal records give equal files.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    try:
+        save_file(as_tensors(record), path)
+    except SafetensorError as error:  # such as a full disk
+        raise OSError(f"{path}: cannot be written: {error}") from None
+
+
+def read_trained_on(path: Path) -> TrainedOn:
+    """The record in the file of a model folder.
+
+    Raises:
+        ValueError: the file is not a record.
+    """
+    try:
+        return from_tensors(load_file(path), path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def of_checkpoint(checkpoint: Checkpoint) -> TrainedOn:
+    """The record in a checkpoint; of an earlier version the people in the list of its run, without images."""
+    if PART in checkpoint.sha256:
+        return from_tensors(checkpoint.tensors(PART), checkpoint.file(PART))
+    unknown = TrainedOn.unknown(EARLIER.format(what="run"))
+    listed = checkpoint.path.parent.parent / "people.txt"
+    if not listed.is_file():
+        return unknown
+    people = name_digests(read_text(listed, MAX_TABLE).removesuffix("\n").split("\n"))
+    return TrainedOn(people, unknown.images, unknown.gap)

@@ -1,0 +1,105 @@
+"""Embeddings that cannot be: labels of other rows, or one vector for many people (see `decide.plausible`).
+
+A seeded sample of people is scored, so that the cost does not grow with the number of pairs.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Float64, Int64
+
+from verisphere.decide.plausible import MOVED, SAMPLED, Sampled, implausible, implausible_list
+from verisphere.score import pair_scores, unit_rows
+from verisphere.seeds import numpy_generator
+from verisphere.vocabulary import Comparisons, Embeddings
+
+MOST_PEOPLE = 2_000  # sampled
+SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand
+PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
+_EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
+_NUMBERS_AT_ONCE = 1 << 22
+
+
+def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
+    """The reasons why a set cannot be that of a working model with these identities; none for a set that can."""
+    person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
+    repeated = repeated_vectors(embeddings.embeddings, person)
+    if len(embeddings) < 2:
+        return repeated
+    one, other = numpy_generator(0).integers(len(person), size=(2, SAMPLED))
+    score = _scores(embeddings.embeddings, one, other)
+    sampled = {}
+    for rows in (0, *MOVED):
+        labels = np.roll(person, -rows)
+        sampled[rows] = Sampled(_genuine(embeddings.embeddings, labels), score[labels[one] != labels[other]])
+    return repeated + implausible(sampled.pop(0), sampled, same_people=True)
+
+
+def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple[str, ...]:
+    """The reasons why a list of pairs, or the rows it names, cannot be those of a working model."""
+    person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
+
+    def score(at: Int64[np.ndarray, " some"]) -> np.ndarray:
+        return _scores(embeddings.embeddings, comparisons.left[at], comparisons.right[at])
+
+    return repeated_vectors(embeddings.embeddings, person) + implausible_list(comparisons.genuine, score)
+
+
+def repeated_vectors(
+    embeddings: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]
+) -> tuple[str, ...]:
+    """The reason why rows of equal direction cannot be right; rows are compared after one projection has sorted them.
+
+    >>> rows = np.array([[1, 2], [2, 4], [3, 6], [3, 1]], np.float32)
+    >>> repeated_vectors(rows, np.array([0, 1, 2, 2]))
+    ('one vector stands in 3 of 4 rows, under 3 people',)
+    """
+    count = len(embeddings)
+    direction = numpy_generator(0).standard_normal(embeddings.shape[1])
+    key = np.empty(count)
+    step = max(_NUMBERS_AT_ONCE // embeddings.shape[1], 1)
+    for start in range(0, count, step):
+        rows = embeddings[start : start + step].astype(np.float64)
+        key[start : start + step] = rows @ direction / np.linalg.norm(rows, axis=1)
+    order = np.argsort(key, kind="stable")
+    same = np.diff(key[order]) <= _EQUAL * np.abs(direction).sum()
+    candidates = np.flatnonzero(same)
+    for start in range(0, len(candidates), step):
+        part = candidates[start : start + step]
+        same[part] = _equal(embeddings[order[part]], embeddings[order[part + 1]])
+    vector = np.concatenate([[0], np.cumsum(~same)])
+    rows_of = np.bincount(vector)
+    people_of = np.bincount(np.unique(np.stack([vector, person[order]]), axis=1)[0])
+    wrong = (people_of > PEOPLE_OF_A_VECTOR) | ((rows_of > 2) & (rows_of > SHARE_OF_ROWS * count))
+    if not wrong.any():
+        return ()
+    worst = int(np.argmax(np.where(wrong, rows_of, 0)))
+    people = "1 person" if people_of[worst] == 1 else f"{people_of[worst]:,} people"
+    more = f" ({wrong.sum():,} vectors are so)" if wrong.sum() > 1 else ""
+    return (f"one vector stands in {rows_of[worst]:,} of {count:,} rows, under {people}{more}",)
+
+
+def _equal(left: np.ndarray, right: np.ndarray) -> Bool[np.ndarray, " pairs"]:
+    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (np.float64(left), np.float64(right))]
+    return np.abs(units[0] - units[1]).max(1) <= _EQUAL
+
+
+def _genuine(
+    embeddings: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]
+) -> Float64[np.ndarray, "people draws"]:
+    """Scores of as many genuine pairs of each sampled person; the people are the same wherever the labels are moved."""
+    random = numpy_generator(0)
+    images = np.bincount(person)
+    rows, starts = np.argsort(person, kind="stable"), np.cumsum(images) - images
+    people = random.permutation(np.flatnonzero(images > 1))[:MOST_PEOPLE, None]
+    size = len(people), SAMPLED // max(len(people), 1)
+    first = (random.random(size) * images[people]).astype(np.int64)
+    second = (first + 1 + (random.random(size) * (images[people] - 1)).astype(np.int64)) % images[people]
+    left, right = ((rows[starts[people] + place]).ravel() for place in (first, second))
+    return _scores(embeddings, left, right).reshape(size)
+
+
+def _scores(embeddings: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Score of each pair of rows; only these rows are normalised."""
+    rows, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    both = torch.from_numpy(places.astype(np.int64))
+    return pair_scores(unit_rows(embeddings[rows]), both[: len(left)], both[len(left) :]).numpy()

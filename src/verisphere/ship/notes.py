@@ -1,0 +1,134 @@
+"""Notes that a person needs beside an answer: what weakens its promise first, then what was seen on the photographs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from verisphere.decide import Far, GuaranteedThreshold
+from verisphere.files.calibration import read_calibration
+from verisphere.models.folder import Model, is_model_folder
+from verisphere.models.model_json import NAME, read_model_json
+from verisphere.provenance import ANY_DETECTOR, UNRECORDED, check_same_origin
+from verisphere.ship.card import CALIBRATION
+from verisphere.ship.face_search import FindFaces, alignments_of
+from verisphere.ship.people import Person
+from verisphere.vocabulary import ImageSource, Origin, printable
+
+PHOTOGRAPHS_NAMED = 5  # photographs that a note names
+
+#: Note for a comparison of sets of photographs.
+SETS = (
+    "Sets of photographs are the same person if more than half of all comparisons pass; two different people's do at "
+    "most twice as often as one comparison."
+)
+
+
+def notes_on_model(model: Model, far: Far | None, accept_drawn: bool, find: FindFaces) -> tuple[str, ...]:
+    """What weakens the promise of a model's threshold, the gravest first; each is printed before the answer.
+
+    Args:
+        model: the model with its thresholds.
+        far: target FAR of the threshold.
+        accept_drawn: see `refuse_drawn`.
+        find: finds the faces that are compared.
+
+    Raises:
+        ValueError: see `refuse_drawn`; or the threshold is of another model, pixels or template than those that are
+            used now.
+    """
+    warning = model.threshold(None if far is None else str(far)).warning()
+    calibration = model.folder / CALIBRATION
+    sealed = is_model_folder(model.folder) and CALIBRATION in read_model_json(model.folder / NAME).files
+    origin = read_calibration(calibration).origin if sealed else None
+    source = model.threshold(None if far is None else str(far)).calibrated_on
+    if origin is None and source is not None:
+        origin = model.origin(source)
+    drawn = refuse_drawn(model, far, accept_drawn)
+    notes = [warning, drawn, *notes_on_origin(model, find, calibration, origin, "calibrate")]
+    return tuple(sentence(note) for note in notes if note)
+
+
+def sentence(text: str) -> str:
+    """A clause as a sentence.
+
+    >>> sentence("there is no record of it")
+    'There is no record of it.'
+    """
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | None, verb: str) -> list[str]:
+    """What weakens an answer because a file was made in another way than the photographs are compared now.
+
+    Args:
+        model: the model.
+        find: finds the faces on the photographs.
+        file: file of the calibration, or of the gallery.
+        origin: origin of the file; None if nothing is recorded.
+        verb: what has to be done again.
+
+    Raises:
+        ValueError: the file was made by another model, or with other pixels or another template.
+    """
+    if origin is None:
+        return []
+    notes = [] if origin.preprocessing is not None else [f"the file {file.name} was {UNRECORDED}"]
+    for alignment in alignments_of(find) or (f"{model.template} by {ANY_DETECTOR}",):
+        own = model.origin(ImageSource("", None, alignment))
+        hint = f"{verb} with what this model is given now"
+        check_same_origin(f"{model.folder} embeds these photographs", own, file, origin, hint, but=("detector",))
+        if differing := origin.differences(own):
+            crops = "the crops differ, and so may the rates"
+            notes.append(f"the file {file.name} was made otherwise ({', '.join(differing)}): {crops}")
+    return notes
+
+
+def refuse_drawn(model: Model, far: Far | None, accept_drawn: bool) -> str:
+    """The note on a model that was trained or calibrated on drawn faces; empty for any other model.
+
+    Args:
+        model: the model with its thresholds.
+        far: target FAR of the threshold.
+        accept_drawn: accept such a model.
+
+    Raises:
+        ValueError: the model was trained or calibrated on drawn faces, which was not accepted; or it has no such
+            threshold.
+    """
+    how = model.drawn(None if far is None else str(far))
+    if not how:
+        return ""
+    follows = "about photographs its threshold promises nothing"
+    if how == "trained":
+        follows = "it may tell few photographs apart"
+    fact = f"this model was {how} on drawn faces, so {follows}"
+    if not accept_drawn:
+        raise ValueError(
+            f"{model.folder}: {fact}; to compare drawings, or to see it run, say --accept-drawn-model "
+            "(accept_drawn=True)"
+        )
+    return fact
+
+
+def notes_on_faces(*people: Person) -> list[str]:
+    """A note on photographs with several faces."""
+    several = [photo for person in people for photo in person.with_several_faces]
+    return first_few(several, "Several faces, of which the most central is compared, are on")
+
+
+def notes_on_skipped(person: Person) -> list[str]:
+    """Notes on photographs of a person that were skipped."""
+    return first_few([f"{photo.name} ({photo.reason})" for photo in person.skipped], "Skipped")
+
+
+def first_few(items: Sequence[str], what: str) -> list[str]:
+    """One line with the first few items and the number of further ones; no line for no items."""
+    if not items:
+        return []
+    more = f", and {len(items) - PHOTOGRAPHS_NAMED} more" if len(items) > PHOTOGRAPHS_NAMED else ""
+    return [f"{what}: {', '.join(map(printable, items[:PHOTOGRAPHS_NAMED]))}{more}."]
+
+
+def promise_in_words(model: Model, threshold: GuaranteedThreshold) -> str:
+    """What a threshold promises, as it is said to people, and whether it is known what the model was trained on."""
+    record = "" if model.training.sources else f" {sentence(model.training.described())}"
+    return f"{threshold.promise()}{record}"

@@ -1,0 +1,42 @@
+"""Refusals of people and images that the model was trained on, since they promise nothing about new people."""
+
+from pathlib import Path
+
+from verisphere.files.calibration import read_calibration
+from verisphere.files.json_values import shown
+from verisphere.vocabulary import Embeddings
+
+_OVERRIDE = "or say --accept-training-people (accept_training_people=True)"
+
+
+def refuse_training_people(embeddings: Embeddings, name: str | Path) -> None:
+    """Refuse a set with people or images that its model was trained on, as far as the set states it.
+
+    Raises:
+        ValueError: the model was trained on people or images of the set; names the first.
+    """
+    known, shared = embeddings.in_training, embeddings.shared_with_training
+    if known is None or not shared:
+        return
+    row = (known.people if shared.people else known.images).argmax()
+    first = shown(str((embeddings.identities if shared.people else embeddings.names)[row]), 200)
+    raise ValueError(
+        f"{name}: {shared.found()}, such as {first}; what is found on them promises nothing about new people: embed "
+        f"people who are not in the training, {_OVERRIDE}"
+    )
+
+
+def check_training_people(file: Path) -> None:
+    """Refuse a file of thresholds that were found or checked on people or images that the model was trained on.
+
+    Raises:
+        FileNotFoundError, ValueError: see `read_calibration`.
+        ValueError: the model was trained on people or images of the calibration.
+    """
+    calibration = read_calibration(file)
+    for source in (calibration.source, *(check.source for check in calibration.checks)):
+        if source.in_training:
+            raise ValueError(
+                f"{file}: {source.in_training.found()} of {source.file}, so it promises nothing about new people; "
+                f"calibrate on people who are not in the training, {_OVERRIDE}"
+            )

@@ -1,0 +1,224 @@
+"""Sets that cannot be, each found by the test that is meant for it; and healthy sets, which raise no alarm."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import verisphere
+from verisphere.decide.plausible import implausible_list
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
+from verisphere.measure.evaluate import Options, evaluate_all_pairs, evaluate_one_threshold, evaluate_scores
+from verisphere.measure.listed import evaluate_pairs
+from verisphere.protocols.plausible import implausible_set
+from verisphere.ship.calibrate import calibrate, read_calibration
+from verisphere.vocabulary import Embeddings
+
+BEFORE, AFTER = "the labels belonged to the row before", "the labels belonged to the row after"
+OTHERS, TURNED = "the labels belonged to other rows", "distances instead of similarities"
+
+
+def faces(people: int, images: int | np.ndarray, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings around a center for each person, and the people; noise 4 is a model that tells few people apart."""
+    random = np.random.default_rng(seed)
+    person = np.repeat(np.arange(people), images)
+    centers = random.normal(size=(people, 32))
+    return (centers[person] + noise * random.normal(size=(len(person), 32))).astype(np.float32), person
+
+
+def reasons(rows: np.ndarray, person: np.ndarray) -> tuple[str, ...]:
+    return implausible_set(Embeddings(rows, identities=person))
+
+
+@pytest.mark.parametrize(("people", "images"), [(60, 5), (60, 2), (40, 10), (12, 10), (500, 3)])
+@pytest.mark.parametrize("by", [1, -1])
+def test_labels_that_are_shifted_by_one(people: int, images: int, by: int):
+    rows, person = faces(people, images, 0.5)
+    assert reasons(rows, person) == ()
+    found = reasons(rows, np.roll(person, by))
+    assert found
+    wanted = BEFORE if by == 1 else AFTER
+    assert any(wanted in reason for reason in found)  # with two images of each, both ways repair as much
+    assert len(found) == 1 or images == 2
+
+
+def test_shifted_labels_of_a_model_that_tells_few_apart():
+    rows, person = faces(500, 3, 4.0)
+    assert reasons(rows, person) == ()
+    (found,) = reasons(rows, np.roll(person, 1))
+    assert BEFORE in found
+
+
+@pytest.mark.parametrize(("people", "images"), [(60, 5), (200, 2), (40, 10)])
+@pytest.mark.parametrize("seed", range(3))
+def test_permuted_labels(people: int, images: int, seed: int):
+    rows, person = faces(people, images, 0.5)
+    (found,) = reasons(rows, np.random.default_rng(seed).permutation(person))
+    assert OTHERS in found
+
+
+def test_equal_vectors():
+    rows, person = faces(60, 5, 0.5)
+    assert reasons(np.ones_like(rows), person)[0] == "one vector stands in 300 of 300 rows, under 60 people"
+    ten = rows.copy()
+    ten[::5][:10] = ten[0]  # an image of ten people each
+    assert reasons(ten, person) == ("one vector stands in 10 of 300 rows, under 10 people",)
+    longer = ten * np.linspace(1, 7, 300, dtype=np.float32)[:, None]  # of the same directions
+    assert reasons(longer, person) == ("one vector stands in 10 of 300 rows, under 10 people",)
+    of_one = rows.copy()
+    of_one[:3] = of_one[0]  # 1 % of the rows
+    assert reasons(of_one, person) == ("one vector stands in 3 of 300 rows, under 1 person",)
+
+
+def test_a_photograph_under_two_people_and_one_that_stands_twice_are_no_alarm():
+    rows, person = faces(60, 5, 0.5)
+    rows[5], rows[11] = rows[0], rows[10]
+    assert reasons(rows, person) == ()
+
+
+def scores(seed: int = 0, count: int = 400, apart: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and labels of a list in random order, a quarter of it genuine."""
+    random = np.random.default_rng(seed)
+    genuine = random.random(count) < 0.25
+    return random.normal(size=count) + apart * genuine, genuine
+
+
+def of_list(score: np.ndarray, genuine: np.ndarray) -> tuple[str, ...]:
+    return implausible_list(genuine, lambda rows: score[rows])
+
+
+def test_scores_of_a_list():
+    score, genuine = scores()
+    assert of_list(score, genuine) == ()
+    (turned,) = of_list(-score, genuine)
+    inverted = of_list(score, ~genuine)[0]
+    assert TURNED in turned
+    assert TURNED in inverted
+    assert "rises from 0.0" in turned
+    (after,) = of_list(score, np.roll(genuine, -1))
+    (before,) = of_list(score, np.roll(genuine, 1))
+    assert AFTER in after
+    assert BEFORE in before
+    (mixed,) = of_list(score, np.random.default_rng(1).permutation(genuine))
+    assert OTHERS in mixed
+    assert of_list(np.full(400, 0.5), genuine) == ("all 400 scores are equal",)
+
+
+HEALTHY_LISTS = {
+    "strong": scores(1, 400, 4.0),
+    "usual": scores(2, 400, 2.0),
+    "weak": scores(3, 400, 0.8),
+    "a few pairs of a weak model": scores(4, 24, 0.5),
+    "two pairs in the wrong order": (np.array([0.1, 0.2, 0.3, 0.9]), np.array([True, False, True, False])),
+    "genuine and impostor pairs in turn": (np.tile([2.0, 0.0], 200) + scores(5)[0] / 2, np.arange(400) % 2 == 0),
+    "impostors alone": (scores(6)[0], np.zeros(400, bool)),
+}
+HEALTHY_SETS = {
+    "strong": faces(60, 5, 0.3),
+    "usual": faces(60, 5, 1.0),
+    "weak": faces(200, 5, 3.0),
+    "few people": faces(12, 4, 1.0),
+    "three people": faces(3, 3, 2.0),
+    "one image of most": faces(300, np.where(np.arange(300) < 40, 4, 1), 1.0),
+    "a person with half of the images": faces(60, np.where(np.arange(60) < 1, 240, 4), 1.0),
+    "two images of each": faces(150, 2, 1.0),
+    "images in turn": tuple(part[np.arange(300).reshape(60, 5).T.ravel()] for part in faces(60, 5, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY_LISTS)
+def test_a_healthy_list_is_no_alarm(name: str):
+    assert of_list(*HEALTHY_LISTS[name]) == ()
+
+
+@pytest.mark.parametrize("name", HEALTHY_SETS)
+def test_a_healthy_set_is_no_alarm(name: str):
+    assert reasons(*HEALTHY_SETS[name]) == ()
+
+
+def test_one_label_in_ten_wrong_is_no_alarm():
+    rows, person = faces(60, 5, 0.5)
+    wrong = np.random.default_rng(0).choice(300, 30, replace=False)
+    person[wrong] = np.roll(person[wrong], 1)
+    assert reasons(rows, person) == ()
+
+
+@pytest.mark.parametrize("difficulty", ["easy", "medium", "hard"])
+def test_pixels_of_drawn_faces_are_no_alarm(difficulty: str):
+    """The weakest model there is, on faces that it tells apart hardly better than by chance (AUC 0.57 to 0.72)."""
+    drawn = SyntheticFaces(people=60, images=4, difficulty=difficulty, size=48)
+    pixels = drawn.images(range(len(drawn))).float().mean(1)[:, ::4, ::4].flatten(1).numpy()
+    assert reasons(pixels - 127.5, np.array(drawn.identities)) == ()
+
+
+@pytest.mark.slow
+def test_lfw_with_its_label_errors_is_no_alarm_and_its_shifted_and_mixed_labels_are(real_data: Path):
+    lfw = read_embeddings(real_data / "lfw_embeddings.npz")
+    assert implausible_set(lfw) == ()
+    half = lfw.take(np.arange(len(lfw)) % 2 == 0)
+    assert implausible_set(half) == ()
+    for person, says in (
+        (np.roll(lfw.identities, 1), BEFORE),
+        (np.random.default_rng(0).permutation(lfw.identities), OTHERS),
+    ):
+        (found,) = implausible_set(Embeddings(lfw.embeddings, lfw.names, person))
+        assert says in found
+
+
+# --- where it is said ---
+
+
+def saved(path: Path, rows: np.ndarray, person: np.ndarray) -> Path:
+    write_embeddings(path, Embeddings(rows, identities=person))
+    return path
+
+
+def test_every_evaluation_says_it_first_and_in_the_json(tmp_path: Path):
+    rows, person = faces(60, 5, 0.5)
+    shifted = saved(tmp_path / "shifted.npz", rows, np.roll(person, 1))
+    options = Options(["1e-1"])
+    all_pairs = evaluate_all_pairs(shifted, options)
+    second = saved(tmp_path / "second.npz", rows + 0.01, np.roll(person, 1))
+    pooled = evaluate_one_threshold([shifted, second], options)
+    pairs = tmp_path / "pairs.csv"
+    random = np.random.default_rng(0)
+    lines = [f"{a},{b},{int(person[a] == person[b])}" for a, b in random.integers(300, size=(2000, 2)) if a != b]
+    lines += [f"{5 * each},{5 * each + 1},1" for each in range(60)]
+    pairs.write_text("left,right,label\n" + "\n".join(sorted(set(lines), key=lines.index)))
+    mixed = saved(tmp_path / "mixed.npz", rows[random.permutation(300)], person)
+    listed = evaluate_pairs(mixed, pairs, Options(["1e-1"], keep_repeated=True))
+    quick = evaluate_pairs(mixed, pairs, Options(["1e-1"], keep_repeated=True, points_only=True))
+    distances = tmp_path / "distances.csv"
+    score, genuine = scores()
+    distances.write_text("score,label\n" + "\n".join(f"{-s},{int(g)}" for s, g in zip(score, genuine, strict=True)))
+    of_scores = evaluate_scores(distances, options)
+    for result, says in ((all_pairs, BEFORE), (pooled, BEFORE), (listed, OTHERS), (quick, OTHERS), (of_scores, TURNED)):
+        first = result.text().splitlines()[0]
+        assert first.startswith("implausible: ")
+        assert says in first
+        result.write_json(tmp_path / "out.json")
+        assert says in json.loads((tmp_path / "out.json").read_text())["implausible"][0]
+
+
+def test_a_healthy_evaluation_says_nothing(tmp_path: Path):
+    result = evaluate_all_pairs(saved(tmp_path / "right.npz", *faces(60, 5, 0.5)), Options(["1e-1"]))
+    assert "implausible" not in result.text()
+    assert "implausible" not in result.fields()
+
+
+def test_a_calibration_is_refused_unless_it_is_accepted_and_then_records_it(tmp_path: Path):
+    rows, person = faces(60, 5, 0.5)
+    right, shifted = saved(tmp_path / "right.npz", rows, person), saved(tmp_path / "s.npz", rows, np.roll(person, 1))
+    assert calibrate(right, ["1e-1"]).implausible == ()
+    with pytest.raises(ValueError, match=rf"s\.npz: implausible: .*{BEFORE}; if the file is right, say --accept-imp"):
+        calibrate(shifted, ["1e-1"])
+    with pytest.raises(ValueError, match=r"s\.npz: implausible"):
+        calibrate(right, ["1e-1"], checks=[shifted])
+    with pytest.raises(ValueError, match=r"embeddings: implausible.*accept_implausible=True"):
+        verisphere.calibrate(rows, np.roll(person, 1), far="1e-1")
+    assert verisphere.calibrate(rows, np.roll(person, 1), far="1e-1", accept_implausible=True).implausible
+    calibrate(shifted, ["1e-1"], accept_implausible=True).write_json(tmp_path / "out.json")
+    (recorded,) = read_calibration(tmp_path / "out.json").implausible
+    assert recorded.startswith("s.npz: with all labels moved by one row")

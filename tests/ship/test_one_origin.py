@@ -1,0 +1,231 @@
+"""Two things are put together only if all between photograph and number agrees: each setting, in each reader."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from foreign_graphs import SIDE, graph, written
+from verisphere.backbones.backbone import Backbone
+from verisphere.clean.same_person.overlap import find_overlap, open_people
+from verisphere.cli import main
+from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
+from verisphere.measure.distractors import DistractorOptions, evaluate_megaface
+from verisphere.measure.evaluate import Options, evaluate_all_pairs, evaluate_one_threshold
+from verisphere.measure.identification import IdentificationOptions, evaluate_galleries
+from verisphere.measure.listed import evaluate_pairs
+from verisphere.measure.two_sets import evaluate_two_sets
+from verisphere.models.folder import Model
+from verisphere.models.model_json import taken_pixels
+from verisphere.ship.adopt import adopt_onnx
+from verisphere.ship.calibrate import calibrate
+from verisphere.ship.export_inputs import check_same
+from verisphere.ship.face_search import aligned_faces
+from verisphere.ship.identify import identify
+from verisphere.ship.pixels import Told
+from verisphere.ship.verify import verify
+from verisphere.vocabulary import Embeddings, Origin, Preprocessing
+
+PIXELS = Preprocessing((4, 4), "RGB", "NCHW", 127.5, 127.5, "embedding")
+OURS = Origin("ab" * 32, False, "float32", "here", False, "arcface_112x112 by MTCNN", PIXELS)
+#: Every setting with another value, and both values in words.
+OTHERS = {
+    "weights": (replace(OURS, model="cd" * 32), "weights cdcdcdcdcdcd... against abababababab..."),
+    "size": (replace(OURS, preprocessing=replace(PIXELS, size=(4, 8))), "size 4 x 8 against 4 x 4"),
+    "colour": (replace(OURS, preprocessing=replace(PIXELS, colour="BGR")), "colour BGR against RGB"),
+    "layout": (replace(OURS, preprocessing=replace(PIXELS, layout="NHWC")), "layout NHWC against NCHW"),
+    "mean": (replace(OURS, preprocessing=replace(PIXELS, mean=0.0)), "mean 0 against 127.5"),
+    "scale": (replace(OURS, preprocessing=replace(PIXELS, scale=127.50001)), "scale 127.50001 against 127.5"),
+    "output": (replace(OURS, preprocessing=replace(PIXELS, output="other")), "output other against embedding"),
+    "template": (replace(OURS, alignment="mine by MTCNN"), "template mine against arcface_112x112"),
+    "detector": (replace(OURS, alignment="arcface_112x112 by SCRFD"), "detector SCRFD against MTCNN"),
+    "flip": (replace(OURS, flip=True), "flip true against false"),
+    "precision": (replace(OURS, precision="bfloat16"), "precision bfloat16 against float32"),
+}
+ALIKE = {
+    "the place of the images": replace(OURS, images="there"),
+    "drawn": replace(OURS, drawn=True),
+    "given landmarks": replace(OURS, alignment="arcface_112x112 by the landmarks in points.csv"),
+    "no alignment": replace(OURS, alignment=None),
+    "an unknown origin": None,
+}
+
+
+class Sums(Backbone):
+    """The sums of the two halves of a picture."""
+
+    input_size = (4, 4)
+    embedding_output = "embedding"
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+    def embed(self, images: torch.Tensor) -> torch.Tensor:
+        return images.unflatten(3, (2, 2)).sum((1, 2, 4))
+
+
+def rows(path: Path, origin: Origin | None, seed: int, people: int = 12) -> Path:
+    """People with two images each, whose names no other seed has."""
+    person = np.repeat(np.arange(people), 2)
+    made = np.random.default_rng(seed).normal(size=(2 * people, 2)).astype(np.float32)
+    names = np.array([f"{seed}/{place}.png" for place in range(2 * people)])
+    domains = np.where(np.arange(2 * people) < people, "day", "night")
+    write_embeddings(path, Embeddings(made, names, np.array([f"p{one}" for one in person]), domains, origin=origin))
+    return path
+
+
+def _pairs(one: Path, two: Path, folder: Path) -> object:
+    for seed in (0, 1):
+        pairs = [f"{seed}/{2 * fold}.png,{seed}/{2 * fold + 1 + other}.png,{1 - other},{fold}" for fold in (0, 1)
+                 for other in (0, 1)]  # fmt: skip
+        (folder / f"pairs{seed}.csv").write_text("\n".join(["left,right,label,fold", *pairs]) + "\n")
+    return evaluate_pairs([one, two], [folder / "pairs0.csv", folder / "pairs1.csv"], Options(["0.5"]))
+
+
+def _identified(one: Path, two: Path, folder: Path) -> object:
+    threshold = calibrate(one, ["0.2"], "expected").thresholds[0]
+    network = Sums().eval()
+    assert taken_pixels(network) == PIXELS
+    model = Model(folder / "model", "test", network, OURS.model, False, "arcface_112x112", (threshold,))
+    probe = folder / "probe.png"
+    Image.fromarray(np.random.default_rng(3).integers(0, 256, (4, 4, 3), np.uint8)).save(probe)
+    found = identify(probe, two, model, aligned_faces((4, 4), ("arcface_112x112 by MTCNN",)))
+    if "detector" in found.gallery_note:  # another detector is said first, since photographs are looked at now
+        raise ValueError(found.text().splitlines()[0])
+    return found
+
+
+def _figures(one: Path, two: Path, folder: Path) -> None:
+    evaluate_all_pairs(two, Options(["0.5"])).write_json(folder / "figures.json")
+    check_same(folder / "model", read_embeddings(one).origin, None, None, [folder / "figures.json"], False)
+
+
+READERS: dict[str, Callable[[Path, Path, Path], object]] = {
+    "calibrate --check": lambda one, two, folder: calibrate(one, ["0.2"], "expected", checks=[two]),
+    "export --calibration": lambda one, two, folder: check_same(
+        folder / "model", read_embeddings(one).origin, calibrate(two, ["0.2"], "expected"), two, (), False
+    ),
+    "export --evaluation": _figures,
+    "identify": _identified,
+    "one-threshold": lambda one, two, folder: evaluate_one_threshold([one, two], Options(["0.5"], skip_empty=True)),
+    "evaluate --calibration": lambda one, two, folder: evaluate_all_pairs(one, Options(["0.5"], calibration=two)),
+    "two sets": lambda one, two, folder: evaluate_two_sets(one, two, Options(["0.5"])),
+    "pairs": _pairs,
+    "identification": lambda one, two, folder: evaluate_galleries(
+        one, [two], IdentificationOptions(ranks=(1,), fpirs=())
+    ),
+    "distractors": lambda one, two, folder: evaluate_megaface(one, [two], DistractorOptions(fars=(), ranks=(1,))),
+    "overlap": lambda one, two, folder: find_overlap(open_people(one), open_people(two), embeddings=(one, two)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_each_setting_alone_is_refused_with_both_values(reader, tmp_path):
+    one = rows(tmp_path / "one.npz", OURS, 0)
+    for name, (theirs, words) in OTHERS.items():
+        two = rows(tmp_path / f"{name}.npz", theirs, 1)
+        with pytest.raises(ValueError, match=" against ") as caught:
+            READERS[reader](one, two, tmp_path)
+        assert words in str(caught.value), name
+        assert str(caught.value).count(" against ") == 1, "nothing else differs"
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_setting_may_differ(reader, tmp_path):
+    one = rows(tmp_path / "one.npz", OURS, 0)
+    for place, theirs in enumerate(ALIKE.values()):
+        READERS[reader](one, rows(tmp_path / f"{place}.npz", theirs, 1), tmp_path)
+
+
+def test_another_detector_than_that_of_the_calibration_is_said_first(tmp_path):
+    found = calibrate(rows(tmp_path / "one.npz", OURS, 0), ["0.2"], "expected").thresholds[0]
+    network = Sums().eval()
+    model = Model(tmp_path / "model", "test", network, OURS.model, False, "arcface_112x112", (found,))
+    Image.fromarray(np.random.default_rng(3).integers(0, 256, (4, 4, 3), np.uint8)).save(tmp_path / "one.png")
+    probe = tmp_path / "one.png"
+    for detector, said in (("SCRFD", True), ("MTCNN", False)):
+        find = aligned_faces((4, 4), (f"arcface_112x112 by {detector}",))
+        first = verify(probe, probe, model, find).text().splitlines()[0]
+        assert ("detector MTCNN against SCRFD" in first) == said
+
+
+def test_a_pool_keeps_its_origin_and_loses_what_one_part_does_not_record(tmp_path):
+    older = replace(OURS, preprocessing=None)
+    sets = {name: rows(tmp_path / f"{name}.npz", origin, place) for place, (name, origin) in enumerate(
+        (("ours", OURS), ("there", replace(OURS, images="there")), ("older", older)))}  # fmt: skip
+    opened = {name: read_embeddings(path) for name, path in sets.items()}
+    assert opened["ours"].origin == OURS
+    assert pool_embeddings([(name, opened[name]) for name in ("ours", "there")]).origin == replace(OURS, images="")
+    assert pool_embeddings([(name, opened[name]) for name in ("ours", "older")]).origin == replace(older, images="")
+
+
+# --- files of an earlier version ---
+
+
+def test_a_file_that_records_no_pixels_is_refused_unless_accepted(tmp_path):
+    one, older = rows(tmp_path / "one.npz", OURS, 0), rows(tmp_path / "older.npz", replace(OURS, preprocessing=None), 1)
+    for own, other in ((one, older), (older, one)):
+        with pytest.raises(ValueError, match=r"older\.npz: made by an earlier version, .*--accept-unrecorded-pixels"):
+            calibrate(own, ["0.2"], "expected", checks=[other])
+        calibrate(own, ["0.2"], "expected", checks=[other], accept_unrecorded_pixels=True)
+    for reader in ("export --calibration", "export --evaluation"):
+        with pytest.raises(ValueError, match=r"made by an earlier version, .*--accept-unrecorded-pixels"):
+            READERS[reader](one, older, tmp_path)
+    check_same(tmp_path, OURS, calibrate(older, ["0.2"], "expected"), older, (), accept_unrecorded=True)
+    note = _identified(one, older, tmp_path).text().splitlines()[0]
+    assert note.startswith("The file older.npz was made by an earlier version, which did not record the pixels")
+
+
+# --- one file, adopted twice ---
+
+
+@pytest.fixture
+def twice(tmp_path: Path) -> tuple[Path, Path]:
+    """Faces of eight people, and the network of one file that takes their pixels as they are."""
+    random = np.random.default_rng(0)
+    for person in range(8):
+        (tmp_path / "faces" / f"p{person}").mkdir(parents=True)
+        for number in range(2):
+            pixels = random.integers(0, 256, (SIDE, SIDE, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "faces" / f"p{person}" / f"{number}.png")
+    file = written(tmp_path / "net.onnx", graph())
+    adopt_onnx(file, tmp_path / "plain", Told(colour="RGB", mean=0.0, scale=1.0, template="own"))
+    return file, tmp_path
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (Told(colour="RGB", mean=127.5, scale=128.0, template="own"), "mean 0 against 127.5, scale 1 against 128"),
+        (Told(colour="BGR", mean=0.0, scale=1.0, template="own"), "colour RGB against BGR"),
+    ],
+)
+@pytest.mark.parametrize("trainable", [False, True], ids=["as it is", "trainable"])
+def test_a_threshold_of_one_file_with_other_pixels_is_refused(twice, told, words, trainable, capsys):
+    file, folder = twice
+    if trainable:
+        adopt_onnx(file, folder / "first", Told(colour="RGB", mean=0.0, scale=1.0, template="own"), trainable=True)
+    first, second = folder / ("first" if trainable else "plain"), folder / "second"
+    adopt_onnx(file, second, told, trainable=trainable)
+    for model in (first, second):
+        assert main(["embed", str(model), str(folder / "faces"), "--out", str(folder / f"{model.name}.npz")]) == 0
+    found = folder / "found.json"
+    calibrated = ["calibrate", str(folder / f"{first.name}.npz"), "--far", "0.3", "--guarantee", "expected"]
+    assert main([*calibrated, "--out", str(found)]) == 0
+    assert main(["export", str(first), "--calibration", str(found), "--out", str(folder / "right")]) == 0
+    capsys.readouterr()
+    assert main(["export", str(second), "--calibration", str(found), "--out", str(folder / "wrong")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (folder / "wrong").exists()
+    other = str(folder / "second.npz")
+    assert main([*calibrated, "--check", other, "--out", str(folder / "checked.json")]) == 2
+    assert " against " in capsys.readouterr().err
+    probe = str(folder / "faces" / "p0" / "0.png")
+    for gallery, code in ((f"{first.name}.npz", 0), ("second.npz", 2)):
+        identified = ["identify", probe, str(folder / gallery), "--model", str(folder / "right"), "--aligned"]
+        assert main(identified) == code, capsys.readouterr().err
