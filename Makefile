@@ -63,9 +63,10 @@ bench: $(VENV)/.dev
 promises: $(VENV)/.core
 	$(BIN)/python benchmarks/promises.py
 
-# The pictures of docs/losses.md, in place; ONLY=NAME for one.
+# The pictures of docs/losses.md and docs/distillation.md, in place; ONLY=NAME for one of docs/losses.md.
 figures: $(VENV)/.core
-	PYTHONPATH=docs $(BIN)/python -m figures docs/images/losses $(if $(ONLY),--only $(ONLY))
+	PYTHONPATH=docs $(BIN)/python -m figures docs/images/losses $(if $(ONLY),--only $(ONLY),&& \
+		PYTHONPATH=docs $(BIN)/python -m figures.distillation)
 
 # The outputs in docs/tutorials, by running the pages; ONLY=NAME for one.
 tutorials: $(VENV)/.dev

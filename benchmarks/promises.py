@@ -15,7 +15,7 @@ import csv
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from verisphere.decide import (
     PairScores,
     approximate_threshold,
     ask_deeper,
+    binomial_bounds,
     comparisons_needed,
     confidence_limit,
     enough,
@@ -39,6 +40,7 @@ from verisphere.vocabulary import Redrawing
 TRUTH = 1_000_000  # comparisons: a FAR of 1e-2 is known to 1 % of itself
 IMAGES = 3  # of each person
 TAR = 0.9  # of everybody at the target FAR: genuine scores lie where it is this, in every world
+RARE_ERRORS = (0.99, 0.999)  # further TARs, for intervals of TAR where few genuine pairs are rejected
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
@@ -74,10 +76,11 @@ class World:
 
     Attributes:
         name: what the world is called.
-        target: FAR at which everybody's TAR is `TAR`.
+        target: FAR at which everybody's TAR is `tar`.
         likeness: draws how much a person resembles others; impostor scores rise by it.
         difficulty: draws how hard a person is to recognise; genuine scores fall by it.
         seed: determines every random draw of this world.
+        tar: TAR of everybody at the target FAR.
     """
 
     name: str
@@ -85,6 +88,7 @@ class World:
     likeness: Draw
     difficulty: Draw
     seed: int = 0
+    tar: float = TAR
 
     def impostors(self, random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
         """Scores of comparisons that share no person."""
@@ -108,10 +112,10 @@ class World:
 
     @cached_property
     def level(self) -> float:
-        """What genuine scores are raised by, so that `TAR` of everybody's lie above the threshold."""
+        """What genuine scores are raised by, so that `tar` of everybody's lie above the threshold."""
         random = np.random.default_rng([self.seed, 2])
         noise = np.sqrt(2 * 0.3**2 + 0.5) * random.standard_normal(TRUTH)
-        return self.threshold - float(np.quantile(noise - self.difficulty(random, (TRUTH,)), 1 - TAR))
+        return self.threshold - float(np.quantile(noise - self.difficulty(random, (TRUTH,)), 1 - self.tar))
 
     def draw_set(self, people: int, number: int) -> Callable[[int], PairScores]:
         """All pairs of a set of people, to be asked how deep the highest impostor scores are to go."""
@@ -156,6 +160,7 @@ class Held:
         held: share of the sets in which it held.
         sets: how many.
         mean_far: the thresholds' mean FAR over the target; `expected` promises at most 1.
+        tar: everybody's TAR.
     """
 
     world: str
@@ -166,6 +171,7 @@ class Held:
     held: float | None
     sets: int
     mean_far: float | None = None
+    tar: float = TAR
 
 
 @dataclass(frozen=True)
@@ -185,6 +191,7 @@ class Size:
     replicates: int
 
 
+RARE_FAR, RARE_PEOPLE = 1e-1, (60, 200)  # target and sizes of the sets of `RARE_ERRORS`
 QUICK = Size({1e-1: (60, 200), 1e-2: (60, 200)}, 60, 1_000, 100)
 FULL = Size({1e-1: (60, 200), 1e-2: (60, 200, 600)}, 300, 10_000, 200)
 
@@ -230,7 +237,7 @@ def of_all_pairs(world: World, people: int, sets: int, replicates: int) -> Itera
             )
 
         found, threshold = ask_deeper(ask)
-        held["TAR"].append(found.tar.lower_95 <= TAR <= found.tar.upper_95)
+        held["TAR"].append(found.tar.lower_95 <= world.tar <= found.tar.upper_95)
         held["threshold"].append(found.threshold.lower_95 <= world.threshold <= found.threshold.upper_95)
         held["FAR"].append(found.far.lower_95 <= world.far(found.threshold.value) <= found.far.upper_95)
         if threshold is not None:
@@ -245,6 +252,31 @@ def of_all_pairs(world: World, people: int, sets: int, replicates: int) -> Itera
         yield Held(world.name, people, far, f"interval of {figure}", 0.95, _share(np.array(kept)), sets)
 
 
+def of_rare_errors(world: World, people: int, sets: int, replicates: int) -> Iterator[Held]:
+    """What is printed of a TAR near 1: its interval over people, its binomial bounds, and the one that is relied on."""
+    redrawn, binomial, relied_on = [], [], []
+    for number in range(sets):
+        highest = world.draw_set(people, number)
+
+        def ask(times: int, highest: Callable[[int], PairScores] = highest, seed: int = number):
+            pairs = highest(times)
+            return pairs, point_intervals(pairs, [world.target], Redrawing(replicates, seed))[0]
+
+        pairs, found = ask_deeper(ask)
+        accepted = int((pairs.genuine > found.threshold.value).sum())
+        lower, upper = binomial_bounds(accepted, len(pairs.genuine))
+        redrawn.append(found.tar.lower_95 <= world.tar <= found.tar.upper_95)
+        binomial.append(lower <= world.tar <= upper)
+        relied_on.append(binomial[-1] if found.few_errors else redrawn[-1])
+    for promise, kept in (
+        ("interval of TAR", redrawn),
+        ("binomial bounds of TAR", binomial),
+        ("the one relied on", relied_on),
+    ):
+        held = _share(np.array(kept))
+        yield Held(world.name, people, world.target, promise, 0.95, held, sets, tar=world.tar)
+
+
 def _share(kept: np.ndarray) -> float:
     return float(kept.mean())
 
@@ -256,18 +288,22 @@ def simulate(size: Size) -> Iterator[Held]:
             for people in numbers:
                 yield from of_matched(world, people, size.matched)
                 yield from of_all_pairs(world, people, size.sets, size.replicates)
+                for tar in RARE_ERRORS if far == RARE_FAR and people in RARE_PEOPLE else ():
+                    yield from of_rare_errors(replace(world, tar=tar), people, size.sets, size.replicates)
 
 
 def text(rows: Sequence[Held]) -> str:
-    """All rows as a table: a line for each world, FAR and number of people."""
-    promises = list(dict.fromkeys(row.promise for row in rows))
-    lines: dict[tuple[str, str, str], dict[str, Held]] = {}
-    for row in rows:
-        lines.setdefault((row.world, small(row.far), str(row.people)), {})[row.promise] = row
-    return table(
-        ["world", "FAR", "people", *promises],
-        [[*place, *(_cell(found[promise]) for promise in promises)] for place, found in lines.items()],
-    )
+    """All rows as tables: a line for each world, TAR, FAR and number of people."""
+    tables = []
+    for rare in (False, True):
+        part = [row for row in rows if (row.tar > TAR) == rare]
+        promises = list(dict.fromkeys(row.promise for row in part))
+        lines: dict[tuple[str, str, str, str], dict[str, Held]] = {}
+        for row in part:
+            lines.setdefault((row.world, f"{row.tar:g}", small(row.far), str(row.people)), {})[row.promise] = row
+        cells = [[*place, *(_cell(found[promise]) for promise in promises)] for place, found in lines.items()]
+        tables += [table(["world", "TAR", "FAR", "people", *promises], cells)] if cells else []
+    return "\n\n".join(tables)
 
 
 def _cell(row: Held) -> str:

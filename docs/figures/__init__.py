@@ -1,1 +1,1 @@
-"""The code that draws the pictures of docs/losses.md; it is no part of the installed package."""
+"""The code that draws the pictures of some pages of docs/; it is no part of the installed package."""
