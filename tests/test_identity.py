@@ -80,7 +80,9 @@ def test_many_names_are_compared_as_one_by_one(names: list[str]):
     assert len(set(merged.tolist())) == len({folded(name) for name in column.tolist()})
 
 
-@pytest.mark.parametrize("text", [*sorted(MISSING), "NaN", "NULL", "N/A", "-NaN", "<Na>", "\u200b", "\xa0", " None\ufeff"])
+@pytest.mark.parametrize(
+    "text", [*sorted(MISSING), "NaN", "NULL", "N/A", "-NaN", "<Na>", "\u200b", "\xa0", " None\ufeff"]
+)
 def test_a_missing_name_is_missing_in_any_spelling(text: str):
     assert is_missing(text)
 
