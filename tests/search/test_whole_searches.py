@@ -48,6 +48,19 @@ def test_a_search_of_one_candidate_that_changes_nothing_is_the_training_itself(t
     assert (len(result.rounds), result.epochs) == (3 / every, 3.0)
 
 
+def test_candidates_with_equal_values_are_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    trained = []
+    real = candidate.train_run
+    monkeypatch.setattr(candidate, "train_run", lambda *given, **more: trained.append(given) or real(*given, **more))
+    alike = searched(written(tmp_path, low=0.02, high=0.02, candidates=3), tmp_path / "alike")
+    assert len(trained) == 3, "one training in each of three rounds, not three"
+    assert alike.epochs == 3.0
+    assert all(len(set(entry.round.measured)) == 1 and len(entry.round.measured) == 3 for entry in alike.rounds)
+    alone = searched(written(tmp_path, low=0.02, high=0.02, candidates=1), tmp_path / "alone")
+    assert files(tmp_path / "alike") == files(tmp_path / "alone")
+    assert alone.epochs == 3.0
+
+
 def test_candidates_of_a_round_begin_alike_and_the_best_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     begun: dict[tuple[str, str], dict[str, bytes] | None] = {}
     real = candidate.train_run
@@ -81,7 +94,7 @@ class Ended(BaseException):
 
 
 STAGES = {
-    "a parent's checkpoint is linked": (candidate, "copy_checkpoint"),
+    "a parent's checkpoint is linked": (candidate, "copy_folder"),
     "a candidate is trained": (candidate, "train_run"),
     "a reward is measured": (candidate, "_write"),
     "a round is recorded": (search_module, "write_search"),

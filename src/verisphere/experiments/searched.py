@@ -108,7 +108,7 @@ def search_figures(folder: Path) -> dict[str, float]:
     assert reward is not None  # the best of a round did not diverge
     found = space.readable(whole[number].values[candidate])
     return {
-        COST: epochs_trained(rounds) / rounds[-1].starts[0].until,
+        COST: epochs_trained(rounds, [entry.values for entry in whole]) / rounds[-1].starts[0].until,
         REWARD: reward,
         **{f"{FOUND} {name}": float(value) for name, value in found.items()},
     }

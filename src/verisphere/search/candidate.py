@@ -105,16 +105,16 @@ def _begin(read: ReadRecipe, folder: Path, parent: Path | None) -> str:
             )
         newest = list_checkpoints(parent)[-1]
         # the same file under two names where the disk can: a checkpoint is never written to
-        write_whole(folder / "checkpoints" / newest.name, lambda partial: copy_checkpoint(newest, partial))
+        write_whole(folder / "checkpoints" / newest.name, lambda partial: copy_folder(newest, partial))
     people = "\n".join(read.recipe.data.people) + "\n"
     write_whole(folder / "people.txt", lambda partial: partial.write_text(people, encoding="utf-8"))
     write_whole(folder / "recipe.yaml", lambda partial: partial.write_text(read.yaml, encoding="utf-8"))
     return ""
 
 
-def copy_checkpoint(checkpoint: Path, to: Path) -> None:
-    """Copy a checkpoint to a second folder, by links where the file system has them."""
-    shutil.copytree(checkpoint, to, copy_function=_linked)
+def copy_folder(folder: Path, to: Path) -> None:
+    """Copy a checkpoint, or a candidate that is finished, by links where the file system has them."""
+    shutil.copytree(folder, to, copy_function=_linked)
 
 
 def _linked(source: str, target: str) -> None:

@@ -87,7 +87,7 @@ def search_findings(
         ),
         curves=_curves(search, rounds[last].values[ancestors[last]]),
         ended=learned is not None,
-        epochs=epochs_trained([entry.round for entry in rounds]),
+        epochs=epochs_trained([entry.round for entry in rounds], [entry.values for entry in rounds]),
         of_one=search.schedule.epochs,
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from verisphere.search.method import Draws, Rewards
+from verisphere.train.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,30 @@ def _order(reward: float | None) -> tuple[bool, float]:
     return (True, 0.0) if reward is None else (False, -reward)
 
 
-def epochs_trained(rounds: Sequence[Round]) -> float:
-    """Epochs of training over all candidates of all rounds."""
+def first_alike(starts: Sequence[Start], values: Sequence[Settings] | None = None) -> list[int]:
+    """For each candidate of a round, the first one whose training is the same; equal trainings are made once.
+
+    >>> first_alike([Start((0.5,), None, 1.0), Start((0.7,), None, 1.0), Start((0.5,), None, 1.0)])
+    [0, 1, 0]
+
+    Args:
+        starts: the candidates.
+        values: the values of the fields of each, which may agree where the draws do not; None compares the draws.
+    """
+    compared = [start.draw for start in starts] if values is None else [tuple(of_one.items()) for of_one in values]
+    first: dict[object, int] = {}
+    trainings = ((of_one, start.parent, start.until) for of_one, start in zip(compared, starts, strict=True))
+    return [first.setdefault(training, place) for place, training in enumerate(trainings)]
+
+
+def epochs_trained(rounds: Sequence[Round], values: Sequence[Sequence[Settings]] | None = None) -> float:
+    """Epochs of training over all candidates of all rounds; see `first_alike`."""
     epochs = 0.0
     for number, of_round in enumerate(rounds):
-        for start in of_round.starts:
-            epochs += start.until - (0.0 if start.parent is None else rounds[number - 1].starts[start.parent].until)
+        for place, first in enumerate(first_alike(of_round.starts, None if values is None else values[number])):
+            start = of_round.starts[place]
+            before = 0.0 if start.parent is None else rounds[number - 1].starts[start.parent].until
+            epochs += start.until - before if place == first else 0.0
     return epochs
 
 

@@ -3,7 +3,7 @@
 import logging
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,7 @@ from typing import TypeVar
 from verisphere.collectives import gather_text, on_every_rank, on_first_rank
 from verisphere.device import choose_device
 from verisphere.distributed import Groups, world
-from verisphere.files.disk import MAX_TABLE, read_file, write_whole
+from verisphere.files.disk import MAX_TABLE, read_file, remove_whole, write_whole
 from verisphere.files.lock import alone_in
 from verisphere.files.metrics import METRICS
 from verisphere.images.decoded_faces import in_memory
@@ -22,7 +22,7 @@ from verisphere.models.checkpoint import list_checkpoints
 from verisphere.search.candidate import (
     REWARD,
     Computing,
-    copy_checkpoint,
+    copy_folder,
     remove_checkpoints,
     reward_in,
     reward_text,
@@ -40,7 +40,7 @@ from verisphere.search.folder import (
 from verisphere.search.noise import another_wins, spread
 from verisphere.search.page import write_page
 from verisphere.search.reward import Measured
-from verisphere.search.rounds import Round, Start, epochs_trained
+from verisphere.search.rounds import Round, Start, epochs_trained, first_alike
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of
 from verisphere.train.stopping import stop_requests
@@ -175,9 +175,12 @@ def _train_round(
     """Train the candidates of a round, those of each group of ranks one after another."""
     failure: ValueError | OSError | None = None
     signal = ""
+    alike = first_alike(starts, [search.space.values(start.draw) for start in starts])
     with groups.apart():
         try:
             for place in range(groups.number, len(starts), groups.count):
+                if alike[place] != place:
+                    continue
                 start, title = starts[place], f"round {number + 1}, candidate {place + 1} of {len(starts)}"
                 train_candidate(
                     search.read,
@@ -199,7 +202,18 @@ def _train_round(
         request = TrainingStopped(signals[0])
         request.advice = "the same command continues"
         raise request
+    on_first_rank(lambda: _copy_alike(alike, partial(candidate_folder, out, number)))
     return [_reward_for_all(candidate_folder(out, number, place)) for place in range(len(starts))]
+
+
+def _copy_alike(alike: Sequence[int], folder: Callable[[int], Path]) -> str:
+    """Give each candidate whose training is that of an earlier one of its round the files of that one."""
+    for place, first in enumerate(alike):
+        if first != place and not (folder(place) / REWARD).is_file():
+            if folder(place).exists():
+                remove_whole(folder(place))
+            write_whole(folder(place), partial(copy_folder, folder(first)))
+    return ""
 
 
 def _reward_for_all(folder: Path) -> Measured | None:
@@ -267,7 +281,7 @@ def _result(search: Search, done: list[WholeRound]) -> SearchResult:
         if parent is None:
             break
         at, place = at - 1, parent
-    epochs = epochs_trained([entry.round for entry in done])
+    epochs = epochs_trained([entry.round for entry in done], [entry.values for entry in done])
     return SearchResult(tuple(done), number, candidate, epochs, ancestors)
 
 
@@ -276,7 +290,7 @@ def _publish(out: Path, result: SearchResult) -> str:
     winner = candidate_folder(out, result.number, result.candidate)
     newest = list_checkpoints(winner)[-1] if list_checkpoints(winner) else None
     if newest is not None and not (out / "checkpoints" / newest.name).is_dir():
-        write_whole(out / "checkpoints" / newest.name, partial(copy_checkpoint, newest))
+        write_whole(out / "checkpoints" / newest.name, partial(copy_folder, newest))
     for name in ("people.txt", "run.json", "recipe.yaml"):
         write_whole(out / name, partial(shutil.copyfile, winner / name))
     logs = [candidate_folder(out, number, result.ancestors[number]) / METRICS for number in sorted(result.ancestors)]
