@@ -140,6 +140,12 @@ WRONG = [
 ]  # fmt: skip
 
 
+def test_a_word_that_is_not_unicode_is_said_with_its_field():
+    with pytest.raises(ValueError, match=r"not Unicode") as caught:
+        read_recipe(None, ["--clip", "x\udcff"])
+    assert str(caught.value) == r"--clip: 'x\udcff' is not Unicode: it holds bytes that are not UTF-8"
+
+
 @pytest.mark.parametrize(("line", "overrides", "message"), WRONG)
 def test_a_wrong_recipe_gets_one_line_that_names_file_and_field(recipe, line, overrides, message):
     path = recipe(f"{TINY}{line}\n")

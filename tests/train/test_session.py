@@ -167,6 +167,19 @@ def refuse(recipe: Path, out: Path, *overrides: str, **options: Any) -> str:
     return str(caught.value)
 
 
+def test_a_run_does_not_begin_among_other_files(recipe, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "notes.txt").write_text("mine")
+    (run / "people.txt").write_text("of a run that failed before its first step\n")
+    assert refuse(recipe, run) == (
+        f"{run} holds 1 file that is not of a run, such as notes.txt; choose a new folder as --out"
+    )
+    assert {path.name for path in run.iterdir()} - {".lock"} == {"notes.txt", "people.txt"}
+    (run / "notes.txt").unlink()
+    train_run(read(recipe, "--epochs", "1"), run)
+
+
 def test_a_run_is_not_overwritten_nor_invented(recipe, tmp_path):
     run = tmp_path / "run"
     assert "holds no run to resume" in refuse(recipe, run, resume=True)

@@ -103,6 +103,10 @@ def check_yaml(text: str) -> None:
 def _check(text: str, again: int) -> None:
     if len(text) > LARGEST_YAML:
         raise ValueError(f"{len(text):,} letters of YAML; at most {LARGEST_YAML:,} are read")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of a command line or of a file's name that are not UTF-8
+        raise ValueError(f"{shown(text)} is not Unicode: it holds bytes that are not UTF-8") from None
     open_collections: list[_Open] = [_Open(None, False)]
     sizes: dict[str, int] = {}
     for event in yaml.parse(text, Loader=PlainLoader):

@@ -23,12 +23,16 @@ log = logging.getLogger(__name__)
 #: Files that every run has while it trains, besides its checkpoints.
 _ALWAYS_THERE = "recipe.yaml", METRICS
 
+#: Everything that a run writes into its folder.
+_OF_A_RUN = (*_ALWAYS_THERE, "people.txt", "run.json", "checkpoints", "tensorboard")
+
 
 def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
     """Create the run's folder; or, to resume, check that it holds this recipe's run and find its newest checkpoint.
 
     Raises:
-        ValueError: there is no run to resume, the folder already holds a run, or the run has another recipe.
+        ValueError: there is no run to resume, the folder already holds a run or foreign files, or the run has another
+            recipe.
     """
     recipe_file = out / "recipe.yaml"
     if resume:
@@ -40,6 +44,9 @@ def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
         log.info("%s has no checkpoint yet: starting from the beginning", out)
     elif list_checkpoints(out) or _logged(out):  # a run that failed before its first entry may be replaced
         raise ValueError(f"{out} already holds a run; continue it with --resume, or choose another --out")
+    elif others := sorted(path.name for path in out.iterdir() if path.name not in _OF_A_RUN and path.name[0] != "."):
+        count = "1 file that is" if len(others) == 1 else f"{len(others)} files that are"
+        raise ValueError(f"{out} holds {count} not of a run, such as {others[0]}; choose a new folder as --out")
     people = "\n".join(read.recipe.data.people) + "\n"
     write_whole(out / "people.txt", lambda path: path.write_text(people))
     write_whole(recipe_file, lambda path: path.write_text(read.yaml))
