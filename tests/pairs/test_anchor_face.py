@@ -572,6 +572,5 @@ def test_recipes_have_the_paper_s_settings(name):
         assert (term.memory.features_per_identity, term.memory.valid_steps) == (5, 1000)
     assert term.temperature == 0.01
     assert (found.batch_size, found.optimizer.rate, found.schedule.factor) == (512, 0.1, 0.1)
-    # in iterations of 512 of the 5,822,653 images
-    iterations = [round(epoch * 11_372 / 1000) for epoch in (*found.schedule.milestones, found.epochs, term.after)]
-    assert iterations == [110, 190, 220, 240, 20]
+    assert found.unit == "steps"
+    assert (*found.schedule.milestones, found.steps, term.after) == (110_000, 190_000, 220_000, 240_000, 20_000)

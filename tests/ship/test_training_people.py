@@ -22,6 +22,7 @@ from verisphere.ship import export
 from verisphere.ship.arrays import calibrate as calibrate_arrays
 from verisphere.ship.calibrate import calibrate, read_calibration
 from verisphere.ship.export import export_model
+from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.notes import notes_on_model
 from verisphere.train.session import train_run
 from verisphere.vocabulary import Embeddings
@@ -166,7 +167,7 @@ def test_export_refuses_them_too_and_an_accepted_model_says_so_first(run: Path, 
     )
     model = load(out, "cpu", trust_code=True)
     assert model.promise().startswith(f"{warning}; accept iff score > ")
-    assert notes_on_model(model, None, accept_drawn=False)[0] == f"T{warning[1:]}."
+    assert notes_on_model(model, None, False, aligned_faces((112, 112)))[0] == f"T{warning[1:]}."
     assert str(model.threshold()).startswith(f"T{warning[1:]}. Same person: ")
     assert made.notes[0] == warning
     assert card.split("\n\n")[1].startswith("**Calibrated on people of the training.**")

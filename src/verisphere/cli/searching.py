@@ -59,7 +59,6 @@ def add_search(verbs: Verbs) -> None:
         any_field=True,
         examples=(
             "verisphere search searches/search_softmax --out runs/searched",
-            "verisphere search mine.yaml --out runs/searched --epochs 8",
             "verisphere search searches/search_softmax --dry-run",
         ),
         less_memory="lower batch_size, raise accumulate, or set in_memory: false",

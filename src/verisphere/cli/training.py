@@ -262,7 +262,6 @@ def add_experiment(verbs: Verbs) -> None:
         any_field=True,
         examples=(
             "verisphere experiment recipe.yaml --grid loss.margin=0.2,0.4 --seeds 0,1,2 --out margins",
-            "verisphere experiment arms.yaml --out arms --jobs 2 --epochs 5",
             "verisphere experiment experiments/arcface_table_2 --dry-run --classes 10572 --images 494414",
         ),
         threads=None,

@@ -148,7 +148,7 @@ def check_ranks(held: range, classes: int) -> None:
         )
 
 
-def check_ddp(centers: nn.Parameter, sharded: bool, loss: ClassLoss) -> None:
+def check_ddp(centers: Tensor, sharded: bool, loss: ClassLoss) -> None:
     """Refuse a forward pass inside DDP for centers that differ between ranks, or a loss that needs the global batch.
 
     DDP would mix the classes of the centers; each rank would compute the loss of its own rows.
