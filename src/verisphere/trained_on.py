@@ -7,12 +7,13 @@ is not recognised.
 """
 
 import hashlib
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Int64, UInt8
+
+from verisphere.identity import folded
 
 _EMPTY = np.empty(0, np.int64)
 
@@ -39,15 +40,12 @@ def is_name(identity: str) -> bool:
 
 
 def name_digests(identities: Iterable[str]) -> Int64[np.ndarray, " names"]:
-    """The sorted digests of the identities that are names, regardless of case, blanks at the ends, invisible letters
-    and Unicode normal form.
-    """
+    """The sorted digests of the identities that are names, once folded (`verisphere.identity`)."""
     return np.unique(np.array([_digest_of_name(name) for name in set(identities) if is_name(name)], np.int64))
 
 
 def _digest_of_name(name: str) -> int:
-    visible = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
-    return _digest(b"", unicodedata.normalize("NFC", visible).casefold().strip().encode("utf-8", "surrogatepass"))
+    return _digest(b"", folded(name).encode("utf-8", "surrogatepass"))
 
 
 def _digest(shape: bytes, content: bytes | memoryview) -> int:

@@ -71,6 +71,7 @@ from verisphere.models.embed import embed, open_model
 from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
 from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.onnx_to_network import read_network
+from verisphere.models.trained_on import read_trained_on
 from verisphere.packs.formats import format_of, open_pack
 from verisphere.packs.manifest import read_manifest
 from verisphere.score import AllPairs
@@ -379,6 +380,9 @@ READERS = {
     "calibrations": Reader(("calibration",), lambda folder: read_calibration(folder / "calibration.json")),
     "evaluations": Reader(("evaluation",), lambda folder: read_figures(folder / "figures.json")),
     "drops of precision": Reader(("precision",), lambda folder: read_precision_drop(folder / "precision.json").text()),
+    "records of trainings": Reader(
+        ("record of a training",), lambda folder: read_trained_on(folder / "trained_on.safetensors")
+    ),
     "resolved recipes": Reader(("resolved recipe",), lambda folder: read_settings(folder / "recipe.yaml")),
     "metrics": Reader(("metrics",), lambda folder: read_metrics(folder / METRICS)),
     "detector weights": Reader(("detector weights",), _weights),

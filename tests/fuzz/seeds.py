@@ -20,8 +20,10 @@ from verisphere.files.results import json_text
 from verisphere.files.scan_state import ScanState
 from verisphere.measure.precision import PrecisionDrop, RangeImages, precision_drop
 from verisphere.models.onnx_file import InputFormat
+from verisphere.models.trained_on import as_tensors
 from verisphere.score import AllPairs, Group, unit_rows
 from verisphere.score.exact import scan
+from verisphere.trained_on import TrainedOn, name_digests
 from verisphere.vocabulary import Embeddings, ImageSource, Origin, Redrawing
 
 RECIPE = """\
@@ -359,7 +361,16 @@ def _models(folder: Path) -> dict[str, Files]:
         "evaluation": {"figures.json": figures.read_bytes()},
         "resolved recipe": {"recipe.yaml": (run / "recipe.yaml").read_bytes()},
         "precision": {"precision.json": _precision()},
+        "record of a training": {"trained_on.safetensors": _trained_on()},
     }
+
+
+def _trained_on() -> bytes:
+    """The record of three people and four images."""
+    from safetensors.torch import save
+
+    record = TrainedOn(name_digests(["Ann", "Bo", "Cy"]), np.arange(4, dtype=np.int64), "one set has no images")
+    return save(as_tensors(record))
 
 
 def _precision() -> bytes:
