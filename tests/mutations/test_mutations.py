@@ -11,8 +11,7 @@ import pytest
 from mutations.faults import FAULTS, ROOT, SOURCES, Fault, read_faults
 
 #: Rooms that have a fault at least.
-ROOMS = {"losses", "head", "score", "decide", "exact", "files", "packs", "images", "models", "train", "measure", "search",
-         "clean", "ship", "cli"}  # fmt: skip
+ROOMS = set("losses head score decide exact files packs images models train measure search clean ship cli".split())
 
 
 def copied(to: Path, only: str = "") -> Path:
