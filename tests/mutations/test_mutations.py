@@ -11,7 +11,25 @@ import pytest
 from mutations.faults import FAULTS, ROOT, SOURCES, Fault, read_faults
 
 #: Rooms that have a fault at least.
-ROOMS = set("losses head score decide exact files packs images models train measure search clean ship cli".split())
+ROOMS = set(
+    [
+        "losses",
+        "head",
+        "score",
+        "decide",
+        "exact",
+        "files",
+        "packs",
+        "images",
+        "models",
+        "train",
+        "measure",
+        "search",
+        "clean",
+        "ship",
+        "cli",
+    ]
+)
 
 
 def copied(to: Path, only: str = "") -> Path:
