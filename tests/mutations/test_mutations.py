@@ -15,24 +15,6 @@ ROOMS = {
     *("losses", "head", "score", "exact", "decide", "files", "packs", "images", "models"),
     *("train", "measure", "search", "clean", "ship", "cli"),
 }
-    [
-        "losses",
-        "head",
-        "score",
-        "decide",
-        "exact",
-        "files",
-        "packs",
-        "images",
-        "models",
-        "train",
-        "measure",
-        "search",
-        "clean",
-        "ship",
-        "cli",
-    ]
-)
 
 
 def copied(to: Path, only: str = "") -> Path:
