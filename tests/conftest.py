@@ -1,4 +1,4 @@
-"""What holds for the whole test run: shape checking in a full run, which tests are left out, and where the real data lies."""
+"""What holds for the whole test run: shape checking, which tests are left out, and where the real data lies."""
 
 import logging
 import os
