@@ -277,7 +277,7 @@ def leaves_tensors_to_the_group() -> None:
 
 
 def test_the_group_ends_while_its_threads_wait_for_the_interpreter():
-    assert run(leaves_tensors_to_the_group, 2, timeout=30) == [None, None]
+    assert run(leaves_tensors_to_the_group, 2, timeout=90) == [None, None]
 
 
 def test_what_an_uncaught_error_holds_is_let_go_at_the_end(monkeypatch):
