@@ -103,13 +103,23 @@ STAGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What a search with two candidates leaves that was not ended."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(OWN)
+        patch.setattr(search_module, "write_page", lambda *_: None)
+        searched(written(folder, candidates=2), folder / "out")
+    return left(folder / "out")
+
+
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_search_that_is_ended_at_any_stage_ends_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, before: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: dict[str, object], stage: str, before: bool
 ):
     path = written(tmp_path, candidates=2)
-    searched(path, tmp_path / "whole")
     module, name = STAGES[stage]
     real = getattr(module, name)
     for time in (1, 2, 3, 4):
@@ -132,9 +142,9 @@ def test_a_search_that_is_ended_at_any_stage_ends_the_same(
                 continue
             break
     searched(path, tmp_path / "ended")
-    assert left(tmp_path / "ended") == left(tmp_path / "whole")
+    assert left(tmp_path / "ended") == whole
     searched(path, tmp_path / "ended")  # a finished one stays as it is
-    assert left(tmp_path / "ended") == left(tmp_path / "whole")
+    assert left(tmp_path / "ended") == whole
 
 
 def test_a_candidate_that_diverges_is_never_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -309,9 +319,10 @@ def test_whole_trainings_go_on_where_one_alone_diverges(tmp_path: Path, monkeypa
         searched(path, tmp_path / "none", "--epochs=1")
 
 
-def test_a_signal_in_the_last_step_of_a_candidate_stops_the_search_before_the_next(tmp_path: Path):
+def test_a_signal_in_the_last_step_of_a_candidate_stops_the_search_before_the_next(
+    tmp_path: Path, whole: dict[str, object]
+):
     path = written(tmp_path, candidates=2)
-    searched(path, tmp_path / "whole")
 
     def last_step(items, description, total=None, done=0):
         return Interrupting(2)(items, description.rpartition(": ")[2], total, done)  # of three an epoch
@@ -320,7 +331,7 @@ def test_a_signal_in_the_last_step_of_a_candidate_stops_the_search_before_the_ne
         run_search(read_search(path, []), tmp_path / "stopped", Computing("cpu", progress=last_step))
     assert (stopped.value.reason, stopped.value.advice) == (signal.SIGTERM, "the same command continues")
     searched(path, tmp_path / "stopped")
-    assert left(tmp_path / "stopped") == left(tmp_path / "whole")
+    assert left(tmp_path / "stopped") == whole
 
 
 def test_a_parent_whose_checkpoint_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
