@@ -49,7 +49,7 @@ def train_here(runs: list[Run], launch: Launch, progress: Progress) -> list[Fail
     """Stands in for `train_runs`: the same trainings in this process, which has loaded everything."""
     for run in runs:
         if not run.finished:
-            train_run(read_recipe(run.begin(), []), run.folder, device="cpu")
+            train_run(read_recipe(run.begin(), []), run.folder, resume=True, device="cpu")
             run.end(0.1, done=True)
     return []
 

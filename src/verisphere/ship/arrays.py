@@ -33,7 +33,7 @@ def calibrate(
     >>> promise.threshold == calibration.threshold, promise.people, promise.comparisons, promise.confidence
     (True, 600, 300, 0.95)
     >>> print(calibration)  # doctest: +ELLIPSIS
-    Same person: score above 0.6... We are 95 % confident that at most 1 in 100 pairs of strangers pass; all ...
+    Same person: score above 0.6... We are 95 % confident that at most 1 in 100 pairs of strangers pass; ...
 
     Args:
         embeddings: embeddings, as in `evaluate`, of people whom the model was not trained on.
