@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # One thread a worker: two test processes with two threads each would wait for one another.
-PYTEST_ARGUMENTS := -m pytest -n 2 --dist worksteal -q -rs
+PYTEST_ARGUMENTS := -m pytest -n 2 --dist worksteal -q -rs --durations=10
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST_ARGUMENTS)
 
 # Of `make fuzz`: which mutations, how many, and further options such as --reader.
