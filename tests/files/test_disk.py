@@ -26,7 +26,7 @@ from verisphere.files.disk import (
     write_whole,
     write_with_companions,
 )
-from verisphere.files.lock import alone_at
+from verisphere.files.lock import alone_at, alone_in
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path):
@@ -44,6 +44,28 @@ def test_the_temporary_name_keeps_the_suffix_and_the_folder(tmp_path: Path):
     assert seen[0].suffix == ".npz"
     assert seen[0].name.startswith(".")
     assert np.load(tmp_path / "a.npz")["x"].tolist() == [0, 1, 2]
+
+
+def test_a_file_is_on_the_disk_before_its_name_and_its_name_before_the_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    done: list[tuple[str, int]] = []
+    sync, rename = os.fsync, os.replace
+
+    def syncing(descriptor: int) -> None:
+        sync(descriptor)
+        done.append(("synced", os.fstat(descriptor).st_ino))
+
+    def renaming(source: Path, target: Path) -> None:
+        rename(source, target)
+        done.append(("renamed", os.stat(target).st_ino))
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(os, "replace", renaming)
+    path = tmp_path / "a.txt"
+    write_whole(path, lambda partial: partial.write_text("one"))
+    file, folder = path.stat().st_ino, tmp_path.stat().st_ino
+    assert done == [("synced", file), ("renamed", file), ("synced", folder)]
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
@@ -695,3 +717,19 @@ def test_one_process_at_a_time_replaces_a_folder(tmp_path: Path):
     with alone_at(out):
         pass
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_one_process_at_a_time_writes_in_a_folder(tmp_path: Path):
+    out = tmp_path / "run"
+    out.mkdir()
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    words = [sys.executable, "-S", "-c", hold, str(out / ".lock")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"\n"
+        with pytest.raises(ValueError, match=r"run: another process is writing there"), alone_in(out):
+            pass
+        other.stdin.close()
+    with alone_in(out):
+        pass

@@ -85,6 +85,18 @@ def test_written_by_python_2(tmp_path: Path, protocol: int):
     assert read_bin_pairs(path).genuine == (False,)
 
 
+def test_a_chosen_image_is_read_in_the_way_in_which_it_was_written(tmp_path: Path):
+    """One is written as text with escapes, the other as it is."""
+    escaped = repr(IMAGES[0])[1:].encode()
+    plain = b"U" + bytes([len(IMAGES[4][:200])]) + IMAGES[4][:200]
+    path = tmp_path / "set.bin"
+    path.write_bytes(b"((lp1\nS" + escaped + b"\np2\na" + plain + b"a(lp4\nI00\natp5\n.")
+    assert content(path) == [IMAGES[0], IMAGES[4][:200]]
+    for place, image in enumerate(content(path)):
+        ((_, data),) = BIN.read(path).keep([place]).files.read([0])
+        assert data == image
+
+
 def test_an_array_written_by_python_2(tmp_path: Path):
     """numpy 1 of Python 2: the arguments and the bytes are `str`."""
     data = IMAGES[0]

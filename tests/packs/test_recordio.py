@@ -239,6 +239,12 @@ def test_the_bytes_written_are_those_of_the_published_layout(tmp_path: Path):
     assert (tmp_path / "ours.lst").read_text().splitlines()[2] == "3\t1\td/2.jpg"
 
 
+def test_people_whose_images_are_not_in_a_row_have_no_ranges(tmp_path: Path):
+    RECORDIO.write(tmp_path / "set.rec", [Row(str(place), person, b"x") for place, person in enumerate("aba")])
+    no_ranges = writer.record(writer.image(0, [4.0, 4.0], b""))
+    assert (tmp_path / "set.rec").read_bytes().endswith(no_ranges)
+
+
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [

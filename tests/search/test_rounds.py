@@ -5,7 +5,7 @@ import pytest
 
 from verisphere.search.noise import another_wins, spread
 from verisphere.search.reward import Measured
-from verisphere.search.rounds import Round, starts_of
+from verisphere.search.rounds import Round, Start, first_alike, starts_of
 
 NAN = float("nan")
 
@@ -33,6 +33,11 @@ def test_a_diverged_candidate_is_behind_negative_rewards():
 
 def test_draws_are_rows():
     assert a_round(0.1, 0.2).draws.tolist() == [[0.0], [1.0]]
+
+
+def test_equal_settings_that_continue_other_candidates_are_other_trainings():
+    starts = [Start((0.5,), parent, 2.0) for parent in (0, 1, 0, None)]
+    assert first_alike(starts) == [0, 1, 0, 3]
 
 
 def test_spread_by_hand():
