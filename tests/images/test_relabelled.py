@@ -30,6 +30,10 @@ def test_images_follow_the_list_and_its_identities(tmp_path: Path):
     assert faces.select([1]).true_identities == ("c",)
 
 
+def test_every_image_keeps_its_domain(tmp_path: Path):
+    assert Relabelled(FACES, listed(tmp_path, "name,identity\na/2,c\nb/1,a\n")).domains == ("y", "x")
+
+
 def test_domains_of_the_list_replace_those_of_the_set(tmp_path: Path):
     assert Relabelled(FACES, listed(tmp_path, "name,identity,domain\na/1,a,night\n")).domains == ("night",)
 

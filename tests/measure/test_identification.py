@@ -15,6 +15,7 @@ from verisphere.measure.identification import (
     evaluate_galleries,
     evaluate_split,
 )
+from verisphere.measure.sides import with_distractors
 from verisphere.protocols.identification import identification, score_probes, split_gallery
 from verisphere.score import pair_scores, unit_rows
 from verisphere.vocabulary import Embeddings, Origin
@@ -211,3 +212,10 @@ def test_files_that_cannot_be_split(files: Path):
 def test_options_are_checked_before_work(asked: dict, message: str):
     with pytest.raises(ValueError, match=message):
         IdentificationOptions(**asked)
+
+
+def test_every_distractor_is_a_person_of_its_own():
+    enrolled = people(range(3), 1, 1)
+    both = with_distractors(enrolled, [("others", people(range(20, 24), 2, 2))], enrolled.identities)
+    assert len(both) == 3 + 8
+    assert len(set(both.identities.tolist())) == 3 + 8

@@ -391,3 +391,20 @@ def test_lfw_view_2_in_every_layout(real_data: Path, tmp_path: Path):
     )
     other = evaluate_pairs(path, layouts["calfw"], options())
     assert (other.accuracy, other.operating_points) == (expected.accuracy, expected.operating_points)
+
+
+def test_a_difference_of_accuracies_is_that_of_the_means_over_folds_of_unequal_size(tmp_path: Path):
+    pairs = ["a,e,1,0", "a,d,0,0", "b,e,1,1", "b,c,1,1", "c,e,1,1", "b,d,0,1", "a,f,0,1", "d,f,0,1"]
+    (tmp_path / "list.csv").write_text("\n".join(["left,right,label,fold", *pairs]))
+    persons = ["Ann", "Ann", "Ann", "Dan", "Ann", "Fay"]
+    one = write(tmp_path / "one.npz", ROWS, persons)
+    other = write(tmp_path / "other.npz", {**ROWS, "a": (1, 2), "c": (-3, 1)}, persons)
+    asked = options(fars=(), redrawing=Redrawing(20, 0))
+    found = evaluate_pairs([one], [tmp_path / "list.csv"], asked, [other])
+    theirs = evaluate_pairs([other], [tmp_path / "list.csv"], asked).accuracy
+    assert found.accuracy is not None
+    assert theirs is not None
+    assert found.differences is not None
+    (gap,) = (one for one in found.differences if one.figure == "accuracy")
+    assert gap.value == pytest.approx(found.accuracy.mean - theirs.mean)
+    assert gap.value != 0

@@ -12,7 +12,7 @@ from verisphere.decide import TooFewComparisonsError, disjoint_pairs, operating_
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.report.calibration_tables import calibration_text, thresholds_table
-from verisphere.ship.calibrate import Calibration, calibrate, read_calibration
+from verisphere.ship.calibrate import Calibration, calibrate, calibrate_set, read_calibration
 from verisphere.vocabulary import Embeddings, ImageSource, Origin, Preprocessing
 
 PIXELS = Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5)
@@ -72,6 +72,16 @@ def test_independent_thresholds_come_from_one_matching(tmp_path: Path):
     assert calibrate(path, ["0.1"], "expected", seed=8).thresholds[0].threshold != found.thresholds[1].threshold
     assert found.source.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert (found.source.file, found.source.rows, found.source.people) == ("set.npz", 802, 401)
+
+
+def test_a_set_in_memory_has_the_digest_of_its_numbers_and_its_people():
+    embeddings = faces(30)
+    people = replace(embeddings, identities=np.array([f"of {person}" for person in embeddings.identities]))
+    numbers = replace(embeddings, embeddings=2 * embeddings.embeddings)
+    sets = (embeddings, people, numbers, replace(embeddings))
+    digests = [calibrate_set(one, "set", ["0.2"], "expected").source.sha256 for one in sets]
+    assert len(set(digests)) == 3
+    assert digests[3] == digests[0]
 
 
 def test_the_check_is_over_all_pairs_of_each_domain(tmp_path: Path):

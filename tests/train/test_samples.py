@@ -26,3 +26,14 @@ def test_domains_are_numbered_alike_whether_or_not_their_column_keeps_others(rec
         numbers.append(next(given).domains.tolist())
     assert numbers[0] == numbers[1]
     assert set(numbers[0]) == {0, 1}
+
+
+def test_a_shuffle_buffer_gives_another_order_in_every_epoch(recipe: Path):
+    made = read(recipe, "--shuffle_buffer", "5", "--augment.flip", "0").recipe
+    pixels = torch.arange(20, dtype=torch.uint8).view(20, 1, 1, 1).expand(-1, 3, 16, 16)
+    faces = InMemory(pixels, tuple(map(str, range(20))), tuple(str(row % 5) for row in range(20)))
+    length = length_of(made)
+    given = samples(made, faces, torch.device("cpu"), length, divided(6), 0, UnreadableImages(0))
+    batches = [sample.records(range(6)) for sample in given]
+    assert len(batches) >= 2 * length.steps_per_epoch
+    assert batches[: length.steps_per_epoch] != batches[length.steps_per_epoch : 2 * length.steps_per_epoch]

@@ -18,6 +18,7 @@ from verisphere.measure.validation import validation_figures
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingDiverged, TrainingStopped
 from verisphere.train.recipe import read_recipe
+from verisphere.train.restore import data_digest
 from verisphere.train.session import train_run
 from verisphere.vocabulary import ImageSource
 
@@ -209,6 +210,13 @@ def test_a_run_does_not_go_on_with_other_images(recipe, tmp_path):
     changed.recipe.data.names = (*changed.recipe.data.names[1:], "p4/new.png")  # as many, but not the same
     with pytest.raises(ValueError, match=r"was trained on 20 images of 5 people .* are now 20 of 5, or others"):
         train_run(changed, run, resume=True)
+
+
+def test_images_of_which_two_have_changed_people_are_other_images():
+    pixels = torch.zeros(4, 3, 4, 4, dtype=torch.uint8)
+    before, after = (data_digest(InMemory(pixels, ("1", "2", "3", "4"), tuple(people))) for people in ("aabb", "abab"))
+    assert (before["images"], before["people"]) == (after["images"], after["people"])
+    assert before["sha256"] != after["sha256"]
 
 
 def test_a_damaged_checkpoint_stops_a_resumption_and_touches_nothing(recipe, tmp_path):

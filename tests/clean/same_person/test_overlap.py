@@ -20,7 +20,7 @@ from verisphere.files.embeddings import write_embeddings
 from verisphere.files.label_lists import read_labels
 from verisphere.files.people_lists import read_people
 from verisphere.identity import names_taken
-from verisphere.vocabulary import Embeddings
+from verisphere.vocabulary import Embeddings, Origin
 
 
 def text(path: Path, *lines: str) -> Path:
@@ -143,6 +143,18 @@ def test_embeddings_of_another_set_are_refused(tmp_path: Path):
         find_overlap(people, people, embeddings=(file, file))
     with pytest.raises(ValueError, match=r"cosine is 2"):
         find_overlap(people, people, cosine=2.0)
+
+
+def test_embeddings_of_two_models_are_not_compared(tmp_path: Path):
+    files = []
+    for letter in "ab":
+        origin = Origin(letter * 64, False, "float32", "photos")
+        rows = Embeddings(np.eye(2, dtype=np.float32), ["1", "2"], ["Ann", "Ben"], origin=origin)
+        write_embeddings(tmp_path / f"{letter}.npz", rows)
+        files.append(tmp_path / f"{letter}.npz")
+    train, test = map(open_people, files)
+    with pytest.raises(ValueError, match=r"b\.npz: not made as .*a\.npz was .*cosines compare embeddings of one model"):
+        find_overlap(train, test, embeddings=(files[0], files[1]))
 
 
 def test_a_test_set_of_nobody_who_is_known(tmp_path: Path):

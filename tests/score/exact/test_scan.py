@@ -241,6 +241,15 @@ def test_an_interrupted_scan_continues_where_it_was(monkeypatch: pytest.MonkeyPa
     assert scores.above(0.33) == brute_above(units, people, 0.33)
 
 
+def test_a_scan_of_the_same_rows_of_other_people_is_another(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
+    units, people = rows()
+    kept = MemoryStore()
+    integers(AllPairs(units, people, block=64, store=kept))
+    with pytest.raises(ValueError, match="memory: the state of a scan of other embeddings"):
+        integers(AllPairs(units, people.roll(1), block=64, store=kept))
+
+
 def all_at_once(units: torch.Tensor, people: torch.Tensor, block: int, **how) -> list[float]:
     return integers(AllPairs(units, people, block=block, **how))
 
