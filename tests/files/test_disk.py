@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from verisphere.files import disk as files
+from verisphere.files import lock
 from verisphere.files.disk import (
     check_file,
     check_writable,
@@ -668,6 +669,21 @@ def test_a_write_inside_a_write_of_the_same_name_leaves_its_copy(tmp_path: Path)
     write_whole(tmp_path / "out.txt", twice)
     assert (tmp_path / "out.txt").read_text() == "outer"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_a_lock_that_its_holder_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Between opening the file and locking it, its holder ends, and a third process makes and locks a new one."""
+    path, real = tmp_path / "one.lock", lock._locked
+
+    def late(file: int) -> bool | None:
+        path.unlink()
+        path.write_text("of a third")
+        return real(file)
+
+    monkeypatch.setattr(lock, "_locked", late)
+    with lock.lock_file(path) as is_free:
+        assert not is_free
+    assert path.read_text() == "of a third"
 
 
 @pytest.mark.parametrize("doubt", ["no locks", "another machine", "another user", "no lock file"])

@@ -11,6 +11,7 @@ from verisphere.collectives import summed_by_ddp
 from verisphere.distributed import world
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
+from verisphere.head.sampled import Sampled
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.head.update import HeadSGD
@@ -140,6 +141,7 @@ def work() -> dict:
         "replicated": replicated_head(),
         "deferred before": head_deferred_before(),
         "sharded inside": inside_ddp(Sharded(Streamed()), unused=False),
+        "sampled inside": inside_ddp(Sampled(0.5, Dense()), unused=False),
         "sgd inside": inside_ddp(Streamed(), unused=False),
         "every loss inside": whole_model_in_ddp(),
         "gradients": backbone_gradients(),
@@ -163,6 +165,10 @@ def test_a_deferred_gradient_of_all_classes_is_refused_on_several_ranks(of_ranks
 
 def test_a_sharded_head_inside_ddp_is_refused(of_ranks):
     assert all("a sharded head is inside DDP" in result["sharded inside"] for result in of_ranks)
+
+
+def test_classes_sampled_inside_ddp_are_refused(of_ranks):
+    assert all("a head with sampled classes is inside DDP" in result["sampled inside"] for result in of_ranks)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -51,6 +51,17 @@ def test_shifted_labels_of_a_model_that_tells_few_apart():
     assert BEFORE in found
 
 
+def test_a_domain_with_shifted_labels_is_not_hidden_by_a_healthy_one():
+    parts = [faces(60, 5, 0.5, seed) for seed in (0, 1)]
+    rows = np.concatenate([parts[0][0], np.roll(parts[1][0], 1, 0)])
+    person = np.concatenate([parts[0][1], 60 + parts[1][1]])
+    domains = np.repeat(["day", "night"], 300)
+    found = implausible_set(Embeddings(rows, identities=person, domains=domains))
+    assert [reason.partition(":")[0] for reason in found] == ["domain night"] * len(found) != []
+    rows[300:] = np.roll(rows[300:], -1, 0)
+    assert implausible_set(Embeddings(rows, identities=person, domains=domains)) == ()
+
+
 @pytest.mark.parametrize(("people", "images"), [(60, 5), (200, 2), (40, 10)])
 @pytest.mark.parametrize("seed", range(3))
 def test_permuted_labels(people: int, images: int, seed: int):

@@ -163,6 +163,7 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
             except BaseException:
                 os.replace(former, place)
                 raise
+            _sync(place.parent)
             os.replace(former, written)
 
 

@@ -14,6 +14,13 @@ _READ = (1, FORMAT)  # format 1 does not say whether an attack worked
 SOURCES = ("photographs", "embeddings", "head", "folder")
 
 
+#: What is said of an attack that worked and whose faces the judge does not recognise.
+UNRECOGNISED = (
+    "an attack that worked, and whose faces the second model recognises no more often than by chance, is no proof of "
+    "safety: noise that satisfies the attacked model alone looks the same, and other settings may recover more"
+)
+
+
 @dataclass(frozen=True)
 class LeakRow:
     """Faces recovered from one source, compared with photographs by the judge.
@@ -45,6 +52,12 @@ class LeakRow:
         Where it does not, the attack has failed, and says nothing on what can be recovered. None if it is not known.
         """
         return None if self.reached is None or self.needed is None else self.reached >= self.needed
+
+    @property
+    def recognised(self) -> bool:
+        """Whether the judge takes more of the faces for their people, at the last FAR, than chance alone would."""
+        chance = self.strangers[-1].tar if self.strangers else float(self.points[-1].far_target)
+        return self.points[-1].tar > chance
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,12 @@ def alone_at(out: Path) -> Iterator[None]:
 def lock_file(path: Path) -> Iterator[bool]:
     """Creates and locks a file that holds the name of this machine, and removes it at the end.
 
-    Yields whether no other process holds the lock, or the file system has no locks. A killed process leaves the file,
-    but not the lock.
+    Yields whether no other process holds the lock or has just released it, or the file system has no locks. A killed
+    process leaves the file, but not the lock.
     """
     file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        if (is_free := _locked(file) is not False) and str(path) not in _held:
+        if (is_free := _locked(file) is not False and _is_at(file, path)) and str(path) not in _held:
             os.ftruncate(file, 0)
             os.write(file, socket.gethostname().encode())
             _held.add(str(path))
@@ -70,6 +70,14 @@ def lock_file(path: Path) -> Iterator[bool]:
             yield is_free and str(path) not in _held
     finally:
         os.close(file)
+
+
+def _is_at(file: int, path: Path) -> bool:
+    """Whether an opened file is still the one under a name: the process that held the lock may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager

@@ -148,7 +148,7 @@ def check_ranks(held: range, classes: int) -> None:
         )
 
 
-def check_ddp(centers: Tensor, sharded: bool, loss: ClassLoss) -> None:
+def check_ddp(centers: Tensor, sharded: bool, loss: ClassLoss, draws: bool) -> None:
     """Refuse a forward pass inside DDP for centers that differ between ranks, or a loss that needs the global batch.
 
     DDP would mix the classes of the centers; each rank would compute the loss of its own rows.
@@ -156,7 +156,7 @@ def check_ddp(centers: Tensor, sharded: bool, loss: ClassLoss) -> None:
     Raises:
         ValueError: the centers are among the parameters of the model in DDP that is running.
     """
-    if not (sharded or (loss.of_batch and world().size > 1)):
+    if not (sharded or ((loss.of_batch or draws) and world().size > 1)):
         return
     # set by torch during the forward pass of a model in DDP, for its own compiler
     model = getattr(DistributedDataParallel, "_active_ddp_module", None)
@@ -166,8 +166,9 @@ def check_ddp(centers: Tensor, sharded: bool, loss: ClassLoss) -> None:
         remedy = "wrap the backbone alone in DDP, and call head(summed_by_ddp(embeddings), labels) outside of it"
         if sharded:
             raise ValueError(f"a sharded head is inside DDP, which gives every rank the centers of rank 0: {remedy}")
+        what, needs = (type(loss).__name__, "this loss") if loss.of_batch else ("sampled classes", "their choice")
         raise ValueError(
-            f"a head with {type(loss).__name__} is inside DDP, where each rank sees its own rows only, and this loss "
+            f"a head with {what} is inside DDP, where each rank sees its own rows only, and {needs} "
             f"depends on the rows of all ranks: give the head engine=Sharded(...), {remedy}"
         )
 

@@ -22,7 +22,7 @@ from verisphere.files.disk import real_path, write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
-from verisphere.files.leak_figures import FORMAT, LeakFigures, LeakRow
+from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
 from verisphere.files.results import json_text
 from verisphere.invert.inversion import Inversion
@@ -248,6 +248,8 @@ def leak_text(figures: LeakFigures) -> str:
     )
     if any(row.worked is False for row in figures.rows):
         told += "\nan attack that failed says nothing on what can be recovered: raise --steps, or change --rate"
+    if any(row.worked and not row.recognised for row in figures.rows):
+        told += f"\n{UNRECOGNISED}"
     return f"{table(header, rows)}\n{told}"
 
 

@@ -67,6 +67,11 @@ def chosen_people(faces: Faces, count: int, seed: int) -> list[str]:
     return [people[place] for place in order[:count]]
 
 
+def with_two_photographs(faces: Faces) -> int:
+    """The number of people with two photographs or more."""
+    return int((np.bincount(faces.labels[faces.labels >= 0].numpy()) > 1).sum())
+
+
 def photographs_of(
     faces: Faces, people: Sequence[str], count: int, seed: int, given: Sequence[int] | None = None
 ) -> Photographs:

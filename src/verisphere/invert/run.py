@@ -33,6 +33,7 @@ from verisphere.invert.photographs import (
     photographs_of,
     read_photographs,
     unit_embeddings,
+    with_two_photographs,
 )
 from verisphere.invert.plan import Plan, plan_of
 from verisphere.models.described_faces import open_faces
@@ -210,7 +211,8 @@ def _toward_directions(asked: Asked, model: EmbeddingModel, faces: Faces | None)
     names = tuple(f"direction-{number}" for number in range(1, asked.count + 1))
     photographs = None
     if faces is not None:
-        most = min(len(faces.people), _CANDIDATES)
+        # an image of a person with a single photograph could be compared with nothing
+        most = min(max(with_two_photographs(faces), 2), len(faces.people), _CANDIDATES)
         photographs = photographs_of(faces, chosen_people(faces, most, asked.settings.seed), 0, asked.settings.seed)
     return (
         TowardEmbeddings(targets),

@@ -20,17 +20,32 @@ _NUMBERS_AT_ONCE = 1 << 22
 
 
 def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
-    """The reasons why a set cannot be that of a working model with these identities; none for a set that can."""
+    """The reasons why a set cannot be that of a working model with these identities; none for a set that can.
+
+    If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not.
+    """
     person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
-    repeated = repeated_vectors(embeddings.embeddings, person)
-    if len(embeddings) < 2:
+    reasons = _of_rows(embeddings.embeddings, person)
+    if reasons or embeddings.domains is None:
+        return reasons
+    names, domain = np.unique(embeddings.domains, return_inverse=True)
+    return tuple(
+        f"domain {name}: {reason}"
+        for number, name in enumerate(names.tolist() if len(names) > 1 else [])
+        for reason in _of_rows(embeddings.embeddings[domain == number], person[domain == number])
+    )
+
+
+def _of_rows(rows: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]) -> tuple[str, ...]:
+    repeated = repeated_vectors(rows, person)
+    if len(rows) < 2:
         return repeated
     one, other = numpy_generator(0).integers(len(person), size=(2, SAMPLED))
-    score = _scores(embeddings.embeddings, one, other)
+    score = _scores(rows, one, other)
     sampled = {}
-    for rows in (0, *MOVED):
-        labels = np.roll(person, -rows)
-        sampled[rows] = Sampled(_genuine(embeddings.embeddings, labels), score[labels[one] != labels[other]])
+    for moved in (0, *MOVED):
+        labels = np.roll(person, -moved)
+        sampled[moved] = Sampled(_genuine(rows, labels), score[labels[one] != labels[other]])
     return repeated + implausible(sampled.pop(0), sampled, same_people=True)
 
 

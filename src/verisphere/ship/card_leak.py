@@ -1,9 +1,9 @@
 """The paragraph of a model card on the faces that can be recovered from the model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from verisphere.files.leak_figures import LeakRow, read_leak
+from verisphere.files.leak_figures import UNRECOGNISED, LeakRow, read_leak
 from verisphere.report.markdown import plain
 from verisphere.report.tables import number
 
@@ -36,6 +36,8 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
             f"({plain(figures.judge)}), at its threshold for FAR {figures.rows[-1].points[-1].far_target}: "
             f"{', '.join(found)}{photographs}."
         )
+    if any(row.worked and not row.recognised for row in attacks):
+        said.append(f"{UNRECOGNISED[0].upper()}{UNRECOGNISED[1:]}. (Settings: {_settings(figures.settings)}.)")
     said += [
         f"The attack from {_FROM[row.source]} failed: its faces (steps: {steps}) have a mean cosine of "
         f"{number(row.reached, 3)} with their targets under this model, and two photographs of one person have "
@@ -49,6 +51,10 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
             "(`verisphere leak` of this version records it)."
         )
     yield f"{' '.join(said)} (From {source}.)"
+
+
+def _settings(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings.items() if name != "seed")
 
 
 def _found(row: LeakRow) -> str:
