@@ -31,7 +31,8 @@ FLOORS = (
     ("decide", "score"),
     ("collectives", "device"),
     ("vocabulary", "compiling", "distributed"),
-    ("identity", "provenance", "trained_on"),
+    ("provenance", "trained_on"),
+    ("identity",),
     ("arrays", "seeds", "words"),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}

@@ -164,7 +164,7 @@ def test_formats(photos, landmarks, tmp_path):
     assert (png.template, png.aligned, jpg.aligned) == ("sphereface_112x96", 2, 2)
     with pytest.raises(ValueError, match="image_format is 'gif'; allowed are png, jpg"):
         # Beneath the check of annotations, which speaks first in a test run.
-        align_photos.__wrapped__(photos, tmp_path / "x", image_format="gif")
+        getattr(align_photos, "__wrapped__", align_photos)(photos, tmp_path / "x", image_format="gif")
 
 
 def test_names_of_crops():
