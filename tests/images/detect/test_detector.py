@@ -144,7 +144,7 @@ def test_arguments_out_of_range(arguments, message):
 
 
 def test_detections_must_agree():
-    with pytest.raises(Exception, match="faces|2 boxes"):  # by the annotations in a full run, else by a ValueError
+    with pytest.raises(Exception, match=r"faces|2 boxes"):  # by the annotations in a full run, else by a ValueError
         Detections(np.zeros((2, 4), np.float32), np.zeros((1, 5, 2), np.float32), np.zeros(1, np.float32))
 
 
