@@ -153,9 +153,7 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
             raise FileNotFoundError(f"{path}: no folder was written at the temporary path that `write` was given")
         _keep_permissions(place, written)
         _sync_tree(written)
-        if _exchanged(written, place):
-            _sync(place.parent)
-        else:
+        if not _exchanged(written, place):
             former = written.with_name(written.name.replace(".part-", ".old-", 1))
             os.replace(place, former)
             try:
@@ -163,8 +161,8 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
             except BaseException:
                 os.replace(former, place)
                 raise
-            _sync(place.parent)
             os.replace(former, written)
+        _sync(place.parent)
 
 
 def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> None:
