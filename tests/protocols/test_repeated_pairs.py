@@ -91,4 +91,4 @@ def test_memory_for_millions_of_pairs(rows: int, bytes_a_pair: int):
     finally:
         tracemalloc.stop()
     assert (found.same_image, found.again) == (0, 0)
-    assert peak < (bytes_a_pair + 2) * count + (1 << 24)  # 13 and 21 MB; a set of pairs takes hundreds
+    assert peak < (bytes_a_pair + 2) * count + (1 << 24)  # 13 and 21 MB are taken; a set of pairs is 140 MB
