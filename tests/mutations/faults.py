@@ -8,7 +8,7 @@ import ast
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class Fault:
         return [
             (path, node)
             for path in sorted((root / SOURCES).rglob(f"{self.module}.py"))
-            for name, node in _functions(ast.parse(path.read_bytes()))
+            for name, node in _functions_of(path.read_bytes())
             if f"{self.module}.{name}" == self.function
         ]
 
@@ -77,6 +77,11 @@ class Fault:
 def _parsed(text: str) -> ast.AST:
     (statement,) = ast.parse(textwrap.dedent(text)).body
     return statement.value if isinstance(statement, ast.Expr) else statement
+
+
+@cache  # a module that holds many functions is parsed once
+def _functions_of(text: bytes) -> list[tuple[str, ast.AST]]:
+    return list(_functions(ast.parse(text)))
 
 
 def _functions(node: ast.AST, outer: str = "") -> Iterator[tuple[str, ast.AST]]:
