@@ -62,6 +62,14 @@ evaluate:
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_page_is_drawn():
+    """It takes longer than such a search; tests/search/test_page.py draws pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "write_page", lambda *_: None)
+        yield
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return written(tmp_path)
