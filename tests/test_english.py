@@ -41,20 +41,20 @@ def without_code(text: str) -> str:
     return re.sub(r"`[^`]+`", "`x`", text)
 
 
-def docstrings(source: str) -> Iterator[tuple[int, str]]:
+def docstrings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """First line and text of each docstring, without code."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
             yield node.body[0].lineno, without_code(text)
 
 
-def other_texts(source: str) -> Iterator[tuple[int, str]]:
+def other_texts(source: str, nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Line and text of each comment, and of each string constant with a blank that is no docstring: a message."""
-    tree, texts = ast.parse(source), dict(docstrings(source))
+    texts = dict(docstrings(nodes))
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], without_code(token.string)
-    for node in ast.walk(tree):
+    for node in nodes:
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
         if is_text and node.lineno not in texts:
             yield node.lineno, without_code(node.value)
@@ -74,12 +74,12 @@ def entries(text: str) -> Iterator[tuple[int, str]]:
 
 def faults(source: str) -> list[str]:
     """Line and fault of each fragment, and of each word of the glossary."""
-    found = []
-    for first, text in docstrings(source):
+    found, nodes = [], list(ast.walk(ast.parse(source)))
+    for first, text in docstrings(nodes):
         found += [f"{first + at}: fragment: {entry}" for at, entry in entries(text) if FRAGMENT.match(entry)]
         prose = re.sub(r"^    [\w*.]+(, [\w*.]+)*:", "    x:", text, flags=re.M)  # the name of an argument is no word
         found += misused(first, prose)
-    return found + [fault for first, text in other_texts(source) for fault in misused(first, text)]
+    return found + [fault for first, text in other_texts(source, nodes) for fault in misused(first, text)]
 
 
 def misused(first: int, text: str) -> Iterator[str]:
