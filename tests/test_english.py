@@ -48,14 +48,15 @@ def docstrings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
             yield node.body[0].lineno, without_code(text)
 
 
-def other_texts(source: str, nodes: list[ast.AST], known: set[int]) -> Iterator[tuple[int, str]]:
-    """Line and text of each comment, and of each string constant with a blank that starts on no known line."""
+def other_texts(source: str, nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Line and text of each comment, and of each string constant with a blank that is no docstring: a message."""
+    texts = dict(docstrings(nodes))
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], without_code(token.string)
     for node in nodes:
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
-        if is_text and node.lineno not in known:
+        if is_text and node.lineno not in texts:
             yield node.lineno, without_code(node.value)
 
 
@@ -74,13 +75,11 @@ def entries(text: str) -> Iterator[tuple[int, str]]:
 def faults(source: str) -> list[str]:
     """Line and fault of each fragment, and of each word of the glossary."""
     found, nodes = [], list(ast.walk(ast.parse(source)))
-    texts = list(docstrings(nodes))
-    for first, text in texts:
+    for first, text in docstrings(nodes):
         found += [f"{first + at}: fragment: {entry}" for at, entry in entries(text) if FRAGMENT.match(entry)]
         prose = re.sub(r"^    [\w*.]+(, [\w*.]+)*:", "    x:", text, flags=re.M)  # the name of an argument is no word
         found += misused(first, prose)
-    others = other_texts(source, nodes, {first for first, _ in texts})
-    return found + [fault for first, text in others for fault in misused(first, text)]
+    return found + [fault for first, text in other_texts(source, nodes) for fault in misused(first, text)]
 
 
 def misused(first: int, text: str) -> Iterator[str]:
