@@ -1,8 +1,10 @@
 """The parser, the declaration of a verb, and arguments that several verbs share."""
 
 import argparse
+import contextlib
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -57,8 +59,10 @@ class Parser(argparse.ArgumentParser):
         return [name for action in self._actions for name in action.option_strings if name.startswith("--")]
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        """Write a text. Python's own method raises a closed pipe up to 3.11.2, and hides a full disk from 3.11.3 on."""
         if not several() or os.environ.get("RANK", "0") == "0":
-            super()._print_message(message, file)
+            with contextlib.suppress(BrokenPipeError):  # a reader that has closed its end, such as `head`
+                (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
         """Exit with this message and a pointer to the help; names a misspelt word if an option is missing."""
