@@ -31,6 +31,7 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -45,7 +46,7 @@ import forked_command
 from forked_command import Forked
 
 #: Seconds that the others have to end by themselves once one has failed.
-GRACE = 20.0
+GRACE = 100.0
 #: What most workers and commands load, and takes long: torch._dynamo is loaded by the first optimizer.
 LOADED = (
     *("torch._dynamo", "pytest", "hypothesis", "verisphere.train.session", "verisphere.cli.start"),
@@ -76,7 +77,7 @@ def run(
     worker: Callable[..., Any],
     size: int,
     *arguments: Any,
-    timeout: float = 60.0,
+    timeout: float = 300.0,
     grace: float = GRACE,
     patience: float | None = None,
     environment: Mapping[str, str] | None = None,
@@ -131,7 +132,8 @@ def run(
 def forked() -> list[str]:
     """What stands for `[sys.executable, "-m", "verisphere"]` where it does not matter how a process starts.
 
-    The words of a command, which come next, are those of verisphere; forked_command.py says what differs.
+    The words of a verb follow; or "-c", code and its arguments, as after `sys.executable`. What the code may import is
+    loaded already. forked_command.py says what differs.
     """
     return [sys.executable, "-I", "-S", forked_command.__file__, _address()]
 
@@ -267,7 +269,7 @@ def _become(streams: list[int], environment: dict[str, str]) -> None:
 def _run_command(
     words: list[str], folder: str, ignored: list[int], closed: list[int], limits: list[tuple[int, tuple[int, int]]]
 ) -> int:
-    """The exit code of `python -m verisphere WORDS` in a folder, where signals are ignored and streams are closed."""
+    """The exit code of `python -m verisphere WORDS`, or of `python -c CODE WORDS`, under these circumstances."""
     for kind, limit in limits:
         resource.setrlimit(kind, limit)
     for stream in closed:
@@ -278,9 +280,14 @@ def _run_command(
         signal.signal(number, signal.SIG_IGN if number in ignored else handler)
     os.chdir(folder)
     sys.path[:1] = [folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    sys.argv[1:] = words
     try:
-        runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
+        if words[:1] == ["-c"]:
+            sys.argv = ["-c", *words[2:]]
+            sys.modules["__main__"] = main = types.ModuleType("__main__")
+            exec(words[1], vars(main))
+        else:
+            sys.argv[1:] = words
+            runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0
