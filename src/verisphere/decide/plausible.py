@@ -21,7 +21,8 @@ from verisphere.seeds import numpy_generator
 
 FAR = "0.1"
 CHANCE = 0.5  # AUC of labels that have nothing to do with the scores
-MOST = 0.6  # AUC that the scores must stay below to be taken for those of chance
+MOST = 0.58  # AUC that a network reaches without training
+FEWEST_AT_CHANCE = 40  # people; with fewer, the scores of a weak model look like those of chance
 FEWEST = 10  # people, or comparisons of a list, and impostors; fewer show nothing
 SAMPLED = 10_000  # comparisons of each kind that are scored
 SURE = 0.998  # two-sided confidence of each test
@@ -76,13 +77,13 @@ class Sampled:
 
     @property
     def at_chance(self) -> bool:
-        """Whether the AUC is surely at most 0.6, and 0.5 is possible.
+        """Whether the AUC is below 0.58 by its bound over people at 97.5 %, and 0.5 is possible by the one at 99 %.
 
         The second condition spares untrained networks: on drawn faces they were seen at an AUC of 0.56, which is little
         but, in a set of some size, surely more than labels of other rows would give.
         """
-        upper, lower = (float(stdtrit(len(self.genuine) - 1, share)) for share in (0.975, (1 + SURE) / 2))
-        return self.auc + upper * self.auc_error <= MOST and self.auc - lower * self.auc_error <= CHANCE
+        upper, lower = (self.auc_error * float(stdtrit(len(self.genuine) - 1, share)) for share in (0.975, 0.99))
+        return len(self.genuine) >= FEWEST_AT_CHANCE and self.auc - CHANCE <= lower and self.auc + upper <= MOST
 
 
 def _below(scores: np.ndarray, others: Float64[np.ndarray, " others"]) -> np.ndarray:
