@@ -31,7 +31,7 @@ from verisphere.files.results import EvaluatedFile
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.files.streamed_rows import evaluated
-from verisphere.measure.comparison import Difference, all_pairs_against
+from verisphere.measure.comparison import Difference, all_pairs_against, same_rows
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.sides import check_alike, check_one_model
 from verisphere.protocols import (
@@ -235,9 +235,10 @@ def _all_pairs(
             if point not in fit
         ]
         people = people_of_set(pairs, fit) if fit else None
-    differences = (
-        all_pairs_against(pairs, embeddings, against, options.fars, *how, options.feature_norm) if against else []
-    )
+    others = [(file, same_rows(embeddings, file, options.feature_norm)) for file in against]
+    differences = all_pairs_against(pairs, others, options.fars, *how) if against else []
+    unlikely = [*implausible_set(embeddings)]
+    unlikely += [f"{file.name}: {reason}" for file, rows in others for reason in implausible_set(rows)]
     return Evaluation(
         result.operating_points,
         tuple(sources),
@@ -248,7 +249,8 @@ def _all_pairs(
         curve=with_points(thinned_curve(pairs), result.operating_points) if options.curve else None,
         by_person=people,
         notes=tuple(notes),
-        implausible=implausible_set(embeddings),
+        implausible=tuple(unlikely),
+        against=tuple(evaluated(file, rows) for file, rows in others),
     )
 
 
