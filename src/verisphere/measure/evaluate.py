@@ -25,6 +25,7 @@ from verisphere.decide import (
 from verisphere.decide.plausible import implausible_list
 from verisphere.device import choose_device
 from verisphere.distributed import world
+from verisphere.files.disk import check_file
 from verisphere.files.embeddings import pool_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile
@@ -142,6 +143,7 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
         raise ValueError(f"{path}: a scores file does not say who was compared, so no people can be redrawn")
     calibration = None
     if options.calibration is not None:
+        _refuse_json(options.calibration, "a scores file")
         other = read_scores(options.calibration)
         calibration = other.score[~other.genuine]
         if not len(calibration):
@@ -319,6 +321,17 @@ def at_one_threshold(
     )
 
 
+def _refuse_json(calibration: Path, takes: str) -> None:
+    """Refuse what `calibrate` writes in place of the file that it reads."""
+    check_file(calibration)
+    with open(calibration, "rb") as file:
+        if file.read(4096).lstrip().startswith(b"{"):
+            raise ValueError(
+                f"{calibration}: --calibration takes {takes}, whose impostors set the one threshold, but this is JSON, "
+                "such as calibrate writes; name the file that was calibrated on"
+            )
+
+
 def calibration_of(
     embeddings: Embeddings, source: str | Path, options: Options, listed_domains: bool = False
 ) -> Ordered | None:
@@ -338,6 +351,7 @@ def calibration_of(
         return None
     if embeddings.domains is None and not listed_domains:
         raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
+    _refuse_json(options.calibration, "an embeddings file")
     calibration = read_known_people(options.calibration, options.feature_norm)
     sizes = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
     check_alike(source, sizes[0], embeddings.origin, options.calibration, sizes[1], calibration.origin)
