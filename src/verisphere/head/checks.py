@@ -148,25 +148,32 @@ def check_ranks(held: range, classes: int) -> None:
         )
 
 
-def check_ddp(centers: Tensor, sharded: bool, loss: ClassLoss, draws: bool) -> None:
+def check_ddp(head: nn.Module, sharded: bool, loss: ClassLoss, draws: bool) -> None:
     """Refuse a forward pass inside DDP for centers that differ between ranks, or a loss that needs the global batch.
 
-    DDP would mix the classes of the centers; each rank would compute the loss of its own rows.
+    DDP would mix the classes of the centers; each rank would compute the loss of its own rows. In evaluation mode no
+    state moves and nothing is drawn, so there only a loss that compares the rows of a batch needs them all.
 
     Raises:
         ValueError: the centers are among the parameters of the model in DDP that is running.
     """
-    if not (sharded or ((loss.of_batch or draws) and world().size > 1)):
+    of_batch, draws = loss.of_batch, draws and head.training
+    if not head.training:
+        of_batch = any(term.of_batch and type(term).of_batch is not ClassLoss.of_batch for _, term in loss.terms)
+    if not (sharded or ((of_batch or draws) and world().size > 1)):
         return
     # set by torch during the forward pass of a model in DDP, for its own compiler
     model = getattr(DistributedDataParallel, "_active_ddp_module", None)
-    if model is None or getattr(centers, "_ddp_ignored", False):
+    if model is None:
         return
-    if any(parameter is centers for parameter in model.parameters()):
+    # by their names, since centers that are parametrised are computed from another parameter
+    named = (parameter for name, parameter in head.named_parameters() if not name.startswith("loss."))
+    centers = {id(parameter) for parameter in named if not getattr(parameter, "_ddp_ignored", False)}
+    if any(id(parameter) in centers for parameter in model.parameters()):
         remedy = "wrap the backbone alone in DDP, and call head(summed_by_ddp(embeddings), labels) outside of it"
         if sharded:
             raise ValueError(f"a sharded head is inside DDP, which gives every rank the centers of rank 0: {remedy}")
-        what, needs = (type(loss).__name__, "this loss") if loss.of_batch else ("sampled classes", "their choice")
+        what, needs = (type(loss).__name__, "this loss") if of_batch else ("sampled classes", "their choice")
         raise ValueError(
             f"a head with {what} is inside DDP, where each rank sees its own rows only, and {needs} "
             f"depends on the rows of all ranks: give the head engine=Sharded(...), {remedy}"
