@@ -4,7 +4,6 @@ Its parts must be of their kinds, a loss must not change under another head that
 replicated centers must not diverge between ranks, and sharded centers must not be in DDP.
 """
 
-from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -47,32 +46,57 @@ def check_parts(loss: object, classes: Any, size: Any, centers: object, engine: 
 
 
 def own(loss: ClassLoss, head: nn.Module) -> None:
-    """Record that a head has this loss, with every term of it."""
+    """Record that a head has this loss, with every term of it, and no other."""
+    for heads in _heads_of.values():
+        heads.discard(head)
     for part in {loss, *(term for _, term in loss.terms)}:
         _heads_of.setdefault(part, WeakSet()).add(head)
+
+
+def check_own(loss: ClassLoss, head: nn.Module, classes: int) -> None:
+    """Take a loss that was assigned to a head after it was built; what it has learned stays if it fits.
+
+    Raises:
+        ValueError: see `prepare`.
+    """
+    if head not in _heads_of.get(loss, ()):
+        _refuse_shared(loss, head, classes)
+        if loss.classes != classes:
+            loss.prepare(classes)
+        own(loss, head)
 
 
 def prepare(loss: ClassLoss, head: nn.Module, classes: int) -> None:
     """Prepare a loss for a head, unless that would change what another head, which is still in use, computes.
 
-    A second head would set the number of classes, which many losses depend on, and reset state to its initial value.
+    A second head would set the number of classes, which many losses depend on, reset state to its initial value, or
+    have classes of other domains.
 
     Raises:
         ValueError: another head has the loss, and it has state or the head other classes; or the loss refuses this
             number of classes.
     """
-    for part in {loss, *(term for _, term in loss.terms)}:
-        if not _heads_of.get(part):
-            continue
-        stateful = next(chain(part.parameters(), part.buffers()), None) is not None
-        if stateful or part.classes != classes:
-            harm = "would reset what it has learned" if stateful else f"of {classes} would change the loss of the first"
-            raise ValueError(
-                f"this {type(part).__name__} belongs to another head of {part.classes} classes, and a second head "
-                f"{harm}: make a loss for each head, or give this one copy.deepcopy(loss)"
-            )
+    _refuse_shared(loss, head, classes)
     loss.prepare(classes)
     own(loss, head)
+
+
+def _refuse_shared(loss: ClassLoss, head: nn.Module, classes: int) -> None:
+    for part in {loss, *(term for _, term in loss.terms)}:
+        if not set(_heads_of.get(part, ())) - {head}:
+            continue
+        if part.state_dict():
+            harm = "would reset what it has learned"
+        elif part.classes != classes:
+            harm = f"of {classes} would change the loss of the first"
+        elif next(part.buffers(), None) is not None:
+            harm = "would share what it was given for the classes of the first"
+        else:
+            continue
+        raise ValueError(
+            f"this {type(part).__name__} belongs to another head of {part.classes} classes, and a second head "
+            f"{harm}: make a loss for each head, or give this one copy.deepcopy(loss)"
+        )
 
 
 def check_rows(
