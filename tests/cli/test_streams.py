@@ -83,8 +83,11 @@ def test_a_reader_that_has_gone_is_no_error(place: Path, call: str, code: int, n
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_result_that_cannot_be_written_is_an_error_in_one_line(place: Path):
-    done = run(place, "evaluate scores s.csv --far 0.5", "> /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("call", ["--version", "train --help", "", "evaluate scores s.csv --far 0.5"])
+def test_a_result_that_cannot_be_written_is_an_error_in_one_line(place: Path, monkeypatch, call: str, unbuffered: str):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    done = run(place, call, "> /dev/full")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert "No space left on device" in done.stderr

@@ -3,7 +3,9 @@
 import argparse
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from verisphere.cli.memory import LESS_MEMORY
@@ -57,7 +59,12 @@ class Parser(argparse.ArgumentParser):
         return [name for action in self._actions for name in action.option_strings if name.startswith("--")]
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
-        if not several() or os.environ.get("RANK", "0") == "0":
+        if several() and os.environ.get("RANK", "0") != "0":
+            return
+        if file is sys.stdout:
+            with suppress(BrokenPipeError):  # argparse would suppress a full disk, too
+                print(message, end="", flush=True)  # noqa: T201  # for the command line
+        else:
             super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
