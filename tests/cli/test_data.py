@@ -43,7 +43,9 @@ def test_verify_ends_with_2_where_there_is_a_fault(tmp_path: Path):
     assert (done.returncode, done.stderr) == (2, "")
     first, second, last = done.stdout.splitlines()
     assert r"D\x1b/1.png: the only image of the identity" in first
-    assert second.startswith(f"fault: {path}/Ben/1.png: record Ben/1.png: not an image that can be decoded")
+    assert second.startswith(
+        f"fault: {path}/Ben/1.png: record Ben/1.png: not an image: the file's first bytes match no known format"
+    )
     assert last.endswith("7 images of 4 identities, 2 faults, 0 notes")
     faults = json.loads((tmp_path / "faults.json").read_text())["faults"]
     assert [fault["record"] for fault in faults] == ["D\x1b/1.png", "Ben/1.png"]

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parametrize
 
 from loss_examples import EXAMPLES
 from processes import run
@@ -15,9 +16,11 @@ from verisphere.head.sampled import Sampled
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.head.update import HeadSGD
+from verisphere.losses.adaface import AdaFace
 from verisphere.losses.margin import ArcFace
 
 CLASSES, SIZE, ROWS = 12, 6, 8
+COMPARING = {"VSoftmax, batch", "CIFP", "CIFP, released", "CIFP, counted"}  # the rows of a batch with one another
 
 
 class Network(nn.Module):
@@ -49,8 +52,8 @@ def refusal(action) -> str:
     return ""
 
 
-def inside_ddp(engine, unused: bool) -> str:
-    network = Network(engine)
+def inside_ddp(engine, unused: bool, training: bool = True) -> str:
+    network = Network(engine).train(training)
     wrapped = DistributedDataParallel(network, find_unused_parameters=unused)
     return refusal(lambda: wrapped(*batch(0)).backward())
 
@@ -75,6 +78,28 @@ def whole_model_in_ddp() -> dict[str, str | float]:
             pairs = zip(network.state_dict().values(), alone.state_dict().values(), strict=True)
             found[name] = max((left - right).abs().max().item() for left, right in pairs if left.numel())
     return found
+
+
+def evaluated_in_ddp() -> dict[str, str | float]:
+    """For each loss in evaluation mode: what is refused, or how far the gradient is from that of one rank."""
+    found: dict[str, str | float] = {}
+    for name, example in EXAMPLES.items():
+        alone, network = Network(Dense(), example.make()).eval(), Network(Dense(), example.make()).eval()
+        wrapped = DistributedDataParallel(network, find_unused_parameters=True)
+        found[name] = refusal(lambda: wrapped(*batch(0)).backward())  # noqa: B023  # called in this turn
+        if not found[name]:
+            alone(*batch(0, whole=True)).backward()
+            pairs = zip(network.parameters(), alone.parameters(), strict=True)
+            gradients = [(left.grad, right.grad) for left, right in pairs if right.grad is not None]
+            found[name] = max((left - right).abs().max().item() for left, right in gradients)
+    return found
+
+
+def parametrised_centers() -> str:
+    network = Network(Dense(), AdaFace())
+    parametrize.register_parametrization(network.head, "centers", nn.Identity())
+    wrapped = DistributedDataParallel(network, find_unused_parameters=True)
+    return refusal(lambda: wrapped(*batch(0)).backward())
 
 
 def replicated_head() -> str:
@@ -144,6 +169,10 @@ def work() -> dict:
         "sampled inside": inside_ddp(Sampled(0.5, Dense()), unused=False),
         "sgd inside": inside_ddp(Streamed(), unused=False),
         "every loss inside": whole_model_in_ddp(),
+        "every loss evaluated": evaluated_in_ddp(),
+        "sampled evaluated": inside_ddp(Sampled(0.5, Dense()), unused=False, training=False),
+        "sharded evaluated": inside_ddp(Sharded(Streamed()), unused=False, training=False),
+        "parametrised": parametrised_centers(),
         "gradients": backbone_gradients(),
         "steps": sharded_steps(),
         "overflow": overflow_on_one_rank(),
@@ -179,6 +208,25 @@ def test_a_loss_in_ddp_of_the_whole_model_is_that_of_one_rank_or_refused(of_rank
             assert "is inside DDP, where each rank sees its own rows only" in found
         else:
             assert found < 1e-12
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_in_evaluation_mode_only_a_loss_that_compares_rows_is_refused(of_ranks, name):
+    for result in of_ranks:
+        found = result["every loss evaluated"][name]
+        if name in COMPARING:
+            assert "is inside DDP, where each rank sees its own rows only" in found
+        else:
+            assert found < 1e-12
+
+
+def test_in_evaluation_mode_sampled_classes_are_all_and_shards_are_still_refused(of_ranks):
+    assert [result["sampled evaluated"] for result in of_ranks] == ["", ""]
+    assert all("a sharded head is inside DDP" in result["sharded evaluated"] for result in of_ranks)
+
+
+def test_parametrised_centers_inside_ddp_are_recognised(of_ranks):
+    assert all("a head with AdaFace is inside DDP" in result["parametrised"] for result in of_ranks)
 
 
 def test_ddp_divides_the_gradient_beside_a_sharded_head_and_the_remedy_does_not(of_ranks):

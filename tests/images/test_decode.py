@@ -105,10 +105,23 @@ def test_a_truncated_image_is_refused(kind: str):
         decode(data[: len(data) * 2 // 3], "photos/a")
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"\xff\xd8\xff", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"])
+@pytest.mark.parametrize("data", [b"hello", b"\xff\xd8", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"])
 def test_what_is_no_image_is_refused_in_one_line(data: bytes):
-    with pytest.raises(ValueError, match=r"^photos/a\.jpg: not an image that can be decoded \([^\n]+\)$"):
-        decode(data, "photos/a.jpg")
+    with pytest.raises(ValueError, match=r"^photos/a: not an image: the file's first bytes match no known format$"):
+        decode(data, "photos/a")
+
+
+def test_an_empty_file_is_refused():
+    with pytest.raises(ValueError, match=r"^a\.jpg: not an image: the file is empty$"):
+        decode(b"", "a.jpg")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "TIFF", "PPM"])
+def test_an_image_that_ends_in_its_header_is_told_from_what_is_no_image(kind: str):
+    """Its first bytes do match, so it is said that it is cut short."""
+    data = encode(two_pixels(), kind)[:9]
+    with pytest.raises(ValueError, match=r"^a: not an image that can be decoded \([^\n]+\)$"):
+        decode(data, "a")
 
 
 def test_a_format_that_is_not_allowed_is_refused():
@@ -218,7 +231,7 @@ def test_a_damaged_heic_is_refused_in_one_line():
 @pytest.mark.parametrize("kind", ["GIF", "TGA", "PCX", "ICO", "SGI", "DDS", "PDF", "AVIF"])
 def test_once_heic_can_be_read_no_other_format_is_reachable(kind: str):
     decode(encode(halves(), "HEIF"), "a.heic")
-    with pytest.raises(ValueError, match="not an image that can be decoded"):
+    with pytest.raises(ValueError, match=r"not an image: the file's|not an image that can be decoded \(it is "):
         decode(encode(halves(), kind), "a.png")
 
 

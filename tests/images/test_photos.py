@@ -276,9 +276,11 @@ def unreadable(photos: Photos, index: int, message: str) -> None:
 def test_an_image_that_is_none(tmp_path: Path):
     fill(tmp_path / "in")
     (tmp_path / "in" / "Ann" / "2.png").write_bytes(b"hello")
-    unreadable(Photos(tmp_path / "in"), 1, "^/.*in/Ann/2.png: not an image that can be decoded")
+    unreadable(
+        Photos(tmp_path / "in"), 1, "^/.*in/Ann/2.png: not an image: the file's first bytes match no known format"
+    )
     archive = pack(tmp_path / "in", tmp_path / "f.zip")
-    unreadable(Photos(archive), 1, "^/.*f.zip/Ann/2.png: not an image that can be decoded")
+    unreadable(Photos(archive), 1, "^/.*f.zip/Ann/2.png: not an image: the file's first bytes match no known format")
 
 
 def test_an_image_that_is_gone(tmp_path: Path):

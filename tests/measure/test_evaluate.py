@@ -19,6 +19,7 @@ from verisphere.measure.evaluate import (
 )
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.protocols import PairsOfSet, listed_folds
+from verisphere.ship.calibrate import calibrate
 from verisphere.vocabulary import Comparisons, Embeddings, Origin, Redrawing
 
 POINT = {
@@ -696,3 +697,14 @@ def test_images_of_nobody_take_no_part(tmp_path: Path):
     assert known.operating_points == whole.operating_points
     with pytest.raises(ValueError, match="2 embeddings have the identity -1: nobody is known on them; exclude them"):
         PairsOfSet(Embeddings(rows, identities=people))
+
+
+def test_what_calibrate_writes_is_refused_where_the_file_that_it_reads_belongs(tmp_path: Path, write):
+    thresholds = tmp_path / "thresholds.json"
+    calibrate(write("people.npz", faces(20, 2)), ["1e-1"], guarantee="expected").write_json(thresholds)
+    scores, given = tmp_path / "scores.csv", options(calibration=thresholds)
+    scores.write_text("score,label,domain\n0.9,1,a\n0.1,0,a\n")
+    with pytest.raises(ValueError, match=r"thresholds\.json: --calibration takes an embeddings file, .* this is JSON"):
+        evaluate_all_pairs(write("domains.npz", faces(8, 6, ("day", "night"))), given)
+    with pytest.raises(ValueError, match=r"thresholds\.json: --calibration takes a scores file, .* this is JSON"):
+        evaluate_scores(scores, given)

@@ -270,7 +270,7 @@ def test_an_image_that_cannot_be_decoded_costs_the_pictures_alone(tmp_path: Path
     for name in NAMES:
         (faces / name).write_bytes(b"no image")
     report(tmp_path / "out", written(tmp_path / "a.npz", some()), faces=faces)
-    assert "not an image that can be decoded" in page(tmp_path / "out")
+    assert "not an image: the file" in page(tmp_path / "out")
 
 
 def test_images_of_others_are_refused(tmp_path: Path, faces: Path):

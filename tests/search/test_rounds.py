@@ -5,7 +5,7 @@ import pytest
 
 from verisphere.search.noise import another_wins, spread
 from verisphere.search.reward import Measured
-from verisphere.search.rounds import Round, Start, first_alike, starts_of
+from verisphere.search.rounds import Round, Start, all_alike, epochs_trained, first_alike, starts_of
 
 NAN = float("nan")
 
@@ -38,6 +38,16 @@ def test_draws_are_rows():
 def test_equal_settings_that_continue_other_candidates_are_other_trainings():
     starts = [Start((0.5,), parent, 2.0) for parent in (0, 1, 0, None)]
     assert first_alike(starts) == [0, 1, 0, 3]
+
+
+def test_equal_settings_that_continue_copies_of_one_parent_are_one_training():
+    first = [Start((draw,), None, 1.0) for draw in (0.5, 0.7, 0.5)]
+    second = [Start((0.5,), parent, 2.0) for parent in (0, 1, 2)]
+    third = [Start((0.5,), parent, 3.0) for parent in (2, 0, 1)]
+    assert all_alike([first, second, third]) == [[0, 1, 0], [0, 1, 0], [0, 0, 2]]
+    rounds = [Round(tuple(starts), (0.1, 0.2, 0.1)) for starts in (first, second, third)]
+    assert epochs_trained(rounds) == 6.0
+    assert all_alike([first, second], [[{"a": 1.0}] * 3, [{"a": 1.0}] * 3]) == [[0, 0, 0]] * 2
 
 
 def test_spread_by_hand():

@@ -32,7 +32,8 @@ def test_the_folder_embeds_as_the_source_does(weights, tmp_path):
     assert model.training.described() == "there is no record of what the model was trained on"
     about = json.loads((out / "model.json").read_text())
     assert about["adopted"] == {
-        **{"file": "068.ckpt", "sha256": digest(path), "source": "a page", "licence": "MIT", "preset": SMALL}
+        **{"file": "068.ckpt", "sha256": digest(path), "source": "a page", "licence": "MIT", "preset": SMALL},
+        "flip": True,
     }
     assert about["preprocessing"] == {
         **{"size": [112, 96], "colour": "RGB", "mean": 127.5, "scale": 128.0, "layout": "NCHW"}

@@ -212,3 +212,20 @@ def test_a_run_becomes_a_smaller_model_that_keeps_its_training(room, tmp_path, m
         images = network.normalise(pixels)
         rows = (network(images) + network(images.flip(-1))).numpy()
     np.testing.assert_allclose(small.embed(pixels), rows, rtol=0, atol=2e-3 * np.abs(rows).max())
+
+
+def test_a_calibration_that_switches_the_flip_of_an_adopted_model_is_said(room, tmp_path, capsys):
+    found = calibrated(room / "model", room / "faces", tmp_path / "flipped.json", "--flip")
+    capsys.readouterr()
+    assert call("export", room / "model", "--calibration", found, "--out", tmp_path / "made") == 0
+    does = "does not add the embedding of the mirror image, but the model made of it adds it"
+    assert capsys.readouterr().err.count(f"{room / 'model'} {does}") == 1
+    card = (tmp_path / "made" / "model_card.md").read_text()
+    assert "mirror image is added before the cosine, but the model was adopted without it." in card
+    assert call("export", room / "model", "--calibration", room / "float32.json", "--out", tmp_path / "as it was") == 0
+    assert "mirror" not in capsys.readouterr().err
+    assert "but the model was adopted" not in (tmp_path / "as it was" / "model_card.md").read_text()
+    smaller = ("--precision", "fp16", "--measured-on", room / "faces", "--far", "0.1", "--flip")
+    assert call("export", room / "model", *smaller, "--out", tmp_path / "small") == 0
+    assert f"{room / 'model'} {does}" in capsys.readouterr().err
+    assert "but the model was adopted without it" in (tmp_path / "small" / "model_card.md").read_text()

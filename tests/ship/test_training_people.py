@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from verisphere.files.streamed_rows import open_rows
 from verisphere.images import InMemory
 from verisphere.images.faces import Faces
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
+from verisphere.measure.listed import evaluate_pairs
+from verisphere.measure.report import make_report, report_inputs
 from verisphere.models import onnx_file
 from verisphere.models.embed import embed, open_model
 from verisphere.models.folder import load
@@ -131,6 +134,25 @@ def test_evaluate_says_it_first_and_in_the_json(sets: Path, tmp_path):
         "people": 0, "images": 6, "of_people": 12, "of_images": 36, "named": True, "gap": "",
     }  # fmt: skip
     assert evaluate_all_pairs(sets / NEW, Options([FAR])).text().startswith("| FAR target")
+
+
+def test_the_file_of_against_and_a_report_say_it_too(sets: Path, tmp_path):
+    said = "the model was trained on 6 of the 36 images; these figures say nothing about new people"
+    ours, known = sets / RENAMED, read_embeddings(sets / RENAMED)
+    write_embeddings(tmp_path / "ours.npz", replace(known, in_training=None, origin=None))
+    result = evaluate_all_pairs(tmp_path / "ours.npz", Options([FAR]), [ours])
+    assert result.text().splitlines()[0] == f"{RENAMED}: {said}"
+    assert [source.in_training.images for source in result.fields()["against"]] == [6]
+    pairs = combinations(zip(known.names.tolist(), known.identities.tolist(), strict=True), 2)
+    lines = "".join(f"{one},{other},{int(own == theirs)}\n" for (one, own), (other, theirs) in pairs)
+    (tmp_path / "pairs.csv").write_text(f"left,right,label\n{lines}")
+    listed = evaluate_pairs(tmp_path / "ours.npz", tmp_path / "pairs.csv", Options([FAR]), [ours])
+    assert listed.text().splitlines()[0] == f"{RENAMED}: {said}"
+    made = make_report(report_inputs([ours]), tmp_path / "report", fars=[FAR], one_far=FAR)
+    assert made.text().splitlines()[0] == f"renamed: {said}"
+    assert f"renamed: {said}" in (tmp_path / "report" / "report.html").read_text()
+    (found,) = json.loads((tmp_path / "report" / "figures.json").read_text())["sets"]
+    assert found["in_training"]["images"] == 6
 
 
 @pytest.fixture

@@ -145,6 +145,7 @@ def test_margins_are_drawn_by_the_seed_of_the_next_run(recipe, tmp_path):
 def refuse(recipe: Path, out: Path, *overrides: str, error: Any = ValueError) -> str:
     with pytest.raises(error, match=r"\A[^\n]*\Z") as caught:
         train_run(read(recipe, *overrides), out)
+    assert not out.exists()  # nothing half-written is left, nor a folder
     return str(caught.value)
 
 

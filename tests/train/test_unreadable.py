@@ -39,7 +39,9 @@ def on(photos: Path, *more: str) -> list[str]:
 
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_a_training_ends_and_names_the_image(recipe: Path, photos: Path, tmp_path: Path, workers: str):
-    with pytest.raises(ValueError, match=rf"{photos}/p[23]/[01]\.png: not an image that can be decoded"):
+    with pytest.raises(
+        ValueError, match=rf"{photos}/p[23]/[01]\.png: not an image: the file's first bytes match no known format"
+    ):
         train_run(read(recipe, *on(photos, "--workers", workers)), tmp_path / "run")
     assert not (tmp_path / "run" / "checkpoints").exists()
 

@@ -259,7 +259,7 @@ def _evaluation(
         "--calibration",
         type=Path,
         metavar="FILE",
-        help="set the one threshold of the domains on this file's impostors alone",
+        help="embeddings (for scores, a scores file) whose impostors alone set the one threshold of the domains",
     )
     verb.add_argument(
         "--union",

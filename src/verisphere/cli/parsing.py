@@ -1,11 +1,11 @@
 """The parser, the declaration of a verb, and arguments that several verbs share."""
 
 import argparse
-import contextlib
 import functools
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from verisphere.cli.memory import LESS_MEMORY
@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         """Write a text. Python's own method raises a closed pipe up to 3.11.2, and hides a full disk from 3.11.3 on."""
         if not several() or os.environ.get("RANK", "0") == "0":
-            with contextlib.suppress(BrokenPipeError):  # a reader that has closed its end, such as `head`
+            with suppress(BrokenPipeError):  # a reader that has closed its end, such as `head`
                 (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:

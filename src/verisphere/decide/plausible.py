@@ -21,7 +21,8 @@ from verisphere.seeds import numpy_generator
 
 FAR = "0.1"
 CHANCE = 0.5  # AUC of labels that have nothing to do with the scores
-MOST = 0.6  # AUC that the scores must stay below to be taken for those of chance
+MOST = 0.58  # AUC that a network reaches without training
+FEWEST_AT_CHANCE = 40  # people; with fewer, the scores of a weak model look like those of chance
 FEWEST = 10  # people, or comparisons of a list, and impostors; fewer show nothing
 SAMPLED = 10_000  # comparisons of each kind that are scored
 SURE = 0.998  # two-sided confidence of each test
@@ -76,13 +77,13 @@ class Sampled:
 
     @property
     def at_chance(self) -> bool:
-        """Whether the AUC is surely at most 0.6, and 0.5 is possible.
+        """Whether the AUC is below 0.58 by its bound over people at 97.5 %, and 0.5 is possible by the one at 99 %.
 
-        The second condition spares untrained networks: on drawn faces they were seen at an AUC of 0.56, which is little
-        but, in a set of some size, surely more than labels of other rows would give.
+        The second condition spares networks that are weaker still: in a set of some size they are surely better than
+        labels of other rows would be.
         """
-        upper, lower = (float(stdtrit(len(self.genuine) - 1, share)) for share in (0.975, (1 + SURE) / 2))
-        return self.auc + upper * self.auc_error <= MOST and self.auc - lower * self.auc_error <= CHANCE
+        upper, lower = (self.auc_error * float(stdtrit(len(self.genuine) - 1, share)) for share in (0.975, 0.99))
+        return len(self.genuine) >= FEWEST_AT_CHANCE and self.auc - CHANCE <= lower and self.auc + upper <= MOST
 
 
 def _below(scores: np.ndarray, others: Float64[np.ndarray, " others"]) -> np.ndarray:
@@ -91,12 +92,12 @@ def _below(scores: np.ndarray, others: Float64[np.ndarray, " others"]) -> np.nda
     return (np.searchsorted(others, scores) + np.searchsorted(others, scores, side="right")) / (2 * len(others))
 
 
-def implausible(sampled: Sampled, moved: Mapping[int, Sampled], same_people: bool) -> tuple[str, ...]:
+def implausible(sampled: Sampled, moved: Mapping[str, Sampled], same_people: bool) -> tuple[str, ...]:
     """The reasons why scores cannot be those of a working model with these labels; none for scores that can.
 
     Args:
         sampled: the scores.
-        moved: scores under labels that were moved by so many rows, for each of `MOVED`.
+        moved: scores under labels that were moved by one row, by where the labels would then have been.
         same_people: whether a row of `sampled.genuine` and of each of `moved` belongs to the same person.
     """
     if not sampled.judged:
@@ -107,11 +108,11 @@ def implausible(sampled: Sampled, moved: Mapping[int, Sampled], same_people: boo
             f"with the signs of all scores turned, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {negated.tar:.3f}, "
             "as if these were distances instead of similarities, or the labels inverted"
         )
-    for rows, other in moved.items():
+    for where, other in moved.items():
         if other.judged and _more(other, sampled, paired=same_people):
             reasons.append(
                 f"with all labels moved by one row, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {other.tar:.3f}, "
-                f"as if the labels belonged to {MOVED[rows]}"
+                f"as if the labels belonged to {where}"
             )
     if not reasons and sampled.at_chance:
         reasons.append(
@@ -161,4 +162,4 @@ def implausible_list(
     ends = [part for part in (sampled.genuine, sampled.impostor) if part.size]
     if len(genuine) > 1 and min(part.min() for part in ends) == max(part.max() for part in ends):
         return (f"all {len(genuine):,} scores are equal",)
-    return implausible(sampled, {rows: sample(-rows) for rows in MOVED}, same_people=False)
+    return implausible(sampled, {where: sample(-rows) for rows, where in MOVED.items()}, same_people=False)

@@ -62,8 +62,9 @@ class EvaluatedFile:
     names_rule: Names | None = None
 
 
-def notes_on_training(sources: Sequence[EvaluatedFile]) -> str:
-    """What is said before the figures: that the model was trained on a set, or that this could not be compared.
+def first_lines(sources: Sequence[EvaluatedFile], implausible: Sequence[str] = ()) -> str:
+    """What is said before the figures: that the model was trained on a set, that this could not be compared; and the
+    reasons why the figures cannot be right.
 
     A line for each note, with its files; empty for no notes.
     """
@@ -73,7 +74,9 @@ def notes_on_training(sources: Sequence[EvaluatedFile]) -> str:
         if known is not None and (known or known.gap):
             warning = "; these figures say nothing about new people" if known else ""
             files.setdefault(f"{known.described()}{warning}", []).append(source.file)
-    return "".join(printable(f"{', '.join(dict.fromkeys(named))}: {note}") + "\n" for note, named in files.items())
+    notes = [f"{', '.join(dict.fromkeys(named))}: {note}" for note, named in files.items()]
+    notes += [f"implausible: {'; '.join(implausible)}"] if implausible else []
+    return "".join(printable(note) + "\n" for note in notes)
 
 
 Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None

@@ -4,7 +4,6 @@ Its parts must be of their kinds, a loss must not change under another head that
 replicated centers must not diverge between ranks, and sharded centers must not be in DDP.
 """
 
-from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -47,32 +46,57 @@ def check_parts(loss: object, classes: Any, size: Any, centers: object, engine: 
 
 
 def own(loss: ClassLoss, head: nn.Module) -> None:
-    """Record that a head has this loss, with every term of it."""
+    """Record that a head has this loss, with every term of it, and no other."""
+    for heads in _heads_of.values():
+        heads.discard(head)
     for part in {loss, *(term for _, term in loss.terms)}:
         _heads_of.setdefault(part, WeakSet()).add(head)
+
+
+def check_own(loss: ClassLoss, head: nn.Module, classes: int) -> None:
+    """Take a loss that was assigned to a head after it was built; what it has learned stays if it fits.
+
+    Raises:
+        ValueError: see `prepare`.
+    """
+    if head not in _heads_of.get(loss, ()):
+        _refuse_shared(loss, head, classes)
+        if loss.classes != classes:
+            loss.prepare(classes)
+        own(loss, head)
 
 
 def prepare(loss: ClassLoss, head: nn.Module, classes: int) -> None:
     """Prepare a loss for a head, unless that would change what another head, which is still in use, computes.
 
-    A second head would set the number of classes, which many losses depend on, and reset state to its initial value.
+    A second head would set the number of classes, which many losses depend on, reset state to its initial value, or
+    have classes of other domains.
 
     Raises:
         ValueError: another head has the loss, and it has state or the head other classes; or the loss refuses this
             number of classes.
     """
-    for part in {loss, *(term for _, term in loss.terms)}:
-        if not _heads_of.get(part):
-            continue
-        stateful = next(chain(part.parameters(), part.buffers()), None) is not None
-        if stateful or part.classes != classes:
-            harm = "would reset what it has learned" if stateful else f"of {classes} would change the loss of the first"
-            raise ValueError(
-                f"this {type(part).__name__} belongs to another head of {part.classes} classes, and a second head "
-                f"{harm}: make a loss for each head, or give this one copy.deepcopy(loss)"
-            )
+    _refuse_shared(loss, head, classes)
     loss.prepare(classes)
     own(loss, head)
+
+
+def _refuse_shared(loss: ClassLoss, head: nn.Module, classes: int) -> None:
+    for part in {loss, *(term for _, term in loss.terms)}:
+        if not set(_heads_of.get(part, ())) - {head}:
+            continue
+        if part.state_dict():
+            harm = "would reset what it has learned"
+        elif part.classes != classes:
+            harm = f"of {classes} would change the loss of the first"
+        elif next(part.buffers(), None) is not None:
+            harm = "would share what it was given for the classes of the first"
+        else:
+            continue
+        raise ValueError(
+            f"this {type(part).__name__} belongs to another head of {part.classes} classes, and a second head "
+            f"{harm}: make a loss for each head, or give this one copy.deepcopy(loss)"
+        )
 
 
 def check_rows(
@@ -148,25 +172,32 @@ def check_ranks(held: range, classes: int) -> None:
         )
 
 
-def check_ddp(centers: Tensor, sharded: bool, loss: ClassLoss, draws: bool) -> None:
+def check_ddp(head: nn.Module, sharded: bool, loss: ClassLoss, draws: bool) -> None:
     """Refuse a forward pass inside DDP for centers that differ between ranks, or a loss that needs the global batch.
 
-    DDP would mix the classes of the centers; each rank would compute the loss of its own rows.
+    DDP would mix the classes of the centers; each rank would compute the loss of its own rows. In evaluation mode no
+    state moves and nothing is drawn, so there only a loss that compares the rows of a batch needs them all.
 
     Raises:
         ValueError: the centers are among the parameters of the model in DDP that is running.
     """
-    if not (sharded or ((loss.of_batch or draws) and world().size > 1)):
+    of_batch, draws = loss.of_batch, draws and head.training
+    if not head.training:
+        of_batch = any(term.of_batch and type(term).of_batch is not ClassLoss.of_batch for _, term in loss.terms)
+    if not (sharded or ((of_batch or draws) and world().size > 1)):
         return
     # set by torch during the forward pass of a model in DDP, for its own compiler
     model = getattr(DistributedDataParallel, "_active_ddp_module", None)
-    if model is None or getattr(centers, "_ddp_ignored", False):
+    if model is None:
         return
-    if any(parameter is centers for parameter in model.parameters()):
+    # by their names, since centers that are parametrised are computed from another parameter
+    named = (parameter for name, parameter in head.named_parameters() if not name.startswith("loss."))
+    centers = {id(parameter) for parameter in named if not getattr(parameter, "_ddp_ignored", False)}
+    if any(id(parameter) in centers for parameter in model.parameters()):
         remedy = "wrap the backbone alone in DDP, and call head(summed_by_ddp(embeddings), labels) outside of it"
         if sharded:
             raise ValueError(f"a sharded head is inside DDP, which gives every rank the centers of rank 0: {remedy}")
-        what, needs = (type(loss).__name__, "this loss") if loss.of_batch else ("sampled classes", "their choice")
+        what, needs = (type(loss).__name__, "this loss") if of_batch else ("sampled classes", "their choice")
         raise ValueError(
             f"a head with {what} is inside DDP, where each rank sees its own rows only, and {needs} "
             f"depends on the rows of all ranks: give the head engine=Sharded(...), {remedy}"

@@ -12,6 +12,7 @@ from verisphere.head.auto import Auto
 from verisphere.head.checks import (
     check_ddp,
     check_labels,
+    check_own,
     check_parts,
     check_ranks,
     check_repeated,
@@ -189,18 +190,20 @@ class Head(nn.Module):
 
         Raises:
             ValueError: an empty batch, shapes that disagree, embeddings of another size, labels out of range, a teacher
-                that is missing or not asked for, or `torch.export`; the gradient is deferred although several ranks
-                hold all classes; or the loss or engine would be another one, see `check_ddp` and `check_repeated`.
+                that is missing or not asked for, or `torch.export`; a loss of another head was assigned; the gradient
+                is deferred although several ranks hold all classes; or the loss or engine would be another one, see
+                `check_ddp` and `check_repeated`.
             TypeError: labels that are not integers, or embeddings that are not floating-point numbers.
         """
         if torch.compiler.is_exporting() or torch.jit.is_tracing():
             raise ValueError("a head is a part of the training and cannot be exported: export the backbone alone")
+        check_own(self.loss, self, self.classes)
         check_rows(embeddings, labels, weights, self.size)
         check_teacher(self.loss, self.teacher, teacher, len(labels))
         if torch.is_grad_enabled() and self.deferred:
             check_ranks(self.held, self.classes)
         if torch.is_grad_enabled() or self.training:
-            check_ddp(self.centers, len(self.held) < self.classes, self.loss, self.draws is not None)
+            check_ddp(self, len(self.held) < self.classes, self.loss, self.draws is not None)
         if self.training:
             check_repeated(self.loss, self.draws is not None)
         labels = labels.long()

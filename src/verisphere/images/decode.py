@@ -62,10 +62,9 @@ def decode_quietly(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> U
     except Image.DecompressionBombError:  # Pillow's own limit, which is higher, comes first
         reason = f"more than the {max_pixels} pixels allowed"
     except UnidentifiedImageError:
-        reason = (
-            _why_unidentified(data)
-            or f"its {len(data)} bytes do not begin as a file of {', '.join(_FORMATS)} does, or end in its header"
-        )
+        if not (reason := _why_unidentified(data)):
+            why = "the file's first bytes match no known format" if data else "the file is empty"
+            raise ValueError(f"{name}: not an image: {why}") from None
     except Exception as error:  # a decoder may raise anything on hostile bytes, and every error means the same
         reason = next(iter(str(error).splitlines()), "").strip() or type(error).__name__
     else:
@@ -112,7 +111,11 @@ def _other_format(data: bytes) -> str:
 
 
 def _why_unidentified(data: bytes) -> str:
-    """The reason why bytes of a known format outside `_FORMATS` give no image; empty for other bytes."""
+    """The reason why bytes of a known format give no image; empty for other bytes."""
+    for known in _FORMATS:
+        accepts = Image.OPEN[known][1]
+        if accepts is not None and accepts(data[:16]):
+            return f"it begins as {known} does, but its {len(data)} bytes end in the header, or the header is damaged"
     kind = _other_format(data)
     if kind == "HEIC":
         return (

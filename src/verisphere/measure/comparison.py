@@ -45,24 +45,18 @@ def difference(figure: str, far: Far | None, against: Path, paired: PairedDiffer
 
 def all_pairs_against(
     pairs: PairsOfSet,
-    embeddings: Embeddings,
-    against: Sequence[Path],
+    against: Sequence[tuple[Path, Embeddings]],
     fars: Sequence[Far],
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
-    feature_norm: FeatureNorm = "keep",
 ) -> list[Difference]:
-    """TAR over all pairs, at each target FAR and against each other model.
-
-    Raises:
-        ValueError: a model's file lacks images, or assigns an image to another person.
-    """
-    others = [PairsOfSet(same_rows(embeddings, file, feature_norm), progress) for file in against]
+    """TAR over all pairs, at each target FAR and against each other model, by its file and its rows (`same_rows`)."""
+    others = [PairsOfSet(rows, progress) for _, rows in against]
     differences = tar_differences(pairs, others, fars, redrawing, progress)
     return [
         difference("tar", far, file, row[place])
         for place, far in enumerate(fars)
-        for file, row in zip(against, differences, strict=True)
+        for (file, _), row in zip(against, differences, strict=True)
     ]
 
 

@@ -14,7 +14,7 @@ from verisphere.files.disk import real_path, write_whole
 from verisphere.files.embeddings import known_people
 from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
-from verisphere.files.results import EvaluatedFile, json_text, notes_on_training
+from verisphere.files.results import EvaluatedFile, first_lines, json_text
 from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_templates, read_rows
 from verisphere.measure.sides import check_alike
 from verisphere.protocols.distractors import (
@@ -26,6 +26,7 @@ from verisphere.protocols.distractors import (
     require_mates,
     score_distractors,
 )
+from verisphere.protocols.plausible import implausible_set
 from verisphere.report.identification_plots import identification_plot
 from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
@@ -91,6 +92,7 @@ class DistractorEvaluation:
         noisy_probes: number of probe photos that a list excludes.
         noisy_distractors: number of distractors that a list excludes.
         notes: other differences between the lists and the files.
+        implausible: reasons why the probes cannot be those of a working model with right labels; distractors have none.
     """
 
     protocol: str
@@ -101,6 +103,7 @@ class DistractorEvaluation:
     noisy_probes: int
     noisy_distractors: int
     notes: tuple[str, ...]
+    implausible: tuple[str, ...]
 
     def text(self) -> str:
         """The figures as tables."""
@@ -111,7 +114,7 @@ class DistractorEvaluation:
             "photo of a person once the mate for every other one\n"
             f"excluded as noisy: {self.noisy_probes:,} probe photos, {self.noisy_distractors:,} distractors"
         )
-        parts = [notes_on_training(self.sources) + head, ranks_table({where: result.ranks})]
+        parts = [first_lines(self.sources, self.implausible) + head, ranks_table({where: result.ranks})]
         if result.identification_points:
             parts.append(open_set_table({where: result.identification_points}))
         if result.operating_points:
@@ -128,6 +131,7 @@ class DistractorEvaluation:
             "noisy_distractors": self.noisy_distractors,
             **vars(self.result),
             "notes": self.notes,
+            "implausible": self.implausible,
         }
         return {name: value for name, value in present.items() if value != ()}
 
@@ -210,8 +214,9 @@ def _evaluate(
         notes.append(f"{result.alone:,} probe photos are the only one of their person: they have no mate")
     sources = (source, *(rows.source for rows in opened))
     excluded = sum(int((chosen & marked).sum()) for chosen, marked in zip(listed, noise, strict=True))
+    counts = int(noisy.sum()), excluded
     return DistractorEvaluation(
-        protocol, result, scores, sources, options.rule, int(noisy.sum()), excluded, tuple(notes)
+        protocol, result, scores, sources, options.rule, *counts, tuple(notes), implausible_set(used)
     )
 
 

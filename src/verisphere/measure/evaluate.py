@@ -25,13 +25,14 @@ from verisphere.decide import (
 from verisphere.decide.plausible import implausible_list
 from verisphere.device import choose_device
 from verisphere.distributed import world
+from verisphere.files.disk import check_file
 from verisphere.files.embeddings import pool_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.files.streamed_rows import evaluated
-from verisphere.measure.comparison import Difference, all_pairs_against
+from verisphere.measure.comparison import Difference, all_pairs_against, same_rows
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.sides import check_alike, check_one_model
 from verisphere.protocols import (
@@ -142,6 +143,7 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
         raise ValueError(f"{path}: a scores file does not say who was compared, so no people can be redrawn")
     calibration = None
     if options.calibration is not None:
+        _refuse_json(options.calibration, "a scores file")
         other = read_scores(options.calibration)
         calibration = other.score[~other.genuine]
         if not len(calibration):
@@ -235,9 +237,10 @@ def _all_pairs(
             if point not in fit
         ]
         people = people_of_set(pairs, fit) if fit else None
-    differences = (
-        all_pairs_against(pairs, embeddings, against, options.fars, *how, options.feature_norm) if against else []
-    )
+    others = [(file, same_rows(embeddings, file, options.feature_norm)) for file in against]
+    differences = all_pairs_against(pairs, others, options.fars, *how) if against else []
+    unlikely = [*implausible_set(embeddings)]
+    unlikely += [f"{file.name}: {reason}" for file, rows in others for reason in implausible_set(rows)]
     return Evaluation(
         result.operating_points,
         tuple(sources),
@@ -248,7 +251,8 @@ def _all_pairs(
         curve=with_points(thinned_curve(pairs), result.operating_points) if options.curve else None,
         by_person=people,
         notes=tuple(notes),
-        implausible=implausible_set(embeddings),
+        implausible=tuple(unlikely),
+        against=tuple(evaluated(file, rows) for file, rows in others),
     )
 
 
@@ -317,6 +321,17 @@ def at_one_threshold(
     )
 
 
+def _refuse_json(calibration: Path, takes: str) -> None:
+    """Refuse what `calibrate` writes in place of the file that it reads."""
+    check_file(calibration)
+    with open(calibration, "rb") as file:
+        if file.read(4096).lstrip().startswith(b"{"):
+            raise ValueError(
+                f"{calibration}: --calibration takes {takes}, whose impostors set the one threshold, but this is JSON, "
+                "such as calibrate writes; name the file that was calibrated on"
+            )
+
+
 def calibration_of(
     embeddings: Embeddings, source: str | Path, options: Options, listed_domains: bool = False
 ) -> Ordered | None:
@@ -336,6 +351,7 @@ def calibration_of(
         return None
     if embeddings.domains is None and not listed_domains:
         raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
+    _refuse_json(options.calibration, "an embeddings file")
     calibration = read_known_people(options.calibration, options.feature_norm)
     sizes = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
     check_alike(source, sizes[0], embeddings.origin, options.calibration, sizes[1], calibration.origin)

@@ -9,7 +9,7 @@ from typing import Any
 
 from verisphere.decide import Accuracy, Curve, GroupDifferences, Interval, OneThreshold, PointIntervals
 from verisphere.files.disk import write_whole
-from verisphere.files.results import EvaluatedFile, curve_csv, json_text, notes_on_training, people_csv
+from verisphere.files.results import EvaluatedFile, curve_csv, first_lines, json_text, people_csv
 from verisphere.protocols.people import PeopleOfSet
 from verisphere.report.people_tables import people_table
 from verisphere.report.plots import save_plot
@@ -118,6 +118,7 @@ class Evaluation:
         by_person: each person's own error rates, if requested; the JSON has their spread and the worst decile.
         notes: requested figures that were not computed, and why; how images were found; rows that were not used.
         implausible: reasons why the figures cannot be those of a working model with right labels.
+        against: the files of the other models.
     """
 
     operating_points: tuple[OperatingPoint, ...]
@@ -135,12 +136,12 @@ class Evaluation:
     domain_accuracy: dict[str, Accuracy] | None = None
     accuracy_over_domains: AccuracyOverDomains | None = None
     implausible: tuple[str, ...] = ()
+    against: tuple[EvaluatedFile, ...] = ()
 
     def text(self) -> str:
-        """The notes on the training; the figures as tables, and a sentence for each figure that is inside the noise."""
-        notes = notes_on_training(self.sources).splitlines()
-        notes += [f"implausible: {'; '.join(self.implausible)}"] if self.implausible else []
-        parts = ["\n".join(notes)] if notes else []
+        """The first lines; the figures as tables, and a sentence for each figure that is inside the noise."""
+        notes = first_lines((*self.sources, *self.against), self.implausible)
+        parts = [notes.rstrip("\n")] if notes else []
         parts.append(operating_points_table(self.operating_points, self.intervals))
         if self.intervals:
             parts.append(intervals_table(self.intervals))

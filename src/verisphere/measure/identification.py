@@ -14,7 +14,7 @@ from verisphere.decide.point import Far
 from verisphere.files.disk import real_path, write_whole
 from verisphere.files.embeddings import read_known_people, read_templates, same_people
 from verisphere.files.errors import errors_naming
-from verisphere.files.results import EvaluatedFile, json_text, notes_on_training
+from verisphere.files.results import EvaluatedFile, first_lines, json_text
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.tables import plain_cell
 from verisphere.measure.sides import check_sides, with_distractors
@@ -25,6 +25,7 @@ from verisphere.protocols.identification import (
     score_probes,
     split_gallery,
 )
+from verisphere.protocols.plausible import implausible_set, implausible_sides
 from verisphere.report.identification_plots import identification_plot
 from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
@@ -128,6 +129,7 @@ class IdentificationEvaluation:
         by_image: figures over ranked images in each gallery; empty unless requested.
         distractors: number of distractors in every gallery.
         notes: differences between the files.
+        implausible: reasons why the figures cannot be those of a working model with right labels.
     """
 
     result: IdentificationResult
@@ -139,12 +141,13 @@ class IdentificationEvaluation:
     by_image: Mapping[str, ByImage]
     distractors: int = 0
     notes: tuple[str, ...] = ()
+    implausible: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The figures as tables."""
         galleries = self.result.galleries
         parts = [
-            notes_on_training(self.sources)
+            first_lines(self.sources, self.implausible)
             + "\n".join(
                 f"{printable(name)}: {gallery.people:,} people by {gallery.images:,} images; "
                 f"{gallery.mated_probes:,} mated and {gallery.nonmated_probes:,} non-mated probes"
@@ -185,6 +188,7 @@ class IdentificationEvaluation:
             "by_image": self.by_image or None,
             "distractors": self.distractors or None,
             "notes": self.notes or None,
+            "implausible": self.implausible or None,
         }
         return {name: value for name, value in present.items() if value is not None}
 
@@ -245,11 +249,12 @@ def evaluate_galleries(
     for path, rows in zip(distractors, others, strict=True):
         check_sides(probes, shown, path, rows, any_person=True)
     titled = [(path.stem, rows) for path, rows in zip(distractors, others, strict=True)]
-    searches = []
+    searches, unlikely = [], list[str]()
     for name, path in zip(names, galleries, strict=True):
         enrolled = read_known_people(path, options.feature_norm)
         check_sides(probes, shown, path, enrolled)
         searched, enrolled = same_people((probes, shown), (path, enrolled))
+        unlikely += implausible_sides(searched, enrolled, (probes.name, path.name))
         with errors_naming(path):
             enrolled = with_distractors(enrolled, titled, searched.identities)
         sources.append(evaluated(path, enrolled))
@@ -260,7 +265,8 @@ def evaluate_galleries(
         (f"{of_probes:,} distractors have the identity of a probe; they count as other people",) if of_probes else ()
     )
     result = evaluate_searches(searches, tuple(sources), options)
-    return replace(result, distractors=sum(len(rows) for rows in others), notes=notes)
+    reasons = tuple(dict.fromkeys(unlikely))
+    return replace(result, distractors=sum(len(rows) for rows in others), notes=notes, implausible=reasons)
 
 
 def evaluate_split(
@@ -297,7 +303,8 @@ def evaluate_split(
             raise ValueError(f"{path}: enrolling {enrol} images a person leaves no image to search with")
         searches.append(Search(f"seed {drawn}", str(path), shown, enrolled))
     source = evaluated(path, whole)
-    return evaluate_searches(searches, (source,), options, Split(enrol, strangers, seeds))
+    result = evaluate_searches(searches, (source,), options, Split(enrol, strangers, seeds))
+    return replace(result, implausible=implausible_set(whole))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """IJB-B and IJB-C: templates pooled from rows that are never held, compared 1:1 over a list and 1:N in galleries."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from verisphere.files.ijb.images import TemplateImages, read_detector_scores, re
 from verisphere.files.ijb.pairs import read_template_pairs
 from verisphere.files.ijb.people import TemplatePeople, read_people
 from verisphere.files.image_names import rows_named
-from verisphere.files.results import EvaluatedFile, json_text, notes_on_training
+from verisphere.files.results import EvaluatedFile, first_lines, json_text
 from verisphere.files.streamed_rows import evaluated, open_rows
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import (
@@ -28,6 +28,7 @@ from verisphere.measure.identification import (
 from verisphere.measure.ijb_people import contradicted_labels, groups_of_templates, subjects_of_templates
 from verisphere.protocols import repeated_text
 from verisphere.protocols.ijb import template_pairs
+from verisphere.protocols.plausible import implausible_pairs, implausible_sides
 from verisphere.score.templates import Membership, pool_rows
 from verisphere.vocabulary import FARS, Comparisons, Embeddings, Progress, Rule, quietly
 from verisphere.words import IJB_FPIRS, RANKS, FeatureNorm
@@ -116,24 +117,33 @@ class IjbEvaluation:
     identification: IdentificationEvaluation | None
     notes: tuple[str, ...]
 
+    @property
+    def _measured(self) -> list[Evaluation | IdentificationEvaluation]:
+        return [part for part in (self.verification, self.identification) if part is not None]
+
+    @property
+    def implausible(self) -> tuple[str, ...]:
+        """Reasons why the figures cannot be those of a working model with right labels."""
+        return tuple(dict.fromkeys(reason for part in self._measured for reason in part.implausible))
+
     def text(self) -> str:
         """The figures as tables."""
-        pooling, notes = self.pooling, notes_on_training(self.sources)
+        pooling, notes = self.pooling, first_lines(self.sources, self.implausible)
         weighed = f"weighed by {pooling.detector_scores}" if pooling.detector_scores else "weighed alike"
         parts = [
             f"{notes}{pooling.templates:,} templates of {pooling.faces:,} faces in {pooling.media:,} media, {weighed}, "
             f"feature norm {pooling.feature_norm}"
         ]
-        measured = [part for part in (self.verification, self.identification) if part is not None]
-        parts += [part.text().removeprefix(notes).lstrip() for part in measured]
+        parts += [
+            part.text().removeprefix(first_lines(self.sources, part.implausible)).lstrip() for part in self._measured
+        ]
         return "\n\n".join([*parts, *(["\n".join(self.notes)] if self.notes else [])])
 
     def fields(self) -> dict[str, Any]:
         """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
         fields = {} if self.verification is None else self.verification.fields()
         fields |= {"sources": self.sources, "pooling": self.pooling}
-        if self.notes:
-            fields["notes"] = self.notes
+        fields |= {name: value for name in ("notes", "implausible") if (value := getattr(self, name))}
         if self.identification is not None:
             fields["identification"] = self.identification.fields()
         return fields
@@ -267,6 +277,7 @@ def _verification(
         points,
         sources,
         one_threshold=common,
+        implausible=implausible_pairs(templates, comparisons),
         group_differences=None if common is None else tuple(differences_of(at_one) for at_one in common),
     )
 
@@ -284,4 +295,11 @@ def _identification(
         Search(path.stem, f"{files.probes} searched in {path}", probes, gallery)
         for path, gallery in zip(files.galleries, galleries, strict=True)
     ]
-    return evaluate_searches(searches, sources, options.of_galleries())
+    result = evaluate_searches(searches, sources, options.of_galleries())
+    probes_name = "" if files.probes is None else files.probes.name
+    reasons = [
+        reason
+        for path, gallery in zip(files.galleries, galleries, strict=True)
+        for reason in implausible_sides(probes, gallery, (probes_name, path.name))
+    ]
+    return replace(result, implausible=tuple(dict.fromkeys(reasons)))

@@ -78,14 +78,14 @@ def evaluate_pairs(
     source = ", ".join(map(str, lists))
     listed_domains = ours.comparisons.domains is not None or ours.embeddings.domains is not None
     refuse_without_domains(options, listed_domains and not options.points_only, source)
-    unlikely = implausible_pairs(ours.embeddings, ours.comparisons)
+    unlikely, others = [*implausible_pairs(ours.embeddings, ours.comparisons)], list[EvaluatedFile]()
     sources = [*(evaluated(file, embeddings) for file, embeddings in opened.items()), *list_files]
     if options.points_only:
         with errors_naming(source):
             points = listed_operating_points(
                 ours.embeddings, ours.comparisons, options.fars, options.rule, options.progress, keep_repeated=True
             )
-        return Evaluation(points, tuple(sources), notes=ours.notes, implausible=unlikely)
+        return Evaluation(points, tuple(sources), notes=ours.notes, implausible=tuple(unlikely))
     with errors_naming(source):
         result = listed_pairs(ours.embeddings, ours.comparisons, options.fars, options.rule, keep_repeated=True)
     resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
@@ -93,6 +93,9 @@ def evaluate_pairs(
     for file in against:
         rows = read_embeddings(file)
         theirs, _ = _rows(lists, [(file, rows)] * len(lists), options, redrawn=False)
+        others.append(evaluated(file, rows))
+        reasons = implausible_pairs(theirs.embeddings, theirs.comparisons)
+        unlikely += [f"{file.name}: {reason}" for reason in reasons]
         differences += listed_against(
             result,
             listed_pairs(theirs.embeddings, theirs.comparisons, options.fars, options.rule, keep_repeated=True),
@@ -119,7 +122,8 @@ def evaluate_pairs(
         curve_of(result.scores, result.operating_points) if options.curve else None,
         notes=ours.notes,
         domain_accuracy=by_domain,
-        implausible=unlikely,
+        implausible=tuple(unlikely),
+        against=tuple(others),
         accuracy_over_domains=None if by_domain is None else accuracy_over_domains(list(by_domain.values())),
     )
 

@@ -17,12 +17,14 @@ from verisphere.files.documents import LARGEST_YAML, read_text
 from verisphere.files.errors import errors_naming
 from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
+from verisphere.files.results import EvaluatedFile, first_lines
 from verisphere.measure.report_folder import require_free, write_report
 from verisphere.measure.report_inputs import ReportInput, distinct_titles, report_inputs
 from verisphere.measure.report_samples import find_samples
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
 from verisphere.protocols import PairsOfSet, all_pairs, require_pairs, tar_differences
+from verisphere.protocols.plausible import implausible_set
 from verisphere.protocols.redrawn import fars_over_people, intervals_of_set
 from verisphere.protocols.score_distribution import histograms, thinned_curve
 from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
@@ -49,7 +51,8 @@ class ReportResult:
 
     Attributes:
         page: the HTML file.
-        summary: TAR of each set at the one FAR, as a table; empty if nothing was measured.
+        summary: what is said first of each set, and the TAR of each at the one FAR, as a table; empty if nothing was
+            measured.
     """
 
     page: Path
@@ -233,6 +236,9 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
     if not headline.below_resolution:
         (redrawn,) = intervals_of_set(pairs, [asked.one_far], asked.redrawing)
         interval = None if redrawn.few_errors else redrawn.tar
+    known = EvaluatedFile(entry.title, "", embeddings.origin, embeddings.shared_with_training)
+    implausible = implausible_set(embeddings)
+    of_title = tuple(f"{entry.title}: {reason}" for reason in implausible)
     return Findings(
         title=entry.title,
         file=_file(entry),
@@ -250,6 +256,9 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
         histogram=histogram,
         by_domain=by_domain,
         samples=find_samples(entry, embeddings, pairs, genuine, headline.threshold),
+        in_training=known.in_training,
+        implausible=implausible,
+        first=tuple(first_lines([known], of_title).splitlines()),
     )
 
 
@@ -360,4 +369,5 @@ def _summary(findings: Sequence[Findings], far: str) -> str:
         tar = "-" if point.below_resolution else number(point.tar)
         counts = [f"{finding.images:,}", f"{finding.people:,}"]
         rows.append([finding.title, *counts, number(point.threshold, 6), tar, bounds])
-    return table(["all pairs", "images", "people", f"threshold, FAR {far}", "TAR", "95 % over people"], rows)
+    first = "".join(f"{line}\n" for finding in findings for line in finding.first)
+    return first + table(["all pairs", "images", "people", f"threshold, FAR {far}", "TAR", "95 % over people"], rows)

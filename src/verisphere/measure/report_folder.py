@@ -98,6 +98,8 @@ def _set(findings: Findings) -> dict[str, Any]:
         "people": findings.people,
         "embedding_size": findings.size,
         "origin": findings.origin,
+        "in_training": findings.in_training,
+        "implausible": findings.implausible,
         "operating_points": findings.points,
         "tar_interval": findings.interval,
         "one_threshold": findings.one,

@@ -10,6 +10,7 @@ from verisphere.files.streamed_rows import evaluated
 from verisphere.measure.evaluate import Options
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.sides import check_sides
+from verisphere.protocols.plausible import implausible_sides
 from verisphere.protocols.two_sets import two_sets
 
 
@@ -36,4 +37,5 @@ def evaluate_two_sets(left: Path, right: Path, options: Options) -> Evaluation:
             world(),
             options.progress,
         )
-    return Evaluation(points, (evaluated(left, first), evaluated(right, second)))
+    unlikely = implausible_sides(first, second, (left.name, right.name))
+    return Evaluation(points, (evaluated(left, first), evaluated(right, second)), implausible=unlikely)

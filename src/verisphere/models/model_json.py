@@ -47,6 +47,7 @@ class Adopted:
         source: place of publication, as given; None if none was given.
         licence: licence of the model, as given; None if none was given.
         preset: name of the preset that described the input; None if it was described field by field.
+        flip: whether the embedding of the mirror image was added as it was adopted; None in files that do not state it.
     """
 
     file: str
@@ -54,6 +55,7 @@ class Adopted:
     source: str | None = None
     licence: str | None = None
     preset: str | None = None
+    flip: bool | None = None
 
 
 @dataclass(frozen=True)

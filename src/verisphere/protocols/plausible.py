@@ -42,11 +42,39 @@ def _of_rows(rows: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " 
         return repeated
     one, other = numpy_generator(0).integers(len(person), size=(2, SAMPLED))
     score = _scores(rows, one, other)
-    sampled = {}
-    for moved in (0, *MOVED):
+
+    def sample(moved: int) -> Sampled:
         labels = np.roll(person, -moved)
-        sampled[moved] = Sampled(_genuine(rows, labels), score[labels[one] != labels[other]])
-    return repeated + implausible(sampled.pop(0), sampled, same_people=True)
+        return Sampled(_genuine(rows, labels), score[labels[one] != labels[other]])
+
+    moved = {where: sample(by) for by, where in MOVED.items()}
+    return repeated + implausible(sample(0), moved, same_people=True)
+
+
+def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str]) -> tuple[str, ...]:
+    """The reasons why two sets that are compared with each other cannot be those of a working model.
+
+    Args:
+        left, right: the sets, in which equal identities are one person.
+        names: the name of each set, for the reasons.
+    """
+    people = np.unique(np.concatenate([left.identities, right.identities]), return_inverse=True)[1].astype(np.int64)
+    sides, persons = (left.embeddings, right.embeddings), (people[: len(left)], people[len(left) :])
+    reasons = [
+        f"{name}: {reason}"
+        for name, rows, person in zip(names, sides, persons, strict=True)
+        for reason in repeated_vectors(rows, person)
+    ]
+    one, other = (numpy_generator(seed).integers(len(person), size=SAMPLED) for seed, person in enumerate(persons))
+    score = _scores(sides[0], one, other, sides[1])
+
+    def sample(*moved: int) -> Sampled:
+        first, second = (np.roll(person, -by) for person, by in zip(persons, moved, strict=True))
+        return Sampled(_genuine_between(sides, (first, second)), score[first[one] != second[other]])
+
+    moved = {f"{where} of {names[0]}": sample(by, 0) for by, where in MOVED.items()}
+    moved |= {f"{where} of {names[1]}": sample(0, by) for by, where in MOVED.items()}
+    return (*reasons, *implausible(sample(0, 0), moved, same_people=True))
 
 
 def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple[str, ...]:
@@ -113,8 +141,28 @@ def _genuine(
     return _scores(embeddings, left, right).reshape(size)
 
 
-def _scores(embeddings: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Score of each pair of rows; only these rows are normalised."""
-    rows, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-    both = torch.from_numpy(places.astype(np.int64))
-    return pair_scores(unit_rows(embeddings[rows]), both[: len(left)], both[len(left) :]).numpy()
+def _genuine_between(
+    sides: tuple[np.ndarray, np.ndarray], persons: tuple[np.ndarray, np.ndarray]
+) -> Float64[np.ndarray, "people draws"]:
+    """Scores of as many genuine pairs of each sampled person, a row of one side and a row of the other."""
+    random = numpy_generator(0)
+    count = 1 + max(int(person.max()) for person in persons)
+    images = np.stack([np.bincount(person, minlength=count) for person in persons])
+    people = random.permutation(np.flatnonzero(images.all(0)))[:MOST_PEOPLE, None]
+    size = len(people), SAMPLED // max(len(people), 1)
+
+    def drawn(person: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        place = (random.random(size) * counts[people]).astype(np.int64)
+        return np.argsort(person, kind="stable")[((np.cumsum(counts) - counts)[people] + place).ravel()]
+
+    left, right = (drawn(person, counts) for person, counts in zip(persons, images, strict=True))
+    return _scores(sides[0], left, right, sides[1]).reshape(size)
+
+
+def _scores(
+    embeddings: np.ndarray, left: np.ndarray, right: np.ndarray, others: np.ndarray | None = None
+) -> np.ndarray:
+    """Score of each pair of rows, the second of `others` if they are given; only these rows are normalised."""
+    (first, one), (second, other) = (np.unique(rows, return_inverse=True) for rows in (left, right))
+    units = unit_rows(embeddings[first]), unit_rows((embeddings if others is None else others)[second])
+    return pair_scores(units[0], torch.from_numpy(one), torch.from_numpy(other), units[1]).numpy()

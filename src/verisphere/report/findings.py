@@ -7,6 +7,7 @@ from verisphere.decide import Curve, Interval, OneThreshold
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.decide.histogram import Histogram
 from verisphere.report.samples import Samples
+from verisphere.trained_on import SharedWithTraining
 from verisphere.vocabulary import OperatingPoint, Origin
 
 #: Represents all pairs of a set among the names of its domains, which are never empty.
@@ -47,6 +48,9 @@ class Findings:
         histogram: histogram of all pairs.
         by_domain: histogram of the pairs within each domain.
         samples: pairs at the error boundary.
+        in_training: number of people and images that the model was trained on; None if no model is known.
+        implausible: reasons why the figures cannot be those of a working model with right labels.
+        first: what is said of both before the figures, a line each.
     """
 
     title: str
@@ -65,6 +69,9 @@ class Findings:
     histogram: Histogram
     by_domain: Mapping[str, Histogram]
     samples: Samples
+    in_training: SharedWithTraining | None = None
+    implausible: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ def bounds_text(low: float, high: float) -> str:
 
 def summary(contents: Contents) -> Markup:
     """The measured sets, and the TAR at the FAR of the one threshold, as text and as a table."""
-    words = [tag("p", _in_words(findings), class_="lead") for findings in contents.findings]
+    words = [tag("p", tag("strong", line)) for findings in contents.findings for line in findings.first]
+    words += [tag("p", _in_words(findings), class_="lead") for findings in contents.findings]
     words += [_unmeasured(run) for run in contents.trainings if not run.measured]
     if not contents.findings:
         return joined(*words)

@@ -74,7 +74,9 @@ def _order(reward: float | None) -> tuple[bool, float]:
     return (True, 0.0) if reward is None else (False, -reward)
 
 
-def first_alike(starts: Sequence[Start], values: Sequence[Settings] | None = None) -> list[int]:
+def first_alike(
+    starts: Sequence[Start], values: Sequence[Settings] | None = None, before: Sequence[int] = ()
+) -> list[int]:
     """For each candidate of a round, the first one whose training is the same; equal trainings are made once.
 
     >>> first_alike([Start((0.5,), None, 1.0), Start((0.7,), None, 1.0), Start((0.5,), None, 1.0)])
@@ -83,19 +85,29 @@ def first_alike(starts: Sequence[Start], values: Sequence[Settings] | None = Non
     Args:
         starts: the candidates.
         values: the values of the fields of each, which may agree where the draws do not; None compares the draws.
+        before: the answer for the round before, whose candidates are the parents; copies of one parent are one parent.
     """
     compared = [start.draw for start in starts] if values is None else [tuple(of_one.items()) for of_one in values]
     first: dict[object, int] = {}
-    trainings = ((of_one, start.parent, start.until) for of_one, start in zip(compared, starts, strict=True))
+    parents = [before[one.parent] if before and one.parent is not None else one.parent for one in starts]
+    trainings = zip(compared, parents, (start.until for start in starts), strict=True)
     return [first.setdefault(training, place) for place, training in enumerate(trainings)]
+
+
+def all_alike(rounds: Sequence[Sequence[Start]], values: Sequence[Sequence[Settings]] | None = None) -> list[list[int]]:
+    """For each round of a search the answer of `first_alike`."""
+    alike: list[list[int]] = []
+    for number, starts in enumerate(rounds):
+        alike.append(first_alike(starts, None if values is None else values[number], alike[-1] if alike else ()))
+    return alike
 
 
 def epochs_trained(rounds: Sequence[Round], values: Sequence[Sequence[Settings]] | None = None) -> float:
     """Epochs of training over all candidates of all rounds; see `first_alike`."""
     epochs = 0.0
-    for number, of_round in enumerate(rounds):
-        for place, first in enumerate(first_alike(of_round.starts, None if values is None else values[number])):
-            start = of_round.starts[place]
+    for number, alike in enumerate(all_alike([of_round.starts for of_round in rounds], values)):
+        for place, first in enumerate(alike):
+            start = rounds[number].starts[place]
             before = 0.0 if start.parent is None else rounds[number - 1].starts[start.parent].until
             epochs += start.until - before if place == first else 0.0
     return epochs

@@ -40,7 +40,7 @@ from verisphere.search.folder import (
 from verisphere.search.noise import another_wins, spread
 from verisphere.search.page import write_page
 from verisphere.search.reward import Measured
-from verisphere.search.rounds import Round, Start, epochs_trained, first_alike
+from verisphere.search.rounds import Round, Start, all_alike, epochs_trained
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of
 from verisphere.train.stopping import stop_requests
@@ -137,7 +137,9 @@ def _search(search: Search, out: Path, whole: list[WholeRound], groups: Groups, 
                 raise ValueError(f"{out}: round {number + 1} was drawn otherwise; was it made by another version?")
             done.append(whole[number])
             continue
-        measured = _train_round(search, out, number, starts, length.steps_per_epoch, groups, computing)
+        values = [*(entry.values for entry in done), [search.space.values(start.draw) for start in starts]]
+        alike = all_alike([*(entry.round.starts for entry in done), starts], values)[-1]
+        measured = _train_round(search, out, number, starts, alike, length.steps_per_epoch, groups, computing)
         if all(reward is None for reward in measured) and not search.schedule.whole:
             raise NoCandidate(
                 f"{out}: every candidate of round {number + 1} diverged; narrow the space, or lower the rate"
@@ -168,14 +170,14 @@ def _train_round(
     out: Path,
     number: int,
     starts: Sequence[Start],
+    alike: Sequence[int],
     steps_per_epoch: int,
     groups: Groups,
     computing: Computing,
 ) -> list[Measured | None]:
-    """Train the candidates of a round, those of each group of ranks one after another."""
+    """Train the candidates of a round, those of each group of ranks one after another, and those alike once."""
     failure: ValueError | OSError | None = None
     signal = ""
-    alike = first_alike(starts, [search.space.values(start.draw) for start in starts])
     with groups.apart():
         try:
             for place in range(groups.number, len(starts), groups.count):

@@ -169,7 +169,7 @@ def adopt_onnx(
         model.stem if name is None else name,
         _template(told.template or (known.template if known else None), network),
         pixels.flip,
-        Adopted(model.name, digest, source, licence, preset),
+        Adopted(model.name, digest, source, licence, preset, pixels.flip),
     )
     return AdoptResult(out, _written(out, network, about, file, content), run, probed)
 
@@ -223,7 +223,7 @@ def adopt_callable(
         function.rpartition(":")[2] if name is None else name,
         _template(told.template, network),
         flip,
-        Adopted(function, digest, source, licence),
+        Adopted(function, digest, source, licence, flip=flip),
     )
     content = json.dumps({"function": function, "sha256": digest}, indent=2) + "\n"
     return AdoptResult(out, _written(out, network, about, FUNCTION, content.encode()), run)

@@ -57,7 +57,7 @@ def adopt_weights(
     network = build_backbone(backbone)
     template = SOURCES[source].template if template is None else template
     check_template(template, network)
-    adopted = Adopted(path.name, digest(path), published, licence, source)
+    adopted = Adopted(path.name, digest(path), published, licence, source, flip)
     finished: list[tuple[Description, FirstRun]] = []
 
     def write(partial: Path) -> None:

@@ -94,10 +94,16 @@ def _head(about: Mapping[str, Any], calibrated: Calibration | None) -> Section:
         f"{plain(about['template'])}) into {about['embedding_size']} numbers. Two faces are compared by the cosine of "
         "their embeddings, the score, and taken for one person iff score > threshold."
     )
-    verb = "Adopted" if about.get("adopted") is not None else "Exported"
+    adopted = about.get("adopted")
+    verb, flip = (
+        "Adopted" if adopted is not None else "Exported",
+        "added before the cosine" if about["flip"] else "not added",
+    )
+    if adopted is not None and adopted.get("flip") not in (None, about["flip"]):
+        flip += f", but the model was adopted {'with' if adopted['flip'] else 'without'} it"
     yield (
         f"Network: {class_in_words(about['backbone'])}; the embedding of the mirror image is "
-        f"{'added before the cosine' if about['flip'] else 'not added'}. {verb} by verisphere "
+        f"{flip}. {verb} by verisphere "
         f"{plain(about['verisphere'])} with PyTorch {plain(about['torch'])}. (From [model.json](model.json).)"
     )
 

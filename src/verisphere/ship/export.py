@@ -45,6 +45,7 @@ from verisphere.ship.export_inputs import (
     check_same_template,
     copies_of_results,
     refuse_place,
+    say_flip,
     shipped_flip,
     shipped_origin,
 )
@@ -226,6 +227,7 @@ def _export_folder(
     own = shipped_origin(model.sha256, model.backbone, model.template, added, model.precision)
     check_same(folder, own, calibrated, calibration, evaluation, accept_unrecorded)
     check_measured_flip(added, folder, before)
+    say_flip(added, folder, before)
     if leak is not None:
         check_same_leak(model.sha256, folder, leak)
     copies = carried(folder, before) | copies_of_results(calibration, evaluation, leak)

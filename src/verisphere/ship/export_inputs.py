@@ -1,5 +1,6 @@
 """The further inputs of an export, a calibration and figures: checked to belong to the model, and copied."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from verisphere.ship.card_files import read_figures
 from verisphere.ship.card_leak import LEAK
 from verisphere.vocabulary import Origin
 from verisphere.words import SMALLER_PRECISIONS
+
+log = logging.getLogger(__name__)
 
 #: The part of a folder by which a run is known.
 RUN = "checkpoints"
@@ -126,6 +129,13 @@ def shipped_flip(asked: bool | None, calibration: Calibration | None, otherwise:
     if asked is not None:
         return asked
     return otherwise if calibration is None or calibration.origin is None else calibration.origin.flip
+
+
+def say_flip(flip: bool, folder: Path, before: Description) -> None:
+    """Say that an adopted model's mirror image is switched on or off, by a calibration or by request."""
+    if before.adopted is not None and flip != before.flip:
+        now, kept = ("adds", "does not add") if flip else ("does not add", "adds")
+        log.warning("%s %s the embedding of the mirror image, but the model made of it %s it", folder, kept, now)
 
 
 def check_measured_flip(flip: bool, folder: Path, before: Description) -> None:

@@ -77,6 +77,7 @@ from verisphere.ship.export_inputs import (
     check_same_template,
     copies_of_results,
     refuse_place,
+    say_flip,
     shipped_flip,
     shipped_origin,
 )
@@ -164,6 +165,7 @@ def export_smaller(
     networks = [_network(arguments, graph, run) for graph in (content, smaller)]
     own = shipped_origin(digest.sha256, networks[1], description.template, description.flip, precision)
     check_same(out, own, calibrated, calibration, evaluation, accept_unrecorded_pixels)
+    say_flip(description.flip, run, described)
     try:
         rows = [extract(network, measured, flip=description.flip, progress=progress) for network in networks]
     except ValueError as error:

@@ -37,6 +37,11 @@ _WORDING = (
     (r"'\w+' object has no attribute 'keys'", "init_args names no arguments; omit it for the defaults"),
 )
 
+#: A value of the wrong kind, and each kind in words.
+_WRONG_KIND = re.compile(r"(?P<field>[\w.]+): expected (?P<kind>bool|float|int|str)(?: or null)?, got (?P<value>.*)")
+_KINDS = {"bool": "true or false", "float": "a number", "int": "a whole number", "str": "text"}
+_PLAIN = re.compile(r"[\[{(].*|-?[\d.]+|True|False|null")  # what stands for itself; other values are text
+
 _UNKNOWN = (
     re.compile(r"(?P<class>[\w.]+): Option '(?P<field>[\w.]+)' is not accepted"),
     re.compile(r"Group '(?P<group>\w+)' does not accept option '(?P<field>\w+)'"),
@@ -64,6 +69,7 @@ def explain(error: Exception, recipe: type) -> str:
         text = f"{text[:_SEARCHED]} ... {text[-_SEARCHED:]}"
     for pattern, replacement in _WORDING:
         text = re.sub(pattern, replacement, text)
+    text = _WRONG_KIND.sub(_in_words, text)
     text = _BARE_CLASS.sub(_with_path, name_present_module(text))
     for unknown_field in _UNKNOWN:
         if match := unknown_field.search(text):
@@ -77,6 +83,12 @@ def explain(error: Exception, recipe: type) -> str:
                 text = text[: match.start()] + (f"{inside}: {unknown}" if inside else unknown)
             break
     return text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + " ..."
+
+
+def _in_words(wrong: re.Match[str]) -> str:
+    """A value of the wrong kind as a sentence: epochs must be a number, got 'one'."""
+    value = wrong["value"]
+    return f"{wrong['field']} must be {_KINDS[wrong['kind']]}, got {value if _PLAIN.fullmatch(value) else repr(value)}"
 
 
 def _with_path(bare: re.Match[str]) -> str:
@@ -171,7 +183,9 @@ def check_given(owner: type, given: Mapping[str, Any], where: str = "") -> None:
         elif value is not None:
             _check_classes(value, place)
         elif hint is not Any and NoneType not in (hint, *get_args(hint)) and parameters[name].default is not None:
-            raise ValueError(f"{place}: expected {getattr(hint, '__name__', hint)}, got null")
+            raise ValueError(
+                _WRONG_KIND.sub(_in_words, f"{place}: expected {getattr(hint, '__name__', hint)}, got null")
+            )
 
 
 def _check_classes(value: object, place: str) -> None:

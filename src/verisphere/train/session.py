@@ -32,6 +32,7 @@ from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages
 from verisphere.images.select import positions_with_images, require_people, warn_of_shared_people
 from verisphere.models.checkpoint import (
+    list_checkpoints,
     optimizer_tensors,
     save_checkpoint,
     shared_rows,
@@ -133,6 +134,8 @@ def train_run(
     _check_alike(read, data)
     teachers = on_every_rank(lambda: _teachers(recipe, place))
     objective, optimizer = _objective(recipe, place, teachers)
+    if recipe.start is not None and on_first_rank(lambda: "" if resume and list_checkpoints(out) else "from the start"):
+        on_every_rank(lambda: begin_with(recipe, objective, optimizer))  # before the folder is made: this may refuse
     lock = ExitStack()
 
     def begin() -> str:
@@ -143,8 +146,6 @@ def train_run(
     checkpoint = on_every_rank(lambda: loaded(Path(newest), data, objective, optimizer)) if newest else None
     first_step = 0 if checkpoint is None else checkpoint.step
     check_teachers(teachers, checkpoint)
-    if checkpoint is None and recipe.start is not None:
-        on_every_rank(lambda: begin_with(recipe, objective, optimizer))
     if checkpoint is not None:
         log.info("resuming after step %d of %d", checkpoint.step, length.steps)
     elif here.first:

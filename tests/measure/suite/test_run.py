@@ -258,3 +258,12 @@ def test_a_missing_list_is_named_as_every_verb_names_it(folder: Path, model: Pat
     (folder / "million" / "facescrub_lst").write_text("Ann_Able/Ann_Able_0001.png\n")
     result = run(folder, model)
     assert result.sets["megaface"].error == f"{folder / 'million' / 'megaface_lst'}: No such file or directory"
+
+
+def test_a_set_whose_scores_cannot_be_is_named_first(folder: Path, model: Path, tmp_path: Path):
+    run(folder, model, tmp_path / "kept")
+    races = read_embeddings(tmp_path / "kept" / "races.npz")
+    write_embeddings(tmp_path / "kept" / "races.npz", replace(races, embeddings=np.ones_like(races.embeddings)))
+    result = run(folder, None, tmp_path / "kept")
+    assert result.text().startswith("implausible: races: one vector stands in 12 of 12 rows, under 6 people\n")
+    assert result.fields()["sets"]["races"]["result"]["implausible"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from verisphere.files.disk import write_whole
-from verisphere.files.results import EvaluatedFile, json_text, notes_on_training
+from verisphere.files.results import EvaluatedFile, first_lines, json_text
 from verisphere.measure.suite.figures import Figures, OverSets, figures_of, over_sets
 from verisphere.measure.suite.task import Result
 from verisphere.report.tables import listed, number, table
@@ -125,7 +125,9 @@ class SuiteResult:
         """The figures as tables, the sets that could not be evaluated, and the commands that repeat each figure."""
         figures = self.figures
         names = list(dict.fromkeys(name for of_set in figures.values() for name in of_set))
-        notes = notes_on_training([source for files in self.sources.values() for source in files])
+        results = {name: entry.result.fields() for name, entry in self.sets.items() if entry.result is not None}
+        implausible = [f"{name}: {each}" for name, fields in results.items() for each in fields.get("implausible", ())]
+        notes = first_lines([source for files in self.sources.values() for source in files], implausible)
         parts = [notes.rstrip()] if notes else []
         for chosen in (
             [name for name in names if name == "accuracy" or name.startswith("TAR at FAR ")],
