@@ -1,13 +1,15 @@
-"""Several processes for a test, which meet as those of torchrun do, and never outlive it.
+"""Several processes for a test, which meet as those of torchrun do, and commands; none outlives the test run.
 
     def worker(number: float) -> float:  # at the top level of a test file
         return total(torch.tensor(number)).item()
 
     run(worker, 3, 2.0)  # [6.0, 6.0, 6.0]
+    subprocess.run([*forked(), "evaluate", "scores", "s.csv"], capture_output=True, text=True)
 
 Loading PyTorch and verisphere takes a process some seconds. One process of this file loads them once and forks those of
-every call, which so share its hash seed; tests/train/test_torchrun.py starts whole ones. A test file gets `run` by
-`from processes import run`: this folder is on the path of a test run.
+every call, which so share its hash seed, and the number of threads with which PyTorch was loaded;
+tests/train/test_torchrun.py and tests/cli/test_streams.py start whole ones. A test file gets `run` and `forked` by
+`from processes import forked, run`: this folder is on the path of a test run.
 """
 
 import atexit
@@ -16,9 +18,13 @@ import faulthandler
 import functools
 import importlib
 import importlib.util
+import itertools
 import json
 import os
+import runpy
+import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,20 +34,27 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from jaxtyping import install_import_hook
 
+import forked_command
+from forked_command import Forked
+
 #: Seconds that the others have to end by themselves once one has failed.
 GRACE = 20.0
-#: What most workers load, and takes long: torch._dynamo is loaded by the first optimizer.
-LOADED = ("torch._dynamo", "pytest", "hypothesis", "verisphere.train.session")
+#: What most workers and commands load, and takes long: torch._dynamo is loaded by the first optimizer.
+LOADED = (
+    *("torch._dynamo", "pytest", "hypothesis", "verisphere.train.session", "verisphere.cli.start"),
+    *("verisphere.report.progress", "verisphere.measure.evaluate", "verisphere.experiments.run"),
+)
 #: Where ranks meet: here signatures are checked as in a test run, elsewhere not, since that doubles the time.
 CHECKED = ["verisphere.collectives", "verisphere.head.sharded", "verisphere.score.gathered"]
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _WHERE = signal.SIGUSR1
+_exit_code = 0  # of this process, once its command has ended
 
 
 class WorkerFailed(RuntimeError):
@@ -101,49 +114,46 @@ def run(
             **{"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"},
             **(environment or {}),
         }
-        processes: list[_Forked] = []
+        processes: list[Forked] = []
         try:
-            processes.extend(
-                _Forked(folder, shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(size)
-            )
+            for rank in range(size):
+                environment = shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                with open(os.devnull) as nothing, (folder / f"said-{rank}").open("w") as said:
+                    streams = nothing.fileno(), said.fileno(), said.fileno()
+                    processes.append(Forked(_address(), streams, folder=place, environment=environment))
             _wait(processes, folder, timeout, grace)
         finally:
             _end(processes)
         return [torch.load(folder / f"result-{rank}", weights_only=True) for rank in range(size)]
 
 
+def forked() -> list[str]:
+    """What stands for `[sys.executable, "-m", "verisphere"]` where it does not matter how a process starts.
+
+    The words of a command, which come next, are those of verisphere; forked_command.py says what differs.
+    """
+    return [sys.executable, "-I", "-S", forked_command.__file__, _address()]
+
+
 @functools.cache
-def _forks() -> subprocess.Popen[str]:
-    """The process that forks all others: `_serve` is what it does."""
+def _server() -> tuple[Any, Any]:
+    """The process that forks all others, `_serve` is what it does; and the folder of its socket."""
+    folder = tempfile.TemporaryDirectory(prefix="forks-")
     environment = os.environ | {"OMP_NUM_THREADS": "1"}  # with one thread, which a fork needs
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, __file__], env=environment, start_new_session=True, **pipes)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder.name}/socket")
+        listener.listen()
+        words = [sys.executable, __file__]
+        streams: dict[str, Any] = {"stdin": listener, "stdout": subprocess.DEVNULL}
+        return subprocess.Popen(words, env=environment, start_new_session=True, **streams), folder
 
 
-def _ask(**what: Any) -> Any:
-    """One line to the process that forks, and its answer."""
-    server = _forks()
-    assert server.stdin is not None
-    assert server.stdout is not None
-    print(json.dumps(what), file=server.stdin, flush=True)
-    return json.loads(server.stdout.readline())
+def _address() -> str:
+    """The socket of the process that forks."""
+    return f"{_server()[1].name}/socket"
 
 
-class _Forked:
-    """A process, with those of its group; its number and how it ended are asked for."""
-
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        self.pid: int = _ask(folder=str(folder), environment=environment)
-        self._ended: int | None = None
-
-    def poll(self) -> int | None:
-        """The exit status, negative after a signal; None while it runs."""
-        if self._ended is None:
-            self._ended = _ask(ended=self.pid)
-        return self._ended
-
-
-def _wait(processes: list[_Forked], folder: Path, timeout: float, grace: float) -> None:
+def _wait(processes: list[Forked], folder: Path, timeout: float, grace: float) -> None:
     """Until all have ended well.
 
     Raises:
@@ -176,7 +186,7 @@ def _wait(processes: list[_Forked], folder: Path, timeout: float, grace: float) 
         )
 
 
-def _end(processes: list[_Forked]) -> None:
+def _end(processes: list[Forked]) -> None:
     """End all, and what they have started."""
     for process in processes:
         with suppress(ProcessLookupError):
@@ -185,11 +195,11 @@ def _end(processes: list[_Forked]) -> None:
             time.sleep(0.01)
 
 
-def _serve() -> Path | None:
-    """Load what takes long, then fork a process for each line that asks for one, until the lines end.
+def _serve() -> dict[str, Any]:
+    """Load what takes long, then fork a process for each that asks for one at the socket, which is the standard input.
 
     Returns:
-        in a forked process, the folder of its job; None in this one.
+        in a forked process, what it has to do; in this one, never.
     """
     ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
     atexit.register(_end_early)  # first, and so called last
@@ -197,28 +207,75 @@ def _serve() -> Path | None:
     for name in LOADED:
         importlib.import_module(name)
     assert len(threads()) == 1, f"a process with threads must not fork: {threads()}"
-    for line in sys.stdin:
-        asked = json.loads(line)
-        if "ended" in asked:
-            pid, status = os.waitpid(asked["ended"], os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if pid else None
-        elif (answer := os.fork()) == 0:
-            _become(Path(asked["folder"]), asked["environment"])
-            return Path(asked["folder"])
-        else:
-            os.setpgid(answer, answer)
-        print(json.dumps(answer), flush=True)
-    return None
+    listener = socket.socket(fileno=os.dup(0))
+    children: list[_Child] = []
+    while True:
+        ready = select.select([listener, *itertools.chain(*(child[1:] for child in children))], [], [])[0]
+        # Those that ended come before one that asks, which may need that they have ended.
+        for child in [child for child in children if child.asked in ready or child.ended in ready]:
+            children.remove(child)
+            if child.asked in ready:  # whoever asked for it has ended
+                os.killpg(child.pid, signal.SIGKILL)
+            _answer(child.asked, os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1]))
+            os.close(child.ended)
+            child.asked.close()
+        if listener in ready:
+            asked = listener.accept()[0]
+            streams = socket.recv_fds(asked, 1, 3)[1]
+            with asked.makefile() as lines:
+                job: dict[str, Any] = json.loads(lines.readline() or "{}")
+            if job and (pid := os.fork()) == 0:
+                for file in (listener, asked, *(child.asked for child in children)):
+                    file.close()
+                for child in children:
+                    os.close(child.ended)
+                _become(streams, job["environment"])
+                return job
+            if job:
+                os.setpgid(pid, pid)
+                children.append(_Child(pid, os.pidfd_open(pid), asked))
+                _answer(asked, pid)
+            for stream in streams:
+                os.close(stream)
 
 
-def _become(folder: Path, environment: dict[str, str]) -> None:
-    """A forked process with its own environment, which reads nothing and writes to a file."""
+class _Child(NamedTuple):
+    """A forked process: its number, a file that can be read once it has ended, and the connection of who asked."""
+
+    pid: int
+    ended: int
+    asked: socket.socket
+
+
+def _answer(asked: socket.socket, number: int) -> None:
+    """Tell a number to who asked, unless that process has ended."""
+    with suppress(OSError):
+        asked.sendall(f"{number}\n".encode())
+
+
+def _become(streams: list[int], environment: dict[str, str]) -> None:
+    """Give a forked process its own standard streams and environment."""
     ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
     os.environ.clear()
     os.environ.update(environment)
-    with open(os.devnull) as nothing, (folder / f"said-{environment['RANK']}").open("w") as said:
-        for file, number in ((nothing, 0), (said, 1), (said, 2)):
-            os.dup2(file.fileno(), number)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+
+
+def _run_command(words: list[str], folder: str, ignored: list[int]) -> int:
+    """The exit code of `python -m verisphere WORDS` in a folder, with some signals ignored."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, signal.SIG_IGN if number in ignored else handler)
+    os.chdir(folder)
+    sys.path[:1] = [folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.argv[1:] = words
+    try:
+        runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
 
 
 def _work(folder: Path) -> None:
@@ -246,7 +303,7 @@ def _end_early() -> None:
     if left := [name for name in threads() if "gloo" in name]:
         print(f"threads of a group that was left are still there: {left}", file=sys.stderr, flush=True)
     sys.stdout.flush()
-    os._exit(bool(left))
+    os._exit(_exit_code or bool(left))
 
 
 def threads() -> list[str]:
@@ -259,10 +316,13 @@ def threads() -> list[str]:
 
 
 if __name__ == "__main__":
-    if (place := _serve()) is not None:
-        try:
-            _work(place)
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)  # not through the ends of threads that may wait for another process
+    job = _serve()
+    try:
+        if "words" in job:
+            _exit_code = _run_command(job["words"], job["folder"], job["ignored"])
+        else:
+            _work(Path(job["folder"]))
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # not through the ends of threads that may wait for another process
