@@ -3,7 +3,7 @@
 `processes.forked` gives the words of this file as a command. It behaves as the process that it asks for: it hands over
 its standard streams, working directory, environment and ignored signals, passes SIGHUP, SIGINT and SIGTERM on, and
 ends as that one ends; if it is killed, that one is killed too. It takes 15 ms, as it loads neither PyTorch nor site
-packages. Limits of resources and the group of processes are not handed over, and standard streams have to be open.
+packages. Limits of resources and the group of processes are not handed over.
 """
 
 import json
@@ -50,8 +50,11 @@ class Forked:
 def _command(address: str, *words: str) -> int:
     """The exit code of a command of verisphere; after a signal, this process ends by the same."""
     ignored = [number for number in _PASSED_ON if signal.getsignal(number) is signal.SIG_IGN]
-    environment = dict(os.environ)
-    process = Forked(address, (0, 1, 2), words=words, folder=os.getcwd(), environment=environment, ignored=ignored)
+    closed = [number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)) if stream is None]
+    for _ in closed:
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which the socket would take
+    job = {"words": words, "folder": os.getcwd(), "ignored": ignored, "closed": closed}
+    process = Forked(address, (0, 1, 2), environment=dict(os.environ), **job)
 
     def pass_on(number: int, frame: object) -> None:
         with suppress(ProcessLookupError):

@@ -263,8 +263,11 @@ def _become(streams: list[int], environment: dict[str, str]) -> None:
         os.close(stream)
 
 
-def _run_command(words: list[str], folder: str, ignored: list[int]) -> int:
-    """The exit code of `python -m verisphere WORDS` in a folder, with some signals ignored."""
+def _run_command(words: list[str], folder: str, ignored: list[int], closed: list[int]) -> int:
+    """The exit code of `python -m verisphere WORDS` in a folder, with some signals ignored and some streams closed."""
+    for stream in closed:
+        os.close(stream)
+        setattr(sys, ("stdin", "stdout", "stderr")[stream], None)  # as Python does
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         signal.signal(number, signal.SIG_IGN if number in ignored else handler)
@@ -319,7 +322,7 @@ if __name__ == "__main__":
     job = _serve()
     try:
         if "words" in job:
-            _exit_code = _run_command(job["words"], job["folder"], job["ignored"])
+            _exit_code = _run_command(job["words"], job["folder"], job["ignored"], job["closed"])
         else:
             _work(Path(job["folder"]))
     except BaseException:

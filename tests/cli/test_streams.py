@@ -1,12 +1,16 @@
 """Standard streams that are closed, and a working directory that is gone: no traceback, no words in another's place."""
 
+import json
 import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from _pytest.mark.structures import ParameterSet
+
+from processes import forked
 
 #: Calls, and their exit codes: help, a slip, an error, a result.
 CALLS = {
@@ -19,9 +23,8 @@ CALLS = {
 CLOSED = {"stdin": "<&-", "stdout": ">&-", "stderr": "2>&-", "all": "<&- >&- 2>&-"}
 
 
-def slow(*values: object) -> ParameterSet:
-    """Parameters of a case that `make test` skips: each takes a second or more."""
-    return pytest.param(*values, marks=pytest.mark.slow)
+#: The command as a user starts it. Python itself is the same for every call, so the others are forked.
+WHOLE = (sys.executable, "-m", "verisphere")
 
 
 @pytest.fixture
@@ -30,17 +33,14 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(place: Path, call: str, redirected: str) -> subprocess.CompletedProcess[str]:
+def run(place: Path, call: str, redirected: str, words: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """By a shell, which closes streams as a user or a scheduler does."""
-    line = f'exec "{sys.executable}" -m verisphere {call} {redirected}'
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(["sh", "-c", line], cwd=place, env=environment, capture_output=True, text=True, timeout=100)
+    line = f"exec {shlex.join(words or forked())} {call} {redirected}"
+    return subprocess.run(["sh", "-c", line], cwd=place, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize(("call", "code"), CALLS.items())
-@pytest.mark.parametrize(
-    "closed", ["stdout", *(pytest.param(name, marks=pytest.mark.slow) for name in ("stdin", "stderr", "all"))]
-)
+@pytest.mark.parametrize("closed", CLOSED)
 def test_a_closed_stream_discards_what_would_go_there(place: Path, call: str, code: int, closed: str):
     done = run(place, call, CLOSED[closed])
     assert done.returncode == code
@@ -57,25 +57,21 @@ def test_a_closed_stream_discards_what_would_go_there(place: Path, call: str, co
         assert (place / "out.json").read_bytes() == (place / "whole.json").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("call", "code", "number"),
-    [
-        ("train --help", 0, 1),
-        ("evaluate scores none.csv", 2, 2),
-        *(
-            pytest.param(call, code, number, marks=pytest.mark.slow)
-            for call, code in CALLS.items()
-            for number in (1, 2)
-        ),
-    ],
-)
+def test_a_whole_process_without_streams_writes_its_file(place: Path):
+    done = run(place, "evaluate scores s.csv --far 0.5 --json out.json", CLOSED["all"], WHOLE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert json.loads((place / "out.json").read_text())["operating_points"][0]["far_target"] == "0.5"
+
+
+@pytest.mark.parametrize(("call", "code"), CALLS.items())
+@pytest.mark.parametrize("number", [1, 2])
 def test_a_reader_that_has_gone_is_no_error(place: Path, call: str, code: int, number: int):
     """As of `verisphere ... | head -1`; Python would end with its own lines and the exit code 120."""
     reader, writer = os.pipe()
     os.close(reader)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, ("stdout", "stderr")[number - 1]: writer}
-    line = [sys.executable, "-m", "verisphere", *call.split()]
-    done = subprocess.run(line, cwd=place, text=True, timeout=100, **streams)  # type: ignore[call-overload]
+    words = WHOLE if call == "train --help" else forked()  # which takes 0.1 s
+    done = subprocess.run([*words, *call.split()], cwd=place, text=True, timeout=300, **streams)  # type: ignore[call-overload]
     os.close(writer)
     assert done.returncode == code
     said = done.stderr if number == 1 else done.stdout
@@ -93,8 +89,8 @@ def test_a_result_that_cannot_be_written_is_an_error_in_one_line(place: Path):
 def test_a_working_directory_that_is_gone_is_said_before_anything_is_loaded(tmp_path: Path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    script = f'rmdir "{gone}"; exec "{sys.executable}" -m verisphere evaluate scores s.csv'
-    done = subprocess.run(["sh", "-c", script], cwd=gone, capture_output=True, text=True, timeout=100)
+    script = f'rmdir "{gone}"; exec {shlex.join(WHOLE)} evaluate scores s.csv'
+    done = subprocess.run(["sh", "-c", script], cwd=gone, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
