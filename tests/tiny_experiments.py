@@ -1,9 +1,10 @@
-"""An experiment of trainings that take a second each, and a stand-in for trainings."""
+"""An experiment of trainings that take a second each, and stand-ins for trainings."""
 
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from processes import forked
 from verisphere.experiments.folder import Run
 from verisphere.experiments.run import Launch
 
@@ -31,7 +32,19 @@ evaluate:
   plain: {faces: own_parts.Noise, far: ["0.1", "1e-6"], flip: true}
   rooms/2: {faces: own_parts.Rooms, far: ["0.2", "0.05"], one_far: "0.1"}
 """
-QUICK = Launch(jobs=2, threads=1, device="cpu", default_allocator=True)
+
+
+@dataclass(frozen=True)
+class Forking(Launch):
+    """Starts the warm training as an experiment does, and forks the others, which saves 4 s of CPU each."""
+
+    def words(self, run: Run) -> list[str]:
+        """The command, without starting Python anew."""
+        words = super().words(run)
+        return words if run.arm == "warm" else [*forked(), *words[3:]]
+
+
+QUICK = Forking(jobs=2, threads=1, device="cpu", default_allocator=True)
 
 
 @dataclass(frozen=True)
