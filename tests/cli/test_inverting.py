@@ -20,7 +20,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_dry_run_an_inversion_and_the_same_again(run, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     asked = ["invert", made / "run", "--faces", made / "others.yaml", "--judge", made / "judge.yaml", "--count", 3]
-    asked += ["--steps", 4, "--no-flip", "--save-every", 2]
+    asked += ["--steps", 4, "--no-flip", "--save-every", 2, "--trust-code"]
     code, output, errors = run(*asked, "--dry-run")
     assert (code, errors) == (0, "")
     assert output.startswith("3 images in 1 batch of 4 steps: 0.0")
@@ -53,7 +53,7 @@ def test_a_dry_run_an_inversion_and_the_same_again(run, made: Path, tmp_path: Pa
 )
 def test_an_error_is_one_line(run, made: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str):
     monkeypatch.chdir(made)
-    code, output, errors = run("invert", "run", *words)
+    code, output, errors = run("invert", "run", "--trust-code", *words)
     assert (code, output, len(errors.splitlines())) == (2, "", 1)
     assert message in errors
     assert not (made / "out").exists()

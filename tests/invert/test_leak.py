@@ -26,11 +26,13 @@ from verisphere.ship.card_leak import leak_section
 from verisphere.ship.export import export_model
 
 CPU = torch.device("cpu")
-SHORT = Inversion(steps=4, batch_size=4, rate=0.1, batch_norm=0.01)
+SHORT = Inversion(steps=4, batch_size=4, rate=1e-3, batch_norm=0.01)
 
 
 def asked(tiny: Path, **changes: Any) -> LeakAsked:
-    given = LeakAsked(tiny / "run", tiny / "judge.yaml", SHORT, tiny / "others.yaml", count=4, fars=("1e-1",))
+    given = LeakAsked(
+        tiny / "run", tiny / "judge.yaml", SHORT, tiny / "others.yaml", count=4, fars=("1e-1",), trust=True
+    )
     return replace(given, **changes)
 
 
@@ -73,7 +75,7 @@ def test_every_score_can_be_computed_again_from_the_files(tiny: Path, tested: Pa
     pixels = read_unmarked(tested / source)
     faces = open_faces(tiny / ("data.yaml" if source == "head" else "others.yaml"), None, (48, 48), False)
     for likeness, path in zip(findings.likeness, (tiny / "run", tiny / "judge.yaml"), strict=True):
-        model = open_model(path, CPU, False)
+        model = open_model(path, CPU, True)
         assert [one.image for one in likeness.comparisons] == list(findings.images)
         photographs = embedded(model, faces, [one.photograph for one in likeness.comparisons])
         again = (unit_embeddings(model, pixels) * photographs).sum(1)
@@ -98,7 +100,7 @@ def test_strangers_are_chosen_for_as_faces_are(tiny: Path, tested: Path):
     inverted, judged = findings_of(tested / "folder").likeness
     faces = open_faces(tiny / "others.yaml", None, (48, 48), False)
     person = dict(zip(faces.names, faces.identities, strict=True))
-    model, judge = (open_model(path, CPU, False) for path in (tiny / "run", tiny / "judge.yaml"))
+    model, judge = (open_model(path, CPU, True) for path in (tiny / "run", tiny / "judge.yaml"))
     names = list(faces.names)
     cosines = embedded(model, faces, names) @ embedded(model, faces, names).T
     assert len({person[one.image] for one in judged.stranger_comparisons}) == 9
@@ -123,7 +125,7 @@ def test_strangers_are_chosen_for_as_faces_are(tiny: Path, tested: Path):
 def test_strangers_are_also_people_who_are_no_candidates(tiny: Path):
     faces = open_faces(tiny / "others.yaml", None, (48, 48), False)
     candidates = photographs_of(faces, faces.people[:3], 0, 0)
-    found = MostSimilar(open_model(tiny / "run", CPU, False), candidates).strangers()
+    found = MostSimilar(open_model(tiny / "run", CPU, True), candidates).strangers()
     assert {faces.identities[place] for place in found.photographs} == set(faces.people)
     assert {faces.identities[place] for place in found.given} <= set(faces.people[:3])
 
@@ -178,7 +180,7 @@ def test_an_attack_whose_faces_the_judge_does_not_recognise_is_no_proof_of_safet
     (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
     (text,) = leak_section(tmp_path, "leak.json")
     assert ("is no proof of safety" in text) == (share == 0.0)
-    assert ("Settings: steps 4, batch size 4, rate 0.1" in text) == (share == 0.0)
+    assert ("Settings: steps 4, batch size 4, rate 0.001" in text) == (share == 0.0)
     assert ("is no proof of safety" in leak_text(figures)) == (share == 0.0)
 
 
@@ -255,7 +257,8 @@ def test_a_refused_one_leaves_nothing(tiny: Path, tmp_path: Path, monkeypatch, c
     (tmp_path / "single.yaml").write_text(single)
     monkeypatch.chdir(tmp_path)
     before = sorted(path.name for path in tmp_path.iterdir())
-    given = ["leak", "run", "--judge", "judge.yaml", "--faces", "others.yaml", "--count", "4", "--out", "out", *option]
+    given = ["leak", "run", "--judge", "judge.yaml", "--faces", "others.yaml", "--count", "4", "--out", "out"]
+    given += ["--trust-code", *option]
     assert main(given) == 2
     assert message in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == before
@@ -263,16 +266,16 @@ def test_a_refused_one_leaves_nothing(tiny: Path, tmp_path: Path, monkeypatch, c
 
 def test_the_card_has_a_line(tiny: Path, tested: Path, tmp_path: Path):
     pytest.importorskip("onnx", reason="the extra export is not installed")
-    export_model(tiny / "run", tmp_path / "model", template="small", leak=tested / "leak.json")
+    export_model(tiny / "run", tmp_path / "model", template="small", trust_code=True, leak=tested / "leak.json")
     card = (tmp_path / "model" / "model_card.md").read_text()
     assert "The attack from class centers failed: its faces (steps: 4) have" in card
     assert "were taken for their people" not in card
-    export_model(tiny / "run", tmp_path / "plain", template="small")
+    export_model(tiny / "run", tmp_path / "plain", template="small", trust_code=True)
     assert "was not tested" in (tmp_path / "plain" / "model_card.md").read_text()
     stranger = json.loads((tested / "leak.json").read_text()) | {"sha256": "0" * 64}
     (tmp_path / "other.json").write_text(json.dumps(stranger))
     with pytest.raises(ValueError, match=r"what the weights 000000000000\.\.\. reveal, but"):
-        export_model(tiny / "run", tmp_path / "wrong", template="small", leak=tmp_path / "other.json")
+        export_model(tiny / "run", tmp_path / "wrong", template="small", trust_code=True, leak=tmp_path / "other.json")
     assert not (tmp_path / "wrong").exists()
 
 

@@ -24,7 +24,7 @@ def inverted(asked: Asked, out: Path) -> InversionFindings:
 
 
 def test_an_open_set(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", SHORT, faces=tiny / "others.yaml", judge=tiny / "judge.yaml", count=4)
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", judge=tiny / "judge.yaml", count=4)
     findings = inverted(asked, tmp_path / "out")
     assert findings.target == "photographs"
     assert len(set(findings.people)) == 4
@@ -48,8 +48,8 @@ def test_an_open_set(tiny: Path, tmp_path: Path):
 
 
 def test_a_closed_set(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", replace(SHORT, steps=60, flip=False, shift=0), faces=tiny / "data.yaml", centers=True,
-                  count=3)  # fmt: skip
+    settings = replace(SHORT, steps=60, flip=False, shift=0)
+    asked = Asked(tiny / "run", settings, trust=True, faces=tiny / "data.yaml", centers=True, count=3)
     findings = inverted(asked, tmp_path / "out")
     assert (findings.target, findings.judge) == ("centers", None)
     own = findings.likeness[0]
@@ -57,14 +57,14 @@ def test_a_closed_set(tiny: Path, tmp_path: Path):
     assert own.same_person is not None
     assert own.others is not None
     assert own.same_person.mean > own.others.mean  # the model itself is led there
-    without = Asked(tiny / "run", SHORT, centers=True, count=2)
+    without = Asked(tiny / "run", SHORT, trust=True, centers=True, count=2)
     assert inverted(without, tmp_path / "alone").likeness == ()
     assert "without photographs" not in (tmp_path / "alone" / "index.html").read_text()
 
 
 def test_stored_embeddings(tiny: Path, tmp_path: Path):
-    embed_faces(tiny / "run", tiny / "others.yaml", tmp_path / "set.npz", device=CPU)
-    asked = Asked(tiny / "run", SHORT, faces=tiny / "others.yaml", embeddings=tmp_path / "set.npz", count=3)
+    embed_faces(tiny / "run", tiny / "others.yaml", tmp_path / "set.npz", device=CPU, trust=True)
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", embeddings=tmp_path / "set.npz", count=3)
     findings = inverted(asked, tmp_path / "out")
     assert findings.target == "embeddings"
     assert findings.likeness[0].same_photo is not None
@@ -90,7 +90,7 @@ def test_listed_pairs_of_generated_images(tiny: Path, tmp_path: Path):
         one, other = names[6 * fold : 6 * fold + 3], names[6 * fold + 3 : 6 * fold + 6]
         lines += [f"{one[0]},{one[1]},1,{fold}", f"{one[0]},{other[0]},0,{fold}"]
     (tmp_path / "pairs.csv").write_text("left,right,label,fold\n" + "\n".join(lines) + "\n")
-    asked = Asked(tiny / "run", SHORT, faces=tiny / "others.yaml", pairs=tmp_path / "pairs.csv", count=6)
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", pairs=tmp_path / "pairs.csv", count=6)
     findings = inverted(asked, tmp_path / "out")
     assert len(findings.images) == 6
     assert [one.sides for one in findings.pairs] == ["both generated", "generated and photograph", "both photographs"]
@@ -110,7 +110,7 @@ class Killed(Exception):
 
 
 def test_one_that_was_ended_goes_on_with_the_same_bits(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", SHORT, faces=tiny / "others.yaml", count=4)
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", count=4)
     inverted(asked, tmp_path / "whole")
 
     def ends(items, title, total=None, done=0):
@@ -153,7 +153,7 @@ def test_what_does_not_go_together(tiny: Path, changes: dict[str, Any], message:
 
 
 def test_what_the_files_refuse(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", SHORT, faces=tiny / "others.yaml", count=4)
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", count=4)
     with pytest.raises(ValueError, match="the judge is another model"):
         prepare(replace(asked, judge=tiny / "run"), CPU)
     with pytest.raises(ValueError, match="9 people, and 10 images"):
@@ -172,7 +172,7 @@ def _strangers(folder: Path) -> Path:
 
 
 def test_the_plan_grows_with_the_batch(tiny: Path):
-    network = open_model(tiny / "run", CPU).backbone
+    network = open_model(tiny / "run", CPU, True).backbone
     small, large = (plan_of(network, 12, replace(SHORT, batch_size=batch)) for batch in (3, 6))
     assert (small.batches, large.batches, small.steps) == (4, 2, 8)
     assert small.flops == large.flops > 0
