@@ -81,18 +81,21 @@ class Signalling(Noise):
 
 
 @pytest.mark.parametrize(
-    ("number", "before", "code", "out", "err"),
+    ("number", "before", "method", "code", "out", "err"),
     [
-        (signal.SIGINT, signal.SIG_DFL, 130, "", "verisphere: stopped\n"),
-        (signal.SIGHUP, signal.SIG_DFL, 129, "", ""),
-        (signal.SIGTERM, signal.SIG_DFL, 143, "", ""),
-        (signal.SIGINT, signal.SIG_IGN, 7, "went on\n", ""),  # a job in the background
-        (signal.SIGHUP, signal.SIG_IGN, 7, "went on\n", ""),  # under nohup
+        (signal.SIGINT, signal.SIG_DFL, "__len__", 130, "", "verisphere: stopped\n"),
+        (signal.SIGHUP, signal.SIG_DFL, "__len__", 129, "", ""),
+        (signal.SIGTERM, signal.SIG_DFL, "__len__", 143, "", ""),
+        (signal.SIGTERM, signal.SIG_DFL, "__init__", 143, "", ""),  # where SystemExit is an error of the user's class
+        (signal.SIGINT, signal.SIG_IGN, "__len__", 7, "went on\n", ""),  # a job in the background
+        (signal.SIGHUP, signal.SIG_IGN, "__len__", 7, "went on\n", ""),  # under nohup
     ],
 )
-def test_a_signal_while_a_verb_works(tmp_path: Path, number: int, before: Any, code: int, out: str, err: str):
+def test_a_signal_while_a_verb_works(
+    tmp_path: Path, number: int, before: Any, method: str, code: int, out: str, err: str
+):
     (tmp_path / "recipe.yaml").write_text(RECIPE)
-    (tmp_path / "people.py").write_text(PEOPLE.replace("NUMBER", str(int(number))))
+    (tmp_path / "people.py").write_text(PEOPLE.replace("NUMBER", str(int(number))).replace("__len__", method))
     done = subprocess.run(
         [*forked(), "train", "recipe.yaml", "--out", "run"], cwd=tmp_path, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(OWN)}, preexec_fn=lambda: signal.signal(number, before),

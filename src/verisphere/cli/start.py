@@ -33,6 +33,9 @@ from verisphere.words import did_you_mean
 
 log = logging.getLogger(__name__)
 
+#: The signals that were to end this process.
+_ended_by: list[int] = []
+
 #: As `verisphere --help` lists them: from faces to a shipped model.
 VERBS = (
     add_demo,
@@ -114,6 +117,8 @@ def _guarded(work: Callable[[], int | None], less_memory: str = LESS_MEMORY) -> 
     try:
         return work() or 0
     except (KeyboardInterrupt, Exception) as error:
+        if _ended_by:  # what stopped it was reported as an error, as by code that takes SystemExit for the user's own
+            return 128 + _ended_by[0]
         if several():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher ends all ranks after one; report first
         return _code_of(error, less_memory)
@@ -157,6 +162,7 @@ def _code_of(error: BaseException, less_memory: str) -> int:
 def _terminated(number: int, frame: object) -> NoReturn:
     if number == signal.SIGHUP:
         signal.signal(number, signal.SIG_IGN)  # the terminal and its shell each send the signal
+    _ended_by.append(number)
     raise SystemExit(128 + number)
 
 
