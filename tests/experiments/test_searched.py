@@ -106,6 +106,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ExperimentResu
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(OWN)
         patch.setattr("verisphere.experiments.experiment.train_runs", train_here)
+        patch.setattr(driver, "write_page", lambda *_: None)  # it takes longer than such a search
         result = run_experiment(read_experiment(folder / "arms.yaml"), folder / "out", QUICK, replicates=10)
     return folder, result
 
@@ -189,6 +190,7 @@ def test_a_search_that_was_stopped_is_continued(
         return train_candidate(*arguments, **options)
 
     monkeypatch.setattr("verisphere.experiments.experiment.train_runs", train_here)
+    monkeypatch.setattr(driver, "write_page", lambda *_: None)
     monkeypatch.setattr(driver, "train_candidate", stopping)
     (folder / "arms.yaml").write_text(only("base", "margin"))
     with pytest.raises(TrainingStopped):

@@ -1,6 +1,7 @@
 """The page about a search, and the numbers that its plots show."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ from tiny_searches import searched, written
 from verisphere.losses import ArcFace, SearchSoftmax
 from verisphere.losses.search_softmax import modulating_function
 from verisphere.report.search_plots import draws_plot, losses_plot, probabilities_plot, rewards_plot
-from verisphere.search.definition import Search, read_search
+from verisphere.search.definition import read_search
 from verisphere.search.folder import SEARCH_JSON, read_search_json
 from verisphere.search.maps import ModulatingFactor
 from verisphere.search.page import loss_curve, search_findings, write_page
+from verisphere.search.search import SearchResult
 from verisphere.search.text import result_text
 
 WHOLE = """
@@ -29,17 +31,18 @@ def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(OWN)
 
 
-def ended(folder: Path, whole: bool = False) -> tuple[Search, Path]:
-    path = written(folder, candidates=2)
-    if whole:
-        lines = [line for line in path.read_text().splitlines() if not line.startswith(("schedule", "method"))]
-        path.write_text("\n".join(lines) + WHOLE)
-    searched(path, folder / "out", "--epochs=2")
-    return read_search(path, ["--epochs=2"]), folder / "out"
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, SearchResult]:
+    """A search of two rounds with two candidates each: its file, folder and result."""
+    folder = tmp_path_factory.mktemp("ended")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(OWN)
+        path = written(folder, candidates=2)
+        return path, folder / "out", searched(path, folder / "out", "--epochs=2")
 
 
-def test_a_search_leaves_a_page_with_its_plots_and_what_its_method_learned(tmp_path: Path):
-    search, out = ended(tmp_path)
+def test_a_search_leaves_a_page_with_its_plots_and_what_its_method_learned(ended: tuple[Path, Path, SearchResult]):
+    search, out = read_search(ended[0], ["--epochs=2"]), ended[1]
     page = (out / "index.html").read_text()
     assert "optimizer.rate" in page
     assert "TAR at FAR 0.1" in page
@@ -64,28 +67,34 @@ def test_a_search_leaves_a_page_with_its_plots_and_what_its_method_learned(tmp_p
     assert len(rewards_plot(findings).axes) == 2
 
 
-def test_the_page_of_a_search_that_goes_on_says_so(tmp_path: Path):
-    search, out = ended(tmp_path)
+def test_the_page_of_a_search_that_goes_on_says_so(ended: tuple[Path, Path, SearchResult], tmp_path: Path):
+    out = shutil.copytree(ended[1], tmp_path / "out")
     _, rounds = read_search_json(out / SEARCH_JSON)
-    write_page(search, rounds[:1], {0: 0}, None, out)
+    write_page(read_search(ended[0], ["--epochs=2"]), rounds[:1], {0: 0}, None, out)
     page = (out / "index.html").read_text()
     assert "so far; the search has not ended" in page
     assert "2 epochs of training" in page
 
 
-@pytest.mark.parametrize(
-    ("candidates", "said"), [(1, "by which nothing was selected"), (2, "expect less on people of")]
-)
-def test_a_reward_is_too_high_only_where_something_was_selected_by_it(tmp_path: Path, candidates: int, said: str):
-    path = written(tmp_path, candidates=candidates)
-    result = searched(path, tmp_path / "out", "--epochs=2")
-    assert said in result_text(read_search(path, ["--epochs=2"]), result)
-    page = (tmp_path / "out" / "index.html").read_text()
-    assert ("was selected by this figure" in page) == (candidates > 1)
+def test_a_reward_is_too_high_only_where_something_was_selected_by_it(
+    ended: tuple[Path, Path, SearchResult], tmp_path: Path
+):
+    alone = written(tmp_path, candidates=1)
+    for path, out, result, said in (
+        (alone, tmp_path / "out", searched(alone, tmp_path / "out", "--epochs=2"), "by which nothing was selected"),
+        (*ended, "expect less on people of"),
+    ):
+        assert said in result_text(read_search(path, ["--epochs=2"]), result)
+        assert ("was selected by this figure" in (out / "index.html").read_text()) == (path != alone)
 
 
-def test_whole_trainings_are_one_round_of_the_page(tmp_path: Path):
-    search, out = ended(tmp_path, whole=True)
+def test_whole_trainings_are_one_round_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, out = written(tmp_path, candidates=2), tmp_path / "out"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(("schedule", "method"))]
+    path.write_text("\n".join(lines) + WHOLE)
+    monkeypatch.setattr("verisphere.search.search.write_page", lambda *_: None)
+    searched(path, out, "--epochs=2")
+    search = read_search(path, ["--epochs=2"])
     _, rounds = read_search_json(out / SEARCH_JSON)
     number, best = search.schedule.result([entry.round for entry in rounds])
     findings = search_findings(search, rounds, {number: best}, {}, out)

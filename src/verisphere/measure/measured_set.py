@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jsonargparse
@@ -59,6 +60,7 @@ class MeasuredSet:
             check_pairs(known_people(rows, "faces"), self.pairs, self.drawn_pairs, "faces")
 
 
+@cache
 def _parser() -> jsonargparse.ArgumentParser:
     parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="set", allow_abbrev=False)
     parser.add_class_arguments(MeasuredSet)

@@ -247,12 +247,11 @@ def changed_recipe(read: ReadRecipe, resolved: dict[str, Any]) -> ReadRecipe:
     """
     given = _Given.of(None, [])
     with given.errors():
-        settings = given.parser.parse_object(resolved)
+        settings = given.parser.parse_object(resolved, defaults=False)  # all fields are there; it takes half the time
         for name in ("data", "validation"):
             assert resolved[name] == read.resolved[name]
             settings[name] = getattr(read.recipe, name)
         seed_start_weights(settings["seed"] % 2**31)
-        del settings["recipe"]
         built = _built(given.parser, settings, resolved)
         _check_built(built)
         recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
