@@ -279,7 +279,6 @@ def test_images_of_others_are_refused(tmp_path: Path, faces: Path):
         report_inputs([written(tmp_path / "a.npz", strange)], faces)
 
 
-@pytest.mark.usefixtures("drawn")
 def test_a_report_is_replaced_and_says_the_same_again(tmp_path: Path):
     path = written(tmp_path / "a.npz", some())
     out = tmp_path / "out"

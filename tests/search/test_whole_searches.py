@@ -373,9 +373,15 @@ def test_a_parent_whose_checkpoint_is_gone_is_named(tmp_path: Path, monkeypatch:
         searched(path, out)
 
 
+def begin_rank() -> None:
+    """What the first fixture of this file does, in a process of its own."""
+    sys.path.insert(0, str(OWN))
+    search_module.write_page = lambda *_: None
+
+
 def both_ranks(folder: str) -> tuple[int, float]:
     """A training, and a search that changes nothing, by the ranks of a group."""
-    sys.path.insert(0, str(OWN))
+    begin_rank()
     path = Path(folder)
     train_run(read_recipe(path / "recipe.yaml", []), path / "trained", device="cpu")
     result = searched(path / "search.yaml", path / "searched")
@@ -395,7 +401,7 @@ def test_two_ranks_train_a_candidate_as_they_train_a_run(tmp_path: Path):
 
 
 def side_by_side(folder: str, out: str, groups: int) -> tuple[int, float]:
-    sys.path.insert(0, str(OWN))
+    begin_rank()
     result = run_search(read_search(Path(folder) / "search.yaml", []), Path(out), Computing("cpu", groups=groups))
     return result.candidate, result.reward
 
@@ -410,7 +416,6 @@ def test_groups_side_by_side_end_with_the_bits_of_one_group(tmp_path: Path, size
 
 
 def with_a_faulty_candidate(folder: str) -> None:
-    sys.path.insert(0, str(OWN))
     real = candidate.train_run
 
     def faulty(read, folder, **session):
