@@ -14,6 +14,7 @@ import atexit
 import ctypes
 import faulthandler
 import functools
+import gc
 import importlib
 import importlib.util
 import json
@@ -38,7 +39,7 @@ from jaxtyping import install_import_hook
 GRACE = 20.0
 #: What most workers load, and takes long: torch._dynamo is loaded by the first optimizer.
 LOADED = ("torch._dynamo", "pytest", "hypothesis", "verisphere.train.session")
-#: Where ranks meet: here signatures are checked as in a test run, elsewhere not, since that doubles the time.
+#: Where ranks meet: a full run checks signatures here; elsewhere it does not, since that doubles the time.
 CHECKED = ["verisphere.collectives", "verisphere.head.sharded", "verisphere.score.gathered"]
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _WHERE = signal.SIGUSR1
@@ -193,9 +194,11 @@ def _serve() -> Path | None:
     """
     ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
     atexit.register(_end_early)  # first, and so called last
-    install_import_hook(CHECKED, "beartype.beartype")
+    if "CHECK_SIGNATURES" in os.environ:
+        install_import_hook(CHECKED, "beartype.beartype")
     for name in LOADED:
         importlib.import_module(name)
+    gc.freeze()  # or each process copies what was loaded when it looks for garbage
     assert len(threads()) == 1, f"a process with threads must not fork: {threads()}"
     for line in sys.stdin:
         asked = json.loads(line)
