@@ -40,6 +40,7 @@ STEPS = 6  # 35 images in batches of 10, which 3 processes share as 4, 3 and 3
 TINY = ["--backbone", "own_parts.TinyNet"]
 ELASTIC = "verisphere.losses.ElasticFace"
 NO_DROPOUT = "{class_path: own_parts.TinyNet, init_args: {dropout: 0.0}}"
+PLATEAU = ["--schedule", "{shape: plateau, patience: 1}"]
 
 #: Recipes whose results do not depend on how many processes there are, and how near they must come.
 ALIKE = {
@@ -59,8 +60,7 @@ ALIKE = {
     "drawn margins in parts": (["--loss", ELASTIC, "--loss.deviation", "0.2", "--accumulate", "3"], 2e-4),
     "half precision": (["--precision", "bfloat16"], 6e-2),
     "at a plateau": (
-        ["--validation", "own_parts.Noise", "--validate_every", "0.34", "--validation_far", '["1e-1"]']
-        + ["--schedule", "{shape: plateau, patience: 1}"],
+        ["--validation", "own_parts.Noise", "--validate_every", "0.34", "--validation_far", '["1e-1"]', *PLATEAU],
         2e-4,
     ),
 }
