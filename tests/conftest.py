@@ -26,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if config.getoption("--full"):
         install_import_hook("verisphere", "beartype.beartype")
+        os.environ["CHECK_SIGNATURES"] = "1"  # also in the ranks of processes.py
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

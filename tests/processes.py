@@ -16,6 +16,7 @@ import atexit
 import ctypes
 import faulthandler
 import functools
+import gc
 import importlib
 import importlib.util
 import itertools
@@ -52,7 +53,7 @@ LOADED = (
     *("torch._dynamo", "pytest", "hypothesis", "verisphere.train.session", "verisphere.cli.start"),
     *("verisphere.report.progress", "verisphere.measure.evaluate", "verisphere.experiments.run"),
 )
-#: Where ranks meet: here signatures are checked as in a test run, elsewhere not, since that doubles the time.
+#: Where ranks meet: a full run checks signatures here; elsewhere it does not, since that doubles the time.
 CHECKED = ["verisphere.collectives", "verisphere.head.sharded", "verisphere.score.gathered"]
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _WHERE = signal.SIGUSR1
@@ -206,9 +207,11 @@ def _serve() -> dict[str, Any]:
     """
     ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
     atexit.register(_end_early)  # first, and so called last
-    install_import_hook(CHECKED, "beartype.beartype")
+    if "CHECK_SIGNATURES" in os.environ:
+        install_import_hook(CHECKED, "beartype.beartype")
     for name in LOADED:
         importlib.import_module(name)
+    gc.freeze()  # or each process copies what was loaded when it looks for garbage
     assert len(threads()) == 1, f"a process with threads must not fork: {threads()}"
     listener = socket.socket(fileno=os.dup(0))
     children: list[_Child] = []

@@ -6,7 +6,7 @@ import random
 #: Made in the working folder by whatever of a hostile input is executed; its presence is a finding.
 CANARY = "CANARY"
 
-_DEEP = 5000
+_DEEP = 2000  # more than Python follows; YAML reads it in quadratic time
 
 #: JSON texts of every kind. Some are no JSON in the strict sense, but Python's reader takes them.
 JSON_JUNK = (

@@ -187,7 +187,7 @@ def change_yaml(content: bytes, chance: random.Random, trusted: bool = True) -> 
     if way < 0.2:
         return ALIASES.encode() + content
     if way < 0.23:
-        return content + b"\nextra: " + b"[" * 5000 + b"\n"
+        return content + b"\nextra: " + b"[" * 2000 + b"\n"
     if way < 0.28:
         lines = content.splitlines(keepends=True) or [b""]
         return content + b"\n" + chance.choice(lines)  # as a rule a repeated key

@@ -28,6 +28,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_corpus_and_some_mutations_are_accepted_or_refused_in_a_line():
+    """Takes over 5 s: a process that loads every reader, and a model that it exports as a seed; the readers take 2 s."""
     done = run("--inputs", "30")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings" in done.stdout
@@ -37,7 +38,7 @@ def test_the_corpus_and_some_mutations_are_accepted_or_refused_in_a_line():
 
 
 def _grow(folder: Path) -> None:
-    held = [b"x" * (64 << 20) for _ in range(12)]
+    held = [b"x" * (64 << 20) for _ in range(8)]
     raise ValueError(f"{folder}: {len(held)}")
 
 
@@ -90,13 +91,13 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
         "from fuzz import server\n"
         "from fuzz.test_fuzz import outcomes_of_faults\n"
-        "server.PATIENCE = 3\n"
+        "server.PATIENCE = 1.5\n"
         "print(json.dumps(outcomes_of_faults(sys.argv[2])))"
     )
     import json
 
     room = tmp_path_factory.mktemp("room")
-    done = subprocess.run([sys.executable, "-c", script, TESTS, room], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script, TESTS, room], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return {name: Outcome(**found) for name, found in json.loads(done.stdout.splitlines()[-1]).items()}
 

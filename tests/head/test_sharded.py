@@ -154,7 +154,7 @@ def some_have_no_row() -> dict[str, float]:
     found = {}
     for name, example in KINDS.items():
         case = Case(example.make, 1)
-        for rank in range(size):
+        for rank in (0, 1) if size == 2 else (1,):  # of three, the ranks before and after have none
             rows = [6 * (one == rank) for one in range(size)]
             found[f"{name}, all at {rank}"] = worst(here(case, Streamed(chunk=5), rows), alone(case, rows))
     return found
@@ -277,7 +277,7 @@ def between_ranks() -> dict[str, float]:
     """How far the loss of this rank is from the first rank's, over two steps, where global generators differ."""
     engines = {"dense": Dense(), "streamed": Streamed(chunk=5), "sampled": Sampled(0.6, Dense(), seed=3)}
     found = {}
-    for name, example in {**examples(), "draws for itself": Example(DrawsForItself)}.items():
+    for name, example in {**EXAMPLES, "draws for itself": Example(DrawsForItself)}.items():
         case = Case(example.make)
         mine = share_of(case, ROWS[world().size])
         for kind, inner in engines.items():
@@ -365,7 +365,7 @@ PARTS = (*IN_FLOAT64, in_float32, in_bfloat16, fresh_centers, between_ranks, tra
 
 
 #: What a third rank can hardly change: these are left to two.
-BY_TWO = (in_float32, in_bfloat16, pooled_and_pulled_together, a_class_each, renamed_classes)
+BY_TWO = (in_float32, in_bfloat16, pooled_and_pulled_together, a_class_each, renamed_classes, between_ranks)
 
 
 def everything() -> dict[str, dict]:
@@ -378,13 +378,13 @@ def everything() -> dict[str, dict]:
 @pytest.fixture(scope="module")
 def of_two() -> list[dict[str, dict]]:
     """Of each of two processes."""
-    return run(everything, 2, timeout=240.0)
+    return run(everything, 2, timeout=600.0)
 
 
 @pytest.fixture(scope="module")
 def of_three() -> list[dict[str, dict]]:
     """Of each of three processes."""
-    return run(everything, 3, timeout=240.0)
+    return run(everything, 3, timeout=600.0)
 
 
 @pytest.fixture(params=["of_two", "of_three"])
@@ -421,17 +421,16 @@ def test_fresh_centers_are_those_of_one_process(found):
         assert all(of_process["fresh_centers"].values())
 
 
-def test_every_rank_computes_the_same_loss_to_the_bit(found):
-    for of_process in found:
+def test_every_rank_computes_the_same_loss_to_the_bit(of_two):
+    for of_process in of_two:
         apart = of_process["between_ranks"]
-        assert {name.rpartition(", ")[0] for name in apart} > set(EXAMPLES if len(found) == 2 else KINDS)
+        assert {name.rpartition(", ")[0] for name in apart} > set(EXAMPLES)
         assert {name for name, one in apart.items() if one and not name.startswith("draws for itself")} == set()
 
 
-def test_a_loss_that_draws_for_itself_is_found_out(found):
-    for of_process in found[1:]:
-        apart = of_process["between_ranks"]
-        assert all(apart[f"draws for itself, {kind}"] > 1e-3 for kind in ("dense", "streamed", "sampled"))
+def test_a_loss_that_draws_for_itself_is_found_out(of_two):
+    apart = of_two[1]["between_ranks"]
+    assert all(apart[f"draws for itself, {kind}"] > 1e-3 for kind in ("dense", "streamed", "sampled"))
 
 
 def test_exchanges_are_those_that_the_docstring_counts(found):

@@ -108,7 +108,7 @@ optimizer: {rate: 0.02}
 epochs: 2
 batch_size: 10
 log_every: 1
-save_every: 0.67
+save_every: 2
 workers: 0
 """
 

@@ -35,8 +35,8 @@ TERMS: dict[str, dict[str, Any]] = {
     "groups": {},
 }
 RECIPE = """\
-data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 12, images: 4, domains: [studio, night]}}
-backbone: {class_path: own_parts.FaceNet, init_args: {embedding_size: 8}}
+data: {class_path: own_parts.Rooms, init_args: {people: 12, images: 4}}
+backbone: {class_path: own_parts.PlainNet}
 loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.2, scale: 8}}
 pair_terms:
   - class_path: verisphere.pairs.ThresholdConsistency

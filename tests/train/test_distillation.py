@@ -118,23 +118,26 @@ def test_the_student_records_the_images_of_its_teachers(recipe, teacher):
 # What a process does ------------------------------------------------------------------------------
 
 
-def distilled(folder: str, words: list[str]) -> None:
+def distilled(folder: str, ways: dict[str, list[str]]) -> None:
     sys.path.insert(0, str(OWN))
-    train_run(read_recipe(Path(folder) / "recipe.yaml", words), Path(folder) / "two", device="cpu")
+    for way, words in ways.items():
+        train_run(read_recipe(Path(folder) / "recipe.yaml", words), Path(folder) / way, device="cpu")
 
 
-@pytest.mark.parametrize("way", ["batch by batch", "kept", "smaller", "in parts"])
-def test_two_ranks_train_as_one_does(tmp_path, teacher, way):
-    (tmp_path / "recipe.yaml").write_text(RECIPE.replace("TinyNet", "PlainNet"))
-    words = beside(teacher, *WAYS[way])
-    train_run(read(tmp_path / "recipe.yaml", *words), tmp_path / "one", device="cpu")
-    run(distilled, 2, str(tmp_path), words)
-    one, two = (read_checkpoint(tmp_path / name) for name in ("one", "two"))
-    for part in ("backbone", "head", *(("pairs",) if "pairs" in one.sha256 else ())):
-        ours, theirs = one.tensors(part), two.tensors(part)
-        assert ours.keys() == theirs.keys()
-        for name, tensor in ours.items():
-            torch.testing.assert_close(theirs[name], tensor, rtol=2e-4, atol=2e-5, msg=f"{part}: {name}")
+def test_two_ranks_train_as_one_does(tmp_path, teacher):
+    for size in ("one", "two"):
+        (tmp_path / size).mkdir()
+        (tmp_path / size / "recipe.yaml").write_text(RECIPE.replace("TinyNet", "PlainNet"))
+    ways = {way: beside(teacher, *WAYS[way]) for way in ("batch by batch", "kept", "smaller", "in parts")}
+    distilled(str(tmp_path / "one"), ways)
+    run(distilled, 2, str(tmp_path / "two"), ways)
+    for way in ways:
+        one, two = (read_checkpoint(tmp_path / size / way) for size in ("one", "two"))
+        for part in ("backbone", "head", *(("pairs",) if "pairs" in one.sha256 else ())):
+            ours, theirs = one.tensors(part), two.tensors(part)
+            assert ours.keys() == theirs.keys()
+            for name, tensor in ours.items():
+                torch.testing.assert_close(theirs[name], tensor, rtol=2e-4, atol=2e-5, msg=f"{way}, {part}: {name}")
 
 
 # The verb and the dry run ---------------------------------------------------------------------------

@@ -33,13 +33,14 @@ schedule: {warmup: 0.5, margin_warmup: 1.5}
 epochs: 2
 batch_size: 10
 log_every: 1
-save_every: 0.67
+save_every: 2
 workers: 0
 """
 STEPS = 6  # 35 images in batches of 10, which 3 processes share as 4, 3 and 3
 TINY = ["--backbone", "own_parts.TinyNet"]
 ELASTIC = "verisphere.losses.ElasticFace"
 NO_DROPOUT = "{class_path: own_parts.TinyNet, init_args: {dropout: 0.0}}"
+PLATEAU = ["--schedule", "{shape: plateau, patience: 1}"]
 
 #: Recipes whose results do not depend on how many processes there are, and how near they must come.
 ALIKE = {
@@ -58,15 +59,13 @@ ALIKE = {
     "drawn margins": (["--loss", ELASTIC, "--loss.deviation", "0.2"], 2e-4),
     "drawn margins in parts": (["--loss", ELASTIC, "--loss.deviation", "0.2", "--accumulate", "3"], 2e-4),
     "half precision": (["--precision", "bfloat16"], 6e-2),
-    "validated": (["--validation", "own_parts.Noise", "--validate_every", "1", "--validation_far", '["1e-1"]'], 2e-4),
     "at a plateau": (
-        ["--validation", "own_parts.Noise", "--validate_every", "0.34", "--schedule", "{shape: plateau, patience: 1}"],
+        ["--validation", "own_parts.Noise", "--validate_every", "0.34", "--validation_far", '["1e-1"]', *PLATEAU],
         2e-4,
     ),
 }
 #: Those in which each process has random numbers or batch statistics of its own, to be resumed on as many.
 OWN_NUMBERS = {
-    "own batch norm": TINY,
     "own draws": [*TINY, "--engine", "sampled", "--sample_rate", "0.5"],
     "own parts": [*TINY, "--accumulate", "2"],
     "margins drawn for all": [*TINY, "--loss", ELASTIC, "--loss.plus", "true", "--seed", "3"],
@@ -203,7 +202,7 @@ def every_number(alone: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
         (folder / "recipe.yaml").write_text(RECIPE)
         copy(alone / "from one", folder / "from one")
         copy(others, folder / "from others")
-        found[size] = folder, run(worker, size, str(folder), timeout=240)
+        found[size] = folder, run(worker, size, str(folder), timeout=600)
         others = folder / "to others"
     return found
 

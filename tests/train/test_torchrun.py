@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from processes import run
 from verisphere.cli import main
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
@@ -47,7 +50,7 @@ def start(*arguments: object, processes: int = 2) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def torchrun(*arguments: object, processes: int = 2, seconds: float = 120) -> tuple[int, str, str]:
+def torchrun(*arguments: object, processes: int = 2, seconds: float = 300) -> tuple[int, str, str]:
     """Exit code, standard output and standard error; no process is left after the given time."""
     process = start(*arguments, processes=processes)
     try:
@@ -108,22 +111,28 @@ def test_what_one_process_meets_alone_ends_all_and_is_one_line(recipe, tmp_path)
     assert "Traceback (most recent call last)" not in err.partition("torch/distributed/elastic")[0]
 
 
+def embedded(network: str, faces: str, out: str) -> list:
+    """Exit code and standard output of one rank, or of a process alone."""
+    options = ["--batch-size", "4", "--workers", "0", "--flip", "--threads", "1"]
+    with redirect_stdout(StringIO()) as heard:
+        code = main(["--default-allocator", "embed", network, faces, "--out", out, *options])
+    return [code, heard.getvalue()]
+
+
 def test_embeddings_are_those_of_one_process(tmp_path):
-    faces = tmp_path / "faces.zip"
-    assert main(["--default-allocator", "render", str(faces), "--people", "6", "--images", "3"]) == 0
-    network = tmp_path / "network.yaml"
+    """By ranks that have started already: to start them by torchrun takes seconds, and other tests do."""
+    faces, network = str(tmp_path / "faces.zip"), tmp_path / "network.yaml"
+    assert main(["--default-allocator", "render", faces, "--people", "6", "--images", "3"]) == 0
     network.write_text("class_path: verisphere.backbones.MobileFaceNet\ninit_args: {width: 0.1, embedding_size: 16}\n")
     one, two = tmp_path / "one.npz", tmp_path / "two.npz"
-    options = ["--batch-size", "4", "--workers", "0", "--flip"]
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as each process has
     try:
-        assert main(["--default-allocator", "embed", str(network), str(faces), "--out", str(one), *options]) == 0
+        assert embedded(str(network), faces, str(one))[0] == 0
     finally:
         torch.set_num_threads(threads)
-    code, out, err = torchrun("embed", network, faces, "--out", two, *options)
-    assert code == 0, err
-    assert out == f"{two}: 18 images of 6 people, 16 numbers each\n"
+    assert run(embedded, 2, str(network), faces, str(two), timeout=300) == [
+        [0, f"{two}: 18 images of 6 people, 16 numbers each\n"], [0, ""]
+    ]  # fmt: skip
     ours, theirs = read_embeddings(two), read_embeddings(one)
     assert (ours.names == theirs.names).all()
     assert (ours.embeddings == theirs.embeddings).all()
