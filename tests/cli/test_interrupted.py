@@ -1,14 +1,18 @@
 """Ctrl-C at any moment of the command's life: while it loads, while it ends; and what stays ignored."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from processes import forked
+
+OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 
 #: At every so many imports a copy of the process is interrupted, and says how it ended and what it wrote.
 LOADING = """
@@ -48,62 +52,52 @@ def test_ctrl_c_while_modules_are_imported_is_one_line():
     assert {(code, said) for code, _, said in ends} == {("130", repr("verisphere: stopped\n"))}, done.stdout
 
 
-ENDING = """
-import atexit, os, runpy, signal, sys
-atexit.register(lambda: (os.kill(os.getpid(), signal.SIGINT), print("ended")))
-sys.argv = ["verisphere", "evaluate", "scores", "none.csv"]
-runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
-"""
-
-
-def test_ctrl_c_while_python_shuts_down_changes_nothing():
-    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True)
+def test_ctrl_c_while_python_shuts_down_changes_nothing(tmp_path: Path):
+    (tmp_path / "people.py").write_text(
+        "import atexit, os, signal\natexit.register(lambda: (os.kill(os.getpid(), signal.SIGINT), print('ended')))\n"
+    )
+    words = [*forked(), "adopt", "people:embed", "--out", "model", "--trust-code"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "ended\n")
-    assert done.stderr == "verisphere: none.csv: there is no such file\n"
+    assert done.stderr.startswith("verisphere: function 'people:embed' cannot be loaded: module 'people' has no ")
 
 
-# The imports take seconds, so they are made once, and each case is a fork.
-RUNNING = """
-import json, os, runpy, signal, sys
-from verisphere.measure import evaluate
+#: A recipe whose data send a signal when they are counted.
+RECIPE = """\
+data: {class_path: people.Signalling}
+backbone: {class_path: own_parts.TinyNet}
+loss: {class_path: own_parts.OwnLoss}
+"""
+PEOPLE = """
+import os
+from own_parts import Noise
 
-def begin(number, before, folder):
-    for stream, name in ((1, "out"), (2, "err")):
-        os.dup2(os.open(os.path.join(folder, name), os.O_CREAT | os.O_WRONLY), stream)
-    evaluate.evaluate_scores = lambda *_: os.kill(os.getpid(), number) or (print("went on"), sys.exit(7))
-    sys.argv = ["verisphere", "evaluate", "scores", "any.csv"]
-    signal.signal(number, before)
-    runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
-
-codes = []
-for number, before, folder in json.loads(sys.argv[1]):
-    child = os.fork()
-    if not child:
-        begin(getattr(signal, number), getattr(signal, before), folder)
-        sys.exit(0)
-    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-print(json.dumps(codes))
+class Signalling(Noise):
+    def __len__(self):
+        os.kill(os.getpid(), NUMBER)
+        print("went on", flush=True)
+        raise SystemExit(7)
 """
 
 
-ENDS = {
-    ("SIGINT", "default_int_handler"): (130, "", "verisphere: stopped\n"),
-    ("SIGHUP", "SIG_DFL"): (129, "", ""),
-    ("SIGTERM", "SIG_DFL"): (143, "", ""),
-    ("SIGINT", "SIG_IGN"): (7, "went on\n", ""),  # a job in the background
-    ("SIGHUP", "SIG_IGN"): (7, "went on\n", ""),  # under nohup
-}
-
-
-def test_a_signal_while_a_verb_works(tmp_path: Path):
-    folders = [tmp_path / "-".join(case) for case in ENDS]
-    for folder in folders:
-        folder.mkdir()
-    cases = json.dumps([[*case, str(folder)] for case, folder in zip(ENDS, folders, strict=True)])
-    done = subprocess.run([sys.executable, "-c", RUNNING, cases], capture_output=True, text=True, check=True)
-    said = [((folder / "out").read_text(), (folder / "err").read_text()) for folder in folders]
-    ends = [(code, *texts) for code, texts in zip(json.loads(done.stdout), said, strict=True)]
-    assert dict(zip(ENDS, ends, strict=True)) == ENDS
+@pytest.mark.parametrize(
+    ("number", "before", "code", "out", "err"),
+    [
+        (signal.SIGINT, signal.SIG_DFL, 130, "", "verisphere: stopped\n"),
+        (signal.SIGHUP, signal.SIG_DFL, 129, "", ""),
+        (signal.SIGTERM, signal.SIG_DFL, 143, "", ""),
+        (signal.SIGINT, signal.SIG_IGN, 7, "went on\n", ""),  # a job in the background
+        (signal.SIGHUP, signal.SIG_IGN, 7, "went on\n", ""),  # under nohup
+    ],
+)
+def test_a_signal_while_a_verb_works(tmp_path: Path, number: int, before: Any, code: int, out: str, err: str):
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "people.py").write_text(PEOPLE.replace("NUMBER", str(int(number))))
+    done = subprocess.run(
+        [*forked(), "train", "recipe.yaml", "--out", "run"], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(OWN)}, preexec_fn=lambda: signal.signal(number, before),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (code, out, err)
 
 
 def test_the_command_is_the_module_that_takes_ctrl_c_in_hand_first():
