@@ -1,13 +1,14 @@
 """A process that is forked from one in which everything is loaded, and a command that waits for it.
 
 `processes.forked` gives the words of this file as a command. It behaves as the process that it asks for: it hands over
-its standard streams, working directory, environment and ignored signals, passes SIGHUP, SIGINT and SIGTERM on, and
-ends as that one ends; if it is killed, that one is killed too. It takes 15 ms, as it loads neither PyTorch nor site
-packages. Limits of resources and the group of processes are not handed over.
+its standard streams, working directory, environment, ignored signals and limits of memory and file size, passes SIGHUP,
+SIGINT and SIGTERM on, and ends as that one ends; if it is killed, that one is killed too. It takes 15 ms, as it loads
+neither PyTorch nor site packages. The group of processes is another.
 """
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -53,7 +54,8 @@ def _command(address: str, *words: str) -> int:
     closed = [number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)) if stream is None]
     for _ in closed:
         os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which the socket would take
-    job = {"words": words, "folder": os.getcwd(), "ignored": ignored, "closed": closed}
+    limits = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)}
+    job = {"words": words, "folder": os.getcwd(), "ignored": ignored, "closed": closed, "limits": [*limits.items()]}
     process = Forked(address, (0, 1, 2), environment=dict(os.environ), **job)
 
     def pass_on(number: int, frame: object) -> None:

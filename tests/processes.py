@@ -21,6 +21,7 @@ import importlib.util
 import itertools
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -263,8 +264,12 @@ def _become(streams: list[int], environment: dict[str, str]) -> None:
         os.close(stream)
 
 
-def _run_command(words: list[str], folder: str, ignored: list[int], closed: list[int]) -> int:
-    """The exit code of `python -m verisphere WORDS` in a folder, with some signals ignored and some streams closed."""
+def _run_command(
+    words: list[str], folder: str, ignored: list[int], closed: list[int], limits: list[tuple[int, tuple[int, int]]]
+) -> int:
+    """The exit code of `python -m verisphere WORDS` in a folder, where signals are ignored and streams are closed."""
+    for kind, limit in limits:
+        resource.setrlimit(kind, limit)
     for stream in closed:
         os.close(stream)
         setattr(sys, ("stdin", "stdout", "stderr")[stream], None)  # as Python does
@@ -322,7 +327,7 @@ if __name__ == "__main__":
     job = _serve()
     try:
         if "words" in job:
-            _exit_code = _run_command(job["words"], job["folder"], job["ignored"], job["closed"])
+            _exit_code = _run_command(**{name: job[name] for name in job if name != "environment"})
         else:
             _work(Path(job["folder"]))
     except BaseException:

@@ -1,12 +1,12 @@
 """The choice of a device, and telling the allocator to keep memory."""
 
-import subprocess
 import sys
 
 import pytest
 import torch
 
-from verisphere.device import choose_device
+from processes import run
+from verisphere.device import choose_device, keep_memory
 from verisphere.distributed import World
 
 
@@ -62,26 +62,18 @@ def test_of_several_processes_each_takes_its_own_gpu(monkeypatch: pytest.MonkeyP
         choose_device("cuda:0")
 
 
-KEEP = """\
-import torch
-from verisphere.device import keep_memory
-told = keep_memory()
-assert isinstance(told, bool)
-for _ in range(3):
-    assert torch.ones(1 << 22).mul_(2).sum().item() == 1 << 23  # 16 MiB, above glibc's own threshold
-print(told)
-"""
+def kept() -> bool:
+    told = keep_memory()
+    for _ in range(3):
+        assert torch.ones(1 << 22).mul_(2).sum().item() == 1 << 23  # 16 MiB, above glibc's own threshold
+    return told
 
 
 def test_keeping_memory_does_no_harm():
-    # In a process of its own: it holds for the whole of one.
-    done = subprocess.run([sys.executable, "-c", KEEP], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout in ("True\n", "False\n")
+    [told] = run(kept, 1)  # a process of its own, for it holds for the whole of one
+    assert isinstance(told, bool)
 
 
 def test_elsewhere_than_on_linux_nothing_is_told(monkeypatch: pytest.MonkeyPatch):
-    from verisphere.device import keep_memory
-
     monkeypatch.setattr(sys, "platform", "darwin")
     assert keep_memory() is False

@@ -71,9 +71,16 @@ MISTAKES = {
     "allowed are expected, confident, approximate",
 }
 
+SOURCES = Path(verisphere.__file__).parent
+#: Every module but those that are run.
+MODULES = [
+    ".".join(("verisphere", *path.relative_to(SOURCES).with_suffix("").parts))
+    for path in sorted(SOURCES.rglob("*.py"))
+    if path.stem not in ("__init__", "__main__")
+]
 #: Run where nothing is loaded and nothing checks types before verisphere does.
 FRESH = """
-import json, sys
+import importlib, json, sys
 bare = set(sys.modules)
 import verisphere
 new = set(sys.modules) - bare
@@ -91,13 +98,17 @@ for typed in MISTAKES:
         result["said"][typed] = repr(eval(typed))
     except Exception as error:
         result["said"][typed] = f"{type(error).__name__}: {error}"
+for name in MODULES:
+    importlib.import_module(name)
 print(json.dumps(result))
 """
 
 
 @pytest.fixture(scope="module")
 def fresh() -> dict:
-    code = FRESH.replace("MISTAKES", repr(list(MISTAKES)))
+    """What a process says that imports every module, prints nothing else, and is warned of nothing."""
+    assert "verisphere.decide.point" in MODULES
+    code = FRESH.replace("MISTAKES", repr(list(MISTAKES))).replace("MODULES", repr(MODULES))
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)

@@ -4,15 +4,17 @@ import errno
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from processes import forked
 from verisphere.files.embeddings import write_embeddings
 from verisphere.images.photos import Photos
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
@@ -324,22 +326,15 @@ def test_an_onnx_file_that_differs_is_refused(tiny, exported, tmp_path, monkeypa
 # --- a full disk ---
 
 
-def export_limited(run: Path, out: Path, most: int, *more: str) -> str:
-    """What `export` says where no file may be longer than this, as where a disk is full."""
-    code = "import resource, sys; from verisphere.cli import main\n"
-    code += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))\n"
-    code += "raise SystemExit(main(sys.argv[1:]))"
-    call = [sys.executable, "-c", code, "export", str(run), "--out", str(out), *more]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 2, done.stderr
-    assert not out.exists()
-    assert not list(out.parent.glob(".part-*"))
-    return done.stderr
-
-
 def test_a_full_disk_while_weights_are_copied_names_the_copy(run, tmp_path):
-    said = export_limited(run, tmp_path / "model", weights(run).stat().st_size - 1)
-    assert said == f"verisphere: {tmp_path / 'model' / 'backbone.safetensors'}: File too large\n"
+    """No file may be longer than this, as where a disk is full."""
+    most = weights(run).stat().st_size - 1
+    call = [*forked(), "export", str(run), "--out", str(tmp_path / "model")]
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, most))
+    done = subprocess.run(call, capture_output=True, text=True, timeout=300, preexec_fn=limit)
+    assert done.stderr == f"verisphere: {tmp_path / 'model' / 'backbone.safetensors'}: File too large\n"
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_while_onnx_is_written_names_the_folder(run, tmp_path, monkeypatch):

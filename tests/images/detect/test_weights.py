@@ -5,12 +5,12 @@ import importlib.util
 import os
 import pickle
 import re
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from processes import run
 from verisphere.images.detect import weights
 from verisphere.images.detect.weights import DIGESTS, decompress, read_file, read_weights, unpickle
 
@@ -36,13 +36,14 @@ def test_the_arrays_are_those_that_joblib_reads(network):
     assert all(np.array_equal(array, other) for array, other in zip(arrays, expected, strict=True))
 
 
+def imported_by_reading() -> list[str]:
+    assert "joblib" not in sys.modules
+    read_weights("onet")
+    return [name for name in ("mtcnn", "joblib", "tensorflow") if name in sys.modules]
+
+
 def test_nothing_of_the_wheel_is_imported():
-    code = (
-        "import sys; from verisphere.images.detect.weights import read_weights; read_weights('onet');"
-        "print([name for name in ('mtcnn', 'joblib', 'tensorflow') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert run(imported_by_reading, 1) == [[]]
 
 
 class Hostile:
