@@ -3,12 +3,12 @@
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from measure.data.planting import archive, folder, image
+from processes import forked
 from verisphere.cli.data import WRITABLE
 from verisphere.cli.start import main
 from verisphere.packs.formats import FORMATS
@@ -38,8 +38,8 @@ def test_verify_ends_with_2_where_there_is_a_fault(tmp_path: Path):
     (path / "Ben" / "1.png").write_bytes(b"no image")
     (path / "D\x1b").mkdir()
     (path / "D\x1b" / "1.png").write_bytes(image(40))
-    words = ["data", "verify", str(path), "--json", str(tmp_path / "faults.json")]
-    done = subprocess.run([sys.executable, "-m", "verisphere", *words], capture_output=True, text=True, timeout=120)
+    words = [*forked(), "data", "verify", path, "--json", tmp_path / "faults.json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (2, "")
     first, second, last = done.stdout.splitlines()
     assert r"D\x1b/1.png: the only image of the identity" in first

@@ -28,10 +28,11 @@ def verbs() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("words", verbs(), ids=" ".join)
-def test_help_ends_with_two_examples_that_parse(words: list[str], capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        parser().parse_args([*words, "--help"])
-    _, _, end = capsys.readouterr().out.partition("\nexamples:\n")
+def test_help_ends_with_two_examples_that_parse(words: list[str], run):
+    code, out, err = run(*words, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith("usage: verisphere")
+    _, _, end = out.partition("\nexamples:\n")
     lines = end.splitlines()
     assert len(lines) == 2
     for line in lines:

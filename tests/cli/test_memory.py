@@ -1,14 +1,15 @@
 """Memory that runs out is one line with what would take less, and exit code 2, whoever runs out of it."""
 
 import errno
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from processes import forked
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.start import parser
 
@@ -79,17 +80,14 @@ def test_each_verb_says_what_takes_less(words: list[str], says: str):
     assert says in parser().parse_args(words).less_memory
 
 
-#: The command in so many MiB of address space beyond what it takes once everything is imported.
-SCRIPT = """
-import resource, runpy, sys
-import verisphere.train.session, verisphere.cli.processes, verisphere.experiments.run, rich.progress
-import verisphere.report.progress
+#: A data set that leaves the process so many MiB of address space beyond what it takes once everything is imported.
+SMALL = """
+import resource
+from own_parts import Noise
+
 pages = int(open("/proc/self/statm").read().split()[0])
-limit = pages * resource.getpagesize() + int(sys.argv[1]) * 2**20
+limit = pages * resource.getpagesize() + 300 * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-sys.path.insert(0, sys.argv[2])
-sys.argv = ["verisphere", *sys.argv[3:]]
-runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
 """
 
 
@@ -97,12 +95,14 @@ runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
 def test_a_training_that_runs_out_of_memory(tmp_path: Path, workers: str):
     """Here, or in a process that reads images for it."""
     (tmp_path / "recipe.yaml").write_text(
-        "data: {class_path: own_parts.Noise, init_args: {people: 20, images: 10, side: 1024}}\n"
+        "data: {class_path: small.Noise, init_args: {people: 20, images: 10, side: 1024}}\n"
         "backbone: {class_path: own_parts.LargeNet}\nloss: {class_path: own_parts.OwnLoss}\n"
         f"batch_size: 200\nepochs: 1\nworkers: {workers}\n"
     )
-    command = [sys.executable, "-c", SCRIPT, "300", OWN, "train", tmp_path / "recipe.yaml", "--out", tmp_path / "run"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    (tmp_path / "small.py").write_text(SMALL)
+    words = [*forked(), "train", "recipe.yaml", "--out", "run"]
+    places = os.environ | {"PYTHONPATH": str(OWN)}
+    done = subprocess.run(words, cwd=tmp_path, env=places, capture_output=True, text=True)
     said = [line for line in done.stderr.splitlines() if not line.startswith("200 images of 20 people")]
     assert (done.returncode, done.stdout, len(said)) == (2, "", 1), done.stderr
     assert said[0].startswith("verisphere: memory ran out")

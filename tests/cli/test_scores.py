@@ -187,8 +187,9 @@ def placed(words: tuple[str, ...], folder: Path) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_output_names_the_rule(run, files: Path, kind: str, rule: str):
     out_file, curve = files / "out.json", files / "deep" / "curve.csv"
-    words = ["--far", "0.2", "--rule", rule, "--json", out_file, "--curve", curve, "--plot", files / "curve.png"]
-    code, out, err = run(*placed(KINDS[kind], files), *words)
+    words = ["--far", "0.2", "--rule", rule, "--json", out_file, "--curve", curve]
+    plot = ["--plot", files / "curve.png"] if rule == "at_most" else []  # a plot takes longer than all else
+    code, out, err = run(*placed(KINDS[kind], files), *words, *plot)
     assert (code, err) == (0, "")
     assert f"rule: {rule} (" in out
     read = json.loads(out_file.read_text())
@@ -202,7 +203,8 @@ def test_every_output_names_the_rule(run, files: Path, kind: str, rule: str):
     fars = [float(row["far"]) for row in rows]
     assert fars == sorted(fars, reverse=True)
     assert (fars[0], rows[0]["threshold"]) == (1, "-inf")
-    assert (files / "curve.png").read_bytes().startswith(b"\x89PNG")
+    if plot:
+        assert (files / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("kind", ["pairs", "all-pairs", "one-threshold"])

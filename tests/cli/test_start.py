@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from verisphere.cli.start import parser
 from verisphere.files.embeddings import read_embeddings
 from verisphere.measure import evaluate
 from verisphere.vocabulary import FARS
@@ -121,32 +120,6 @@ def test_against_itself(run, files: Path):
     code, out, _ = run("evaluate", "all-pairs", path, "--far", "0.1", "--against", path, "--replicates", "10")
     assert code == 0
     assert "| plain.npz | tar at FAR 0.1 | +0.0000 (+0.0000 .. +0.0000) |" in out
-
-
-def commands() -> list[list[str]]:
-    """Every verb, and every kind of a verb."""
-    found: list[list[str]] = [[]]
-
-    def walk(parser, words: list[str]) -> None:
-        for action in parser._actions:
-            for name, below in (action.choices or {}).items() if hasattr(action.choices, "items") else ():
-                found.append([*words, name])
-                walk(below, [*words, name])
-
-    walk(parser(), [])
-    return found
-
-
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_help(run, words: list[str]):
-    code, out, err = run(*words, "--help")
-    assert (code, err) == (0, "")
-    assert out.startswith("usage: verisphere")
-
-
-def test_the_verbs():
-    verbs = {" ".join(words) for words in commands()}
-    assert verbs >= {"train", "embed", *(f"evaluate {kind}" for kind in KINDS)}
 
 
 # --- what is wrong with the call -------------------------------------------------------------------------------------
@@ -345,34 +318,3 @@ def test_the_command_itself(files: Path):
     bad = subprocess.run([*COMMAND, "evaluate", "scores", files / "none.csv"], capture_output=True, text=True)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == f"verisphere: {files / 'none.csv'}: there is no such file\n"
-
-
-def test_a_reader_that_has_left_is_no_error(files: Path):
-    reader, writer = os.pipe()
-    os.close(reader)
-    done = subprocess.run(
-        [*COMMAND, "evaluate", "scores", files / "scores.csv"],
-        stdout=writer,
-        stderr=subprocess.PIPE,
-    )
-    os.close(writer)
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
-INTERRUPTED = """
-import signal, sys, time
-from verisphere.cli import main
-from verisphere.measure import evaluate
-evaluate.evaluate_scores = lambda *_: (print("ready", file=sys.stderr, flush=True), time.sleep(60))
-sys.exit(main(["evaluate", "scores", "any.csv"]))
-"""
-
-
-def test_ctrl_c_from_outside():
-    with subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr.readline() == "ready\n"
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, "", "verisphere: stopped\n")

@@ -1,15 +1,15 @@
 """All pairs streamed: the integers of a sort of every score, for any block size and any shape of the embeddings."""
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Iterable
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
+from held_bytes import most_held
+from processes import run
 from verisphere.score import AllPairs, Group, pair_scores, unit_rows
 
 GROUPS = (True, False)
@@ -189,33 +189,30 @@ def test_the_highest_scores_and_their_rows(shape: str, count: int):
         assert len(rows.unique(dim=0)) == len(rows)
 
 
-#: Bytes held at most for 4,500 rows, less those for 3,000; in a process of its own, where types are not checked.
-MEASURE = """
-import numpy as np, torch
-from held_bytes import most_held
-from verisphere.score import AllPairs, Group, unit_rows
-def scan(rows):
+def scan(rows: np.ndarray) -> None:
     pairs = AllPairs(unit_rows(rows), torch.arange(len(rows)) // 5, block=256, precision="float32")
     scores = pairs.scores([Group(0, False)])
     ranks = [10_000, scores.total // 2]
     pairs.settle([(scores, rank) for rank in ranks])
     assert scores.total == len(rows) * (len(rows) - 1) // 2 - 2 * len(rows)
     assert all(scores.above(scores.ranked(rank)) < rank for rank in ranks)
-def all_in_memory(rows):
+
+
+def all_in_memory(rows: np.ndarray) -> None:
     units = unit_rows(rows).double()
     torch.cat([units[:row] @ units[row] for row in range(len(units))])
-draws = np.random.default_rng(0).normal(size=(4500, 16)).astype(np.float32)
-most_held(lambda: scan(draws[:300]))  # what the libraries take once
-for call, rows in (scan, draws), (scan, draws[np.arange(4500) % 40]), (all_in_memory, draws):
-    few, many = (most_held(lambda: call(rows[:count])) for count in (3000, 4500))
-    print(many - few)
-"""
+
+
+def held_by_more_rows() -> list[int]:
+    """Bytes held at most for 2,000 rows, less those for 1,000: of rows spread apart, of ties, of a list of scores."""
+    draws = np.random.default_rng(0).normal(size=(2000, 16)).astype(np.float32)
+    most_held(lambda: scan(draws[:300]))  # what the libraries take once
+    calls = (scan, draws), (scan, draws[np.arange(2000) % 40]), (all_in_memory, draws)
+    held = (tuple(most_held(partial(call, rows[:count])) for count in (1000, 2000)) for call, rows in calls)
+    return [many - few for few, many in held]
 
 
 def test_memory_does_not_grow_with_the_pairs():
-    """5.6 million more pairs: the scan holds 7 MB more; a list of their scores, made of parts, holds 90 MB more."""
-    command, tests = [sys.executable, "-c", MEASURE], Path(__file__).parents[1]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, cwd=tests)
-    spread_apart, ties, all_in_memory = map(int, done.stdout.split())
-    assert max(spread_apart, ties) < 20_000_000
-    assert all_in_memory > 60_000_000
+    """1.5 million more pairs: the scan holds 6 MB more; a list of their scores, made of parts, holds 24 MB more."""
+    [(spread_apart, ties, in_memory)] = run(held_by_more_rows, 1)  # in a process where types are not checked
+    assert max(spread_apart, ties) < 12_000_000 < 18_000_000 < in_memory
