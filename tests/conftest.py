@@ -50,6 +50,14 @@ def real_data() -> Path:
     return DATA
 
 
+@pytest.fixture(scope="module")
+def shallow() -> Iterator[None]:
+    """MobileFaceNet with 3 of its 15 bottlenecks: what is written of each layer, as ONNX, is written in a fifth."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("verisphere.backbones.mobilefacenet.BOTTLENECKS", ((2, 64, 1, 2), (2, 128, 1, 2), (2, 128, 1, 2)))
+        yield
+
+
 @pytest.fixture
 def process_as_it_was() -> Iterator[None]:
     """`main` takes over SIGTERM, SIGHUP and the library's log, as a command may; a test run goes on after it."""

@@ -78,7 +78,7 @@ def refused(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory, shallow: None) -> Path:
     """A run with an untrained network, aligned faces, and all that the verbs make of them."""
     place = tmp_path_factory.mktemp("shipping")
     assert call("render", place / "faces.zip", "--people", 24, "--images", 3, "--difficulty", "easy") == 0
