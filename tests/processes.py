@@ -131,7 +131,8 @@ def run(
 def forked() -> list[str]:
     """What stands for `[sys.executable, "-m", "verisphere"]` where it does not matter how a process starts.
 
-    The words of a command, which come next, are those of verisphere; forked_command.py says what differs.
+    The words of a verb follow; or "-c", code and its arguments, as after `sys.executable`. What the code may import is
+    loaded already. forked_command.py says what differs.
     """
     return [sys.executable, "-I", "-S", forked_command.__file__, _address()]
 
@@ -267,7 +268,7 @@ def _become(streams: list[int], environment: dict[str, str]) -> None:
 def _run_command(
     words: list[str], folder: str, ignored: list[int], closed: list[int], limits: list[tuple[int, tuple[int, int]]]
 ) -> int:
-    """The exit code of `python -m verisphere WORDS` in a folder, where signals are ignored and streams are closed."""
+    """The exit code of `python -m verisphere WORDS`, or of `python -c CODE WORDS`, under these circumstances."""
     for kind, limit in limits:
         resource.setrlimit(kind, limit)
     for stream in closed:
@@ -278,9 +279,13 @@ def _run_command(
         signal.signal(number, signal.SIG_IGN if number in ignored else handler)
     os.chdir(folder)
     sys.path[:1] = [folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    sys.argv[1:] = words
     try:
-        runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
+        if words[:1] == ["-c"]:
+            sys.argv = ["-c", *words[2:]]
+            exec(words[1], {"__name__": "__main__"})
+        else:
+            sys.argv[1:] = words
+            runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0

@@ -1,4 +1,4 @@
-"""All pairs through the command line: other screens, processes and a saved state give the same file."""
+"""All pairs through the command line: other screens and a saved state give the same file."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,6 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
         ["--screen", "bfloat16"],
         ["--screen", "float32"],
         ["--screen", "float64"],
-        ["--processes", "2"],
         ["--state", "kept.state"],
     ],
 )

@@ -43,6 +43,11 @@ def test_the_seed_of_a_redrawing():
     assert (redrawing.seed, redrawing.replicates) == (3, 7)
 
 
+def test_the_processes_of_a_scan():
+    words = ["evaluate", "all-pairs", "e.npz", "--processes", "2"]
+    assert evaluation._options(parser().parse_args(words)).processes == 2
+
+
 def test_the_threads_of_a_training(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("verisphere.train.recipe.read_recipe", lambda *_: None)
     monkeypatch.setattr("verisphere.train.session.train_run", ask)

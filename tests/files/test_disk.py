@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from processes import forked
 from verisphere.files import disk as files
 from verisphere.files import lock
 from verisphere.files.disk import (
@@ -480,7 +481,8 @@ OLD, NEW = dict.fromkeys("ab", "old"), dict.fromkeys("ab", "new")
 @pytest.mark.parametrize("offered", ["exchange", "two renames"])
 def test_a_replacement_that_is_killed_leaves_the_old_or_the_new_folder_whole(tmp_path: Path, offered: str):
     """At every call that brings something to the disk: where names can be exchanged, under the name that was given."""
-    said = subprocess.run([sys.executable, "-c", KILLED, tmp_path, offered], capture_output=True, text=True, check=True)
+    words = [*forked(), "-c", KILLED, tmp_path, offered]
+    said = subprocess.run(words, capture_output=True, text=True, check=True)
     assert said.stdout.count(" 9\n") >= 12
     for place in tmp_path.iterdir():
         whole = [
