@@ -31,6 +31,7 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -282,7 +283,8 @@ def _run_command(
     try:
         if words[:1] == ["-c"]:
             sys.argv = ["-c", *words[2:]]
-            exec(words[1], {"__name__": "__main__"})
+            sys.modules["__main__"] = main = types.ModuleType("__main__")
+            exec(words[1], vars(main))
         else:
             sys.argv[1:] = words
             runpy.run_module("verisphere", run_name="__main__", alter_sys=True)

@@ -4,13 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from processes import forked
 from verisphere.files.embeddings import read_embeddings
 from verisphere.measure import evaluate
 from verisphere.vocabulary import FARS
@@ -310,11 +310,8 @@ def test_sigterm_is_code_143(run, files: Path, monkeypatch: pytest.MonkeyPatch):
     assert (code, out, err.count("\n") <= 1) == (143, "", True)
 
 
-COMMAND = [sys.executable, "-m", "verisphere"]
-
-
 def test_the_command_itself(files: Path):
     """What a shell sees of an error."""
-    bad = subprocess.run([*COMMAND, "evaluate", "scores", files / "none.csv"], capture_output=True, text=True)
+    bad = subprocess.run([*forked(), "evaluate", "scores", files / "none.csv"], capture_output=True, text=True)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == f"verisphere: {files / 'none.csv'}: there is no such file\n"

@@ -3,7 +3,6 @@
 import math
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from processes import run
+from processes import forked, run
 from verisphere.distributed import world
 from verisphere.score import AllPairs, Group, pair_scores, unit_rows
 from verisphere.score.all_pairs import StreamedScores
@@ -398,21 +397,16 @@ def shown(items, description, total=None):
         os.kill(os.getpid(), signal.SIGKILL)
         yield item
 
-if __name__ == "__main__":
-    rows = np.random.default_rng(0).normal(size=(3000, 16)).astype(np.float32)
-    AllPairs(unit_rows(rows), torch.arange(3000), progress=shown, processes=2).scores([Group(0, False)]).ranked(100)
+rows = np.random.default_rng(0).normal(size=(3000, 16)).astype(np.float32)
+AllPairs(unit_rows(rows), torch.arange(3000), progress=shown, processes=2).scores([Group(0, False)]).ranked(100)
 """
 
 
 def test_a_killed_scan_leaves_no_process_and_no_file(tmp_path: Path):
     """Those who work for it hold its standard output: that it ends shows that they have ended."""
-    script = tmp_path / "orphan.py"
-    script.write_text(ORPHAN)
     (tmp_path / "room").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "room")}
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False, env=environment
-    )
+    done = subprocess.run([*forked(), "-c", ORPHAN], capture_output=True, text=True, timeout=300, env=environment)
     assert (done.returncode, done.stdout) == (-9, "working\n")
     for _ in range(100):
         if not list((tmp_path / "room").glob("verisphere-*")):
