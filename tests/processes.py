@@ -46,7 +46,7 @@ import forked_command
 from forked_command import Forked
 
 #: Seconds that the others have to end by themselves once one has failed.
-GRACE = 20.0
+GRACE = 100.0
 #: What most workers and commands load, and takes long: torch._dynamo is loaded by the first optimizer.
 LOADED = (
     *("torch._dynamo", "pytest", "hypothesis", "verisphere.train.session", "verisphere.cli.start"),
@@ -77,7 +77,7 @@ def run(
     worker: Callable[..., Any],
     size: int,
     *arguments: Any,
-    timeout: float = 60.0,
+    timeout: float = 300.0,
     grace: float = GRACE,
     patience: float | None = None,
     environment: Mapping[str, str] | None = None,

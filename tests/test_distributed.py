@@ -277,7 +277,7 @@ def leaves_tensors_to_the_group() -> None:
 
 
 def test_the_group_ends_while_its_threads_wait_for_the_interpreter():
-    assert run(leaves_tensors_to_the_group, 2, timeout=90) == [None, None]
+    assert run(leaves_tensors_to_the_group, 2) == [None, None]
 
 
 def test_what_an_uncaught_error_holds_is_let_go_at_the_end(monkeypatch):
@@ -307,19 +307,19 @@ def test_when_one_fails_the_others_end_by_themselves(worker):
 
 def one_is_late() -> None:
     if world().rank == 1:
-        time.sleep(30)
+        time.sleep(600)
     total(torch.ones(3))
 
 
 def test_patience_ends():
     with pytest.raises(WorkerFailed) as failed:
-        run(one_is_late, 2, patience=1.0, timeout=40.0, grace=0.5)
+        run(one_is_late, 2, patience=3.0, grace=0.5)
     assert failed.value.killed == [1]  # it sleeps on
     assert "RuntimeError" in failed.value.texts[0]
 
 
 def never() -> None:
-    time.sleep(60)
+    time.sleep(600)
 
 
 def test_no_worker_outlives_its_time():

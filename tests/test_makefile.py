@@ -44,7 +44,7 @@ class Checkout:
         call = ["make", f"PYTHON={self.python.name}", ".venv/.core", *arguments]
         path = f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "REAL": str(self.python), "MAKEFLAGS": "", **variables}
-        return subprocess.run(call, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(call, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300)
 
     @property
     def installations(self) -> int:
@@ -119,7 +119,7 @@ def test_a_python_that_is_too_old(checkout: Checkout):
 def test_a_release_is_not_made_beside_changes_that_are_not_committed(checkout: Checkout):
     own = ["git", "-c", "user.name=nobody", "-c", "user.email=nobody@localhost", "-C", str(checkout.folder)]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
-        subprocess.run([*own, *arguments], check=True, timeout=60)
+        subprocess.run([*own, *arguments], check=True, timeout=300)
     (checkout.folder / "further.txt").touch()
     done = checkout.make("dist")
     assert done.returncode == 2

@@ -60,7 +60,7 @@ def test_in_a_process_of_its_own(name, tmp_path):
         "status = open('/proc/self/status').read().split(); print(status[status.index('VmHWM:') + 1]); sys.exit(code)"
     )
     words = ["adopt", tmp_path / "net.onnx", *TOLD, "--out", tmp_path / "model"]
-    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert line in done.stderr

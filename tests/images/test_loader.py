@@ -44,7 +44,7 @@ class Numbered(Faces):
 def _no_worker_is_left():
     yield
     for child in multiprocessing.active_children():
-        child.join(timeout=60)
+        child.join(timeout=300)
     assert not multiprocessing.active_children()
 
 

@@ -285,12 +285,12 @@ def test_opening_a_large_pack(tmp_path: Path, images: int):
     pack = RECORDIO.read(path)
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    print(f"{images:,} images: {held / images:.1f} bytes an image held, {peak / images:.1f} at most")
     assert len(pack) == images
     assert pack.names[images - 1] == str(images)
     assert pack.identities[images - 1] == str(people - 1)
-    assert held < 24 * images
-    assert peak < 60 * images
+    # 21 bytes an image are held, and 51 at most; a string for the name of each would be 66 bytes more.
+    assert held < 40 * images
+    assert peak < 77 * images
     assert content(pack.keep([100])) == [b"jpeg"]
 
 
