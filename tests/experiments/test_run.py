@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from processes import forked
 from verisphere.experiments import child as tied
 from verisphere.experiments.folder import Run
 from verisphere.experiments.run import Failure, Launch, train_runs
@@ -44,8 +45,11 @@ if word == "lost":
 if word == "silent":
     os._exit(7) if not (folder / "log.txt").write_text("") else None
 if word == "long" and not (folder / "stopped").exists():
-    time.sleep(60)
-time.sleep(0.8 if word == "slow" else 0.1)
+    time.sleep(300)
+since = time.monotonic()
+while word == "together" and len(list(folder.parents[1].glob("*/*/began"))) < 3 and time.monotonic() < since + 300:
+    time.sleep(0.02)
+time.sleep(0.1)
 (folder / "ended").write_text(str(time.monotonic()))
 """
 
@@ -79,9 +83,9 @@ def test_one_that_fails_takes_no_other_with_it(tmp_path: Path, caplog: pytest.Lo
     assert "first line" in (tmp_path / "one" / "seed-0" / "log.txt").read_text()
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
-def test_so_many_at_a_time(tmp_path: Path, jobs: int):
-    runs = runs_of(tmp_path, a="slow", b="slow", c="slow")
+@pytest.mark.parametrize(("jobs", "word"), [(1, ""), (3, "together")])
+def test_so_many_at_a_time(tmp_path: Path, jobs: int, word: str):
+    runs = runs_of(tmp_path, a=word, b=word, c=word)
     assert train_runs(runs, Stand(jobs=jobs, threads=5)) == []
     began = [(run.folder / "began").read_text().split() for run in runs]
     ended = [float((run.folder / "ended").read_text()) for run in runs]
@@ -163,18 +167,18 @@ def test_an_experiment_that_is_killed_leaves_no_training_behind(tmp_path: Path):
     (run,) = runs_of(tmp_path, a="long")
     script = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]}
 from pathlib import Path
 from test_run import Stand, runs_of, train_runs
 train_runs(runs_of(Path({str(tmp_path)!r}), a="long"), Stand())
 """
-    experiment = subprocess.Popen([sys.executable, "-c", script])
+    experiment = subprocess.Popen([*forked(), "-c", script])
     while not (run.folder / "began").exists():
         assert experiment.poll() is None
         time.sleep(0.05)
     experiment.kill()
     experiment.wait()
-    for _ in range(200):
+    for _ in range(6000):
         if (run.folder / "stopped").exists():
             break
         time.sleep(0.05)

@@ -59,14 +59,14 @@ def newest(out: Path) -> float:
 
 
 def wait_for_work(process: subprocess.Popen[str], out: Path, since: float) -> None:
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while newest(out) <= since:
         assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < until, "nothing was written within two minutes"
+        assert time.monotonic() < until, "nothing was written within ten minutes"
         time.sleep(0.01)
 
 
-def end_group(process: subprocess.Popen[str], number: int, seconds: float = 120) -> str:
+def end_group(process: subprocess.Popen[str], number: int, seconds: float = 600) -> str:
     os.killpg(process.pid, number)
     try:
         return process.communicate(timeout=seconds)[1]
@@ -127,7 +127,7 @@ def test_a_full_disk_ends_a_search_in_one_line_and_with_more_room_it_continues(t
     size = sum(file.stat().st_blocks for file in (tmp_path / "whole").rglob("*")) / 2
     with mounted(tmp_path / "disk", int(part * size)) as disk:
         call = [sys.executable, "-m", "verisphere", "search", path, "--out", disk / "out", *short]
-        done = subprocess.run(list(map(str, call)), env=surroundings(), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(list(map(str, call)), env=surroundings(), capture_output=True, text=True, timeout=600)
         said = [line for line in done.stderr.splitlines() if line.startswith("verisphere: ")]
         assert done.returncode == 2, done.stderr
         assert "Traceback" not in done.stderr
