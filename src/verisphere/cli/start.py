@@ -33,7 +33,7 @@ from verisphere.words import did_you_mean
 
 log = logging.getLogger(__name__)
 
-#: The signals that were to end this process.
+#: The signals that were to end the command.
 _ended_by: list[int] = []
 
 #: As `verisphere --help` lists them: from faces to a shipped model.
@@ -63,6 +63,7 @@ VERBS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    _ended_by.clear()  # of an earlier call in this process
     return _guarded(lambda: _start(sys.argv[1:] if arguments is None else list(arguments)))
 
 
