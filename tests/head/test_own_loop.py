@@ -19,8 +19,9 @@ from verisphere.head.sampled import Sampled
 from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.update import HeadSGD
-from verisphere.losses.auxiliary import Inter, WeightedSum
+from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
 from verisphere.losses.domain_margins import DomainMargins
+from verisphere.losses.elastic_face import ElasticFace
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
 
@@ -169,30 +170,20 @@ def test_a_loss_that_learns_belongs_to_one_head():
     Head(loss, CLASSES, SIZE)
 
 
-def test_a_loss_that_is_assigned_is_checked_as_that_of_a_new_head():
+@pytest.mark.parametrize("loss", [Inter(), ElasticFace(), WeightedSum([ElasticFace(), Intra()])])
+def test_a_head_keeps_the_loss_that_it_was_built_with(loss):
     rows, labels = batch()
-    first, second = (Head(SphereFace2(), CLASSES, SIZE).double() for _ in range(2))
-    second.loss = first.loss
-    with pytest.raises(ValueError, match="this SphereFace2 belongs to another head"):
-        second(rows, labels)
-    second.loss = copy.deepcopy(first.loss)
-    with torch.no_grad():
-        second.loss.bias.fill_(7.0)
-    second(rows, labels)
-    assert second.loss.bias.item() == 7.0  # which fits, so it is not prepared anew
-    other = Inter()
-    Head(other, 3, SIZE)
-    kept = Head(Inter(), 3, SIZE)
-    second.loss = kept.loss
-    with pytest.raises(ValueError, match=f"belongs to another head of 3 classes, and a second head of {CLASSES}"):
-        second(rows, labels)
-    second.loss = Inter()
-    second(rows, labels)
-    assert second.loss.classes == CLASSES
-    freed = Head(ArcFace(), CLASSES, SIZE)
-    before, freed.loss = freed.loss, ArcFace(margin=0.1)
-    freed(rows.float(), labels)
-    Head(before, 3, SIZE)  # which no head has any more
+    head = Head(ArcFace(), CLASSES, SIZE).double()
+    built_with, head.loss = head.loss, loss
+    with pytest.raises(ValueError, match=rf"head\.loss was replaced by this {type(loss).__name__}, and a head keeps"):
+        head(rows, labels)
+    head.loss = built_with
+    head(rows, labels)
+    copied = copy.deepcopy(head)
+    copied(rows, labels)
+    copied.loss = built_with  # of the other head
+    with pytest.raises(ValueError, match=r"head\.loss was replaced by this ArcFace"):
+        copied(rows, labels)
 
 
 def test_domains_of_classes_are_the_reason_why_a_second_head_is_refused():

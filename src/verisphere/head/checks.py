@@ -46,24 +46,22 @@ def check_parts(loss: object, classes: Any, size: Any, centers: object, engine: 
 
 
 def own(loss: ClassLoss, head: nn.Module) -> None:
-    """Record that a head has this loss, with every term of it, and no other."""
-    for heads in _heads_of.values():
-        heads.discard(head)
+    """Record that a head has this loss, with every term of it."""
     for part in {loss, *(term for _, term in loss.terms)}:
         _heads_of.setdefault(part, WeakSet()).add(head)
 
 
-def check_own(loss: ClassLoss, head: nn.Module, classes: int) -> None:
-    """Take a loss that was assigned to a head after it was built; what it has learned stays if it fits.
+def check_own(loss: ClassLoss, head: nn.Module) -> None:
+    """Refuse a loss that was assigned to a head after it was built: noise, state and centers fit the first one.
 
     Raises:
-        ValueError: see `prepare`.
+        ValueError: the head was built with another loss.
     """
     if head not in _heads_of.get(loss, ()):
-        _refuse_shared(loss, head, classes)
-        if loss.classes != classes:
-            loss.prepare(classes)
-        own(loss, head)
+        raise ValueError(
+            f"head.loss was replaced by this {type(loss).__name__}, and a head keeps the loss that it was built with: "
+            "build another, Head(loss, classes, size), and load the centers of this one into it"
+        )
 
 
 def prepare(loss: ClassLoss, head: nn.Module, classes: int) -> None:
@@ -76,14 +74,8 @@ def prepare(loss: ClassLoss, head: nn.Module, classes: int) -> None:
         ValueError: another head has the loss, and it has state or the head other classes; or the loss refuses this
             number of classes.
     """
-    _refuse_shared(loss, head, classes)
-    loss.prepare(classes)
-    own(loss, head)
-
-
-def _refuse_shared(loss: ClassLoss, head: nn.Module, classes: int) -> None:
     for part in {loss, *(term for _, term in loss.terms)}:
-        if not set(_heads_of.get(part, ())) - {head}:
+        if not _heads_of.get(part):
             continue
         if part.state_dict():
             harm = "would reset what it has learned"
@@ -97,6 +89,8 @@ def _refuse_shared(loss: ClassLoss, head: nn.Module, classes: int) -> None:
             f"this {type(part).__name__} belongs to another head of {part.classes} classes, and a second head "
             f"{harm}: make a loss for each head, or give this one copy.deepcopy(loss)"
         )
+    loss.prepare(classes)
+    own(loss, head)
 
 
 def check_rows(

@@ -190,14 +190,14 @@ class Head(nn.Module):
 
         Raises:
             ValueError: an empty batch, shapes that disagree, embeddings of another size, labels out of range, a teacher
-                that is missing or not asked for, or `torch.export`; a loss of another head was assigned; the gradient
+                that is missing or not asked for, or `torch.export`; another loss was assigned to the head; the gradient
                 is deferred although several ranks hold all classes; or the loss or engine would be another one, see
                 `check_ddp` and `check_repeated`.
             TypeError: labels that are not integers, or embeddings that are not floating-point numbers.
         """
         if torch.compiler.is_exporting() or torch.jit.is_tracing():
             raise ValueError("a head is a part of the training and cannot be exported: export the backbone alone")
-        check_own(self.loss, self, self.classes)
+        check_own(self.loss, self)
         check_rows(embeddings, labels, weights, self.size)
         check_teacher(self.loss, self.teacher, teacher, len(labels))
         if torch.is_grad_enabled() and self.deferred:
