@@ -36,7 +36,7 @@ import torch.distributed as dist
 from jaxtyping import install_import_hook
 
 #: Seconds that the others have to end by themselves once one has failed.
-GRACE = 20.0
+GRACE = 60.0
 #: What most workers load, and takes long: torch._dynamo is loaded by the first optimizer.
 LOADED = ("torch._dynamo", "pytest", "hypothesis", "verisphere.train.session")
 #: Where ranks meet: a full run checks signatures here; elsewhere it does not, since that doubles the time.
@@ -63,7 +63,7 @@ def run(
     worker: Callable[..., Any],
     size: int,
     *arguments: Any,
-    timeout: float = 60.0,
+    timeout: float = 300.0,
     grace: float = GRACE,
     patience: float | None = None,
     environment: Mapping[str, str] | None = None,

@@ -28,7 +28,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_corpus_and_some_mutations_are_accepted_or_refused_in_a_line():
-    """Takes over 5 s: a process that loads every reader, and a model that it exports as a seed; the readers take 2 s."""
+    """Takes over 5 s: to load every reader, and to export a model as a seed; reading takes 2 s."""
     done = run("--inputs", "30")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings" in done.stdout
