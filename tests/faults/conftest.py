@@ -55,6 +55,6 @@ def act(world: Path) -> Act:
     def run(*words: object, **happens: int) -> subprocess.CompletedProcess[str]:
         options = [word for name, value in happens.items() for word in (f"--{name}", str(value))]
         call = [sys.executable, "-m", "faults.acting", *options, "--", *map(str, words)]
-        return subprocess.run(call, cwd=world, env=environment(), capture_output=True, text=True, timeout=180)
+        return subprocess.run(call, cwd=world, env=environment(), capture_output=True, text=True, timeout=300)
 
     return run

@@ -66,7 +66,7 @@ def test_a_signal_while_the_program_is_loaded_is_no_traceback(number, world: Pat
             signal.signal(signal.SIGINT, before)
         time.sleep(seconds)
         os.kill(process.pid, number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         done = subprocess.CompletedProcess(call, process.returncode, out, err)
         assert len(err.splitlines()) <= 1, (seconds, err)
         assert code_of(done) in (0, SIGNALS[number])

@@ -697,7 +697,7 @@ def steps_in_processes(noted: list[Tensor]) -> dict[str, float]:
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_shards_are_the_dense_engine_on_what_they_have_drawn(size):
-    for found in run(in_processes, size, timeout=180.0):
+    for found in run(in_processes, size, timeout=500):
         examples = EXAMPLES if size == 2 else KINDS
         assert found["losses"].keys() == {f"{name}, K = 3" for name in examples} | {f"{name}, K = 1" for name in KINDS}
         assert {name: one for name, one in found["losses"].items() if not one < 1e-10} == {}

@@ -378,13 +378,13 @@ def everything() -> dict[str, dict]:
 @pytest.fixture(scope="module")
 def of_two() -> list[dict[str, dict]]:
     """Of each of two processes."""
-    return run(everything, 2, timeout=600.0)
+    return run(everything, 2, timeout=500)
 
 
 @pytest.fixture(scope="module")
 def of_three() -> list[dict[str, dict]]:
     """Of each of three processes."""
-    return run(everything, 3, timeout=600.0)
+    return run(everything, 3, timeout=500)
 
 
 @pytest.fixture(params=["of_two", "of_three"])

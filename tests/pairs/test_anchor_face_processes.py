@@ -173,13 +173,13 @@ def of_two(alone, tmp_path_factory) -> tuple[Path, list[dict[str, Any]]]:
             place = folder / "from one" / file.relative_to(alone[0] / "from one")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(file.read_bytes())
-    return folder, run(worker, 2, str(folder), timeout=150)
+    return folder, run(worker, 2, str(folder), timeout=500)
 
 
 @pytest.fixture(scope="module")
 def of_three() -> list[dict[str, Any]]:
     """What each of three processes found, without a training."""
-    return run(steps_of_all, 3, timeout=150)
+    return run(steps_of_all, 3, timeout=500)
 
 
 @pytest.fixture(params=[2, 3], ids=["2 processes", "3 processes"])

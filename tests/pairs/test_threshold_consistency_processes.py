@@ -124,12 +124,12 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def of_two(folder) -> list[dict[str, Any]]:
-    return run(worker, 2, str(folder), timeout=120.0)
+    return run(worker, 2, str(folder), timeout=500)
 
 
 @pytest.fixture(scope="module")
 def of_three() -> list[dict[str, Any]]:
-    return run(every_term, 3, timeout=120.0)
+    return run(every_term, 3, timeout=500)
 
 
 @pytest.fixture(params=["of_two", "of_three"])

@@ -202,7 +202,7 @@ def every_number(alone: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
         (folder / "recipe.yaml").write_text(RECIPE)
         copy(alone / "from one", folder / "from one")
         copy(others, folder / "from others")
-        found[size] = folder, run(worker, size, str(folder), timeout=600)
+        found[size] = folder, run(worker, size, str(folder), timeout=500)
         others = folder / "to others"
     return found
 

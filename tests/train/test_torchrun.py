@@ -154,7 +154,7 @@ def test_figures_are_those_of_one_process(tmp_path):
 
 
 def wait_for_checkpoint(process: subprocess.Popen[str], run: Path) -> None:
-    until = time.monotonic() + 90
+    until = time.monotonic() + 300
     while time.monotonic() < until and process.poll() is None and not list_checkpoints(run):
         time.sleep(0.02)
     assert process.poll() is None, process.communicate()[1]

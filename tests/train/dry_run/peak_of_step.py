@@ -67,7 +67,12 @@ def main(classes: int, keep: bool, fields: list[str]) -> dict[str, int]:
     there = sum(one.nbytes for one in (*recipe.backbone.parameters(), *recipe.backbone.buffers()))
     Path("/proc/self/clear_refs").write_text("5")
     before = status("VmRSS") - there
-    objective, optimizer = steps(recipe, classes, STEPS)
+    found = taken(*steps(recipe, classes, STEPS))
+    return {"peak": status("VmHWM") - before, **found}
+
+
+def taken(objective: Objective, optimizer: torch.optim.Optimizer) -> dict[str, int]:
+    """Bytes that lie there after a step."""
     centers = objective.head.centers
     states = {
         one: sum(
@@ -80,7 +85,6 @@ def main(classes: int, keep: bool, fields: list[str]) -> dict[str, int]:
     }
     modules = (objective.backbone, objective.head.loss)
     return {
-        "peak": status("VmHWM") - before,
         "weights": sum(one.nbytes for part in modules for one in (*part.parameters(), *part.buffers())),
         "gradients": sum(one.nbytes for part in modules for one in part.parameters() if one.requires_grad),
         "optimizer": sum(size for one, size in states.items() if one is not centers),
