@@ -272,10 +272,18 @@ def test_the_card_has_a_line(tiny: Path, tested: Path, tmp_path: Path):
     assert "were taken for their people" not in card
     export_model(tiny / "run", tmp_path / "plain", template="small", trust_code=True)
     assert "was not tested" in (tmp_path / "plain" / "model_card.md").read_text()
-    stranger = json.loads((tested / "leak.json").read_text()) | {"sha256": "0" * 64}
-    (tmp_path / "other.json").write_text(json.dumps(stranger))
-    with pytest.raises(ValueError, match=r"what the weights 000000000000\.\.\. reveal, but"):
-        export_model(tiny / "run", tmp_path / "wrong", template="small", trust_code=True, leak=tmp_path / "other.json")
+    whole = json.loads((tested / "leak.json").read_text())
+    pixels = whole["preprocessing"]
+    for changes, message in (
+        ({"sha256": "0" * 64}, r"other\.json: not made as .*run.* is \(weights 000000000000\.\.\. against"),
+        ({"preprocessing": pixels | {"mean": 3.0}}, r"other\.json: not made as .*\(mean 3 against 127\.5\); test this"),
+        ({"preprocessing": None}, r"other\.json: .*--accept-unrecorded-pixels"),
+    ):
+        (tmp_path / "other.json").write_text(json.dumps(whole | changes))
+        with pytest.raises(ValueError, match=message):
+            export_model(
+                tiny / "run", tmp_path / "wrong", template="small", trust_code=True, leak=tmp_path / "other.json"
+            )
     assert not (tmp_path / "wrong").exists()
 
 

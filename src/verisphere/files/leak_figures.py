@@ -7,6 +7,7 @@ from typing import Any
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
+from verisphere.provenance import Preprocessing
 from verisphere.vocabulary import OperatingPoint
 
 FORMAT = 2
@@ -73,6 +74,7 @@ class LeakFigures:
         rows: a row for each source that was tested.
         settings: the numbers of the inversion.
         version: version of verisphere.
+        preprocessing: the pixels that the model takes; None in a file of a version that did not record them.
     """
 
     format: int
@@ -83,6 +85,7 @@ class LeakFigures:
     rows: tuple[LeakRow, ...]
     settings: dict[str, Any]
     version: str
+    preprocessing: Preprocessing | None = None
 
     def __post_init__(self) -> None:
         if self.format not in _READ:

@@ -142,6 +142,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
             tuple(_rows(found)),
             asdict(asked.settings),
             __version__,
+            model.preprocessing,
         )
         write_whole(out / LEAK_JSON, lambda partial: partial.write_text(json_text(result)))
     return result

@@ -166,7 +166,7 @@ def export_model(
     )
     check_same(checkpoint.path, own, calibrated, calibration, evaluation, accept_unrecorded_pixels)
     if leak is not None:
-        check_same_leak(own.model, checkpoint.path, leak)
+        check_same_leak(own, checkpoint.path, leak, accept_unrecorded_pixels)
     copies = _copies(checkpoint, calibration, evaluation, leak, with_head)
     finished: list[tuple[Description, Agreement | None]] = []
     divided = checkpoint.tensors("head") if with_head and checkpoint.shards else None
@@ -229,7 +229,7 @@ def _export_folder(
     check_measured_flip(added, folder, before)
     say_flip(added, folder, before)
     if leak is not None:
-        check_same_leak(model.sha256, folder, leak)
+        check_same_leak(own, folder, leak, accept_unrecorded)
     copies = carried(folder, before) | copies_of_results(calibration, evaluation, leak)
     about = replace(
         before,

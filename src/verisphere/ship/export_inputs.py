@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from verisphere.backbones.backbone import Backbone
@@ -105,17 +106,16 @@ def _advice(precision: str, theirs: str) -> str:
     return "embed without --bfloat16 and calibrate again"
 
 
-def check_same_leak(weights: str, model: Path, file: Path) -> None:
-    """Refuse a test of what another model reveals; `weights` is the digest of its weights.
+def check_same_leak(own: Origin, model: Path, file: Path, accept_unrecorded: bool) -> None:
+    """Refuse a test of what another model reveals; whether the mirror image is added may differ.
 
     Raises:
-        ValueError: the test is of other weights, or the file holds none.
+        ValueError: the test is of other weights or pixels, does not record its pixels, or the file holds no test.
     """
-    tested = read_leak(file).sha256
-    if tested != weights:
-        raise ValueError(
-            f"{file}: what the weights {tested[:12]}... reveal, but {model} has {weights[:12]}...; test this model"
-        )
+    tested = read_leak(file)
+    theirs = replace(own, model=tested.sha256, preprocessing=tested.preprocessing)
+    check_same_origin(f"{model} is", own, file, theirs, "test this model")
+    check_recorded(file, theirs, accept_unrecorded)
 
 
 def shipped_flip(asked: bool | None, calibration: Calibration | None, otherwise: bool = False) -> bool:
