@@ -40,6 +40,9 @@ class ImageSource:
 
         >>> ImageSource("lfw.zip", None, "arcface_112x112 by MTCNN").template
         'arcface_112x112'
+        >>> ImageSource("lfw.zip", None, "sphereface_112x96").template
+        'sphereface_112x96'
+        >>> ImageSource("faces", True, "the place they are drawn at").template
         """
         return self._aligned()[0]
 
@@ -55,7 +58,7 @@ class ImageSource:
 
     def _aligned(self) -> tuple[str | None, str | None]:
         template, named, finder = (self.alignment or "").partition(" by ")
-        return (template, finder) if named else (None, None)
+        return (template, finder) if named else (None if " " in template else template or None, None)
 
     def described(self, people: int | None = None) -> str:
         """The source in words, with the number of people if given.
