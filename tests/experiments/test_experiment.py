@@ -33,7 +33,10 @@ from verisphere.vocabulary import Redrawing
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ExperimentResult]:
-    """The experiment of EXPERIMENT, made once: its folder is copied by whoever changes it."""
+    """The experiment of EXPERIMENT, made once: its folder is copied by whoever changes it.
+
+    Takes about 5 s: one of its trainings is a process that loads everything anew, as those of users are.
+    """
     folder = tmp_path_factory.mktemp("experiment")
     (folder / "recipe.yaml").write_text(RECIPE)
     (folder / "experiment.yaml").write_text(EXPERIMENT)

@@ -377,7 +377,7 @@ def everything() -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def of_two() -> list[dict[str, dict]]:
-    """Of each of two processes."""
+    """Of each of two processes. Takes over 5 s: every loss on every engine, in one start of the ranks."""
     return run(everything, 2, timeout=500)
 
 

@@ -104,7 +104,8 @@ def test_a_slip_is_one_line_though_every_process_meets_it(recipe, tmp_path):
 
 
 def test_what_one_process_meets_alone_ends_all_and_is_one_line(recipe, tmp_path):
-    # the last image of the set is unreadable, and only one process comes upon it
+    # The last image of the set is unreadable, and only one process comes upon it. Takes over 5 s: torchrun and its
+    # ranks load PyTorch anew, here alone in the fast suite.
     code, _, err = torchrun("train", recipe, "--out", tmp_path / "run", "--data.class_path", "own_parts.Spoilt")
     assert code != 0
     assert said(err) == ["verisphere: p6/4.png: not an image"]
