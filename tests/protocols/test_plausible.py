@@ -15,14 +15,15 @@ from verisphere.files.ijb import IjbFiles
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.measure.distractors import DistractorOptions, evaluate_megaface, evaluate_trillion_pairs
 from verisphere.measure.evaluate import Options, evaluate_all_pairs, evaluate_one_threshold, evaluate_scores
+from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.report import make_report, report_inputs
 from verisphere.measure.two_sets import evaluate_two_sets
-from verisphere.protocols.plausible import implausible_set, implausible_sides
+from verisphere.protocols.plausible import implausible_pairs, implausible_set, implausible_sides
 from verisphere.ship.calibrate import calibrate, read_calibration
-from verisphere.vocabulary import Embeddings
+from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
 BEFORE, AFTER = "the labels belonged to the row before", "the labels belonged to the row after"
 OTHERS, TURNED = "the labels belonged to other rows", "distances instead of similarities"
@@ -331,6 +332,50 @@ def evaluations(folder: Path, moved: int) -> dict[str, Any]:
         "ijb": evaluate_ijb(*ijb, IjbOptions(["1e-1"], fpirs=())),
         "ijb 1:N": evaluate_ijb(ijb[0], replace(ijb[1], pairs=None), IjbOptions(fpirs=())),
     }
+
+
+@pytest.fixture
+def neighbours(tmp_path: Path) -> tuple[Path, IjbFiles]:
+    """A list of the neighbouring images of each of 60 people, and pairs of strangers; with files of IJB."""
+    lines = [(5 * each + at, 5 * each + at + 1, 1) for each in range(60) for at in range(4)]
+    lines += [(at, at + 150, 0) for at in range(150)]
+    (tmp_path / "pairs.csv").write_text("left,right,label\n" + "".join(f"{a},{b},{same}\n" for a, b, same in lines))
+    (tmp_path / "pairs.txt").write_text("".join(f"{a} {b} {same}\n" for a, b, same in lines))
+    (tmp_path / "meta.txt").write_text("".join(f"{row} {row} {row}\n" for row in range(300)))
+    files = tmp_path / "gallery.csv", tmp_path / "probes.csv"
+    for path, side in zip(files, (range(0, 300, 5), [n for n in range(300) if n % 5]), strict=True):
+        path.write_text("TEMPLATE_ID,SUBJECT_ID\n" + "".join(f"{n},{n // 5}\n" for n in side))
+    of_ijb = IjbFiles(tmp_path / "meta.txt", tmp_path / "pairs.txt", galleries=files[:1], probes=files[1])
+    return tmp_path / "pairs.csv", of_ijb
+
+
+@pytest.mark.parametrize(("by", "says"), [(1, AFTER), (-1, BEFORE), (0, None)])
+def test_rows_of_a_list_that_are_moved_by_one(
+    tmp_path: Path, neighbours: tuple[Path, IjbFiles], by: int, says: str | None
+):
+    """Three of four pairs remain pairs of one person, so the list alone shows a weak model."""
+    rows, person = faces(60, 5, 0.5)
+    moved = saved(tmp_path / "moved.npz", np.roll(rows, by, 0), person)
+    pairs, ijb = neighbours
+    for result in (evaluate_pairs(moved, pairs, OPTIONS), evaluate_ijb(moved, ijb, IjbOptions(["1e-1"], fpirs=()))):
+        one_to_one = result if isinstance(result, Evaluation) else result.verification
+        assert one_to_one is not None
+        if says is None:
+            assert one_to_one.implausible == ()
+        else:
+            (found,) = one_to_one.implausible
+            assert says in found
+
+
+def test_identities_that_are_not_those_of_a_list_are_no_alarm(tmp_path: Path, neighbours: tuple[Path, IjbFiles]):
+    """A list that names its own people is right, whatever the file calls the days on which it was photographed."""
+    rows, person = faces(60, 5, 0.5)
+    left, right, label = np.loadtxt(neighbours[0], np.int64, delimiter=",", skiprows=1).T
+    days = Embeddings(rows, identities=np.random.default_rng(0).permutation(person))
+    assert implausible_set(days)
+    assert implausible_pairs(days, Comparisons(left, right, label == 1)) == ()
+    nobody = Embeddings(rows, identities=np.full(300, NOBODY))
+    assert implausible_pairs(nobody, Comparisons(left, right, label == 1)) == ()
 
 
 def test_every_reader_says_it_first_and_in_the_json(tmp_path: Path):
