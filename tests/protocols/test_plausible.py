@@ -27,6 +27,7 @@ from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
 BEFORE, AFTER = "the labels belonged to the row before", "the labels belonged to the row after"
 OTHERS, TURNED = "the labels belonged to other rows", "distances instead of similarities"
+OPTIONS = Options(["1e-1"])
 
 
 def faces(people: int, images: int | np.ndarray, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -146,6 +147,54 @@ HEALTHY_SETS = {
     "two images of each": faces(150, 2, 1.0),
     "images in turn": tuple(part[np.arange(300).reshape(60, 5).T.ravel()] for part in faces(60, 5, 1.0)),
 }
+
+
+BROKEN_LISTS = {
+    "inverted": lambda score, genuine: (score, ~genuine, TURNED),
+    "distances": lambda score, genuine: (-score, genuine, TURNED),
+    "shifted": lambda score, genuine: (score, np.roll(genuine, 1), BEFORE),
+    "mixed": lambda score, genuine: (score, np.random.default_rng(3).permutation(genuine), OTHERS),
+    "equal": lambda score, genuine: (np.full_like(score, 0.5), genuine, "all 400 scores are equal"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_LISTS)
+def test_a_broken_domain_of_a_list_is_not_hidden_by_healthy_ones(tmp_path: Path, name: str):
+    """In `evaluate scores` and in `calibrate`."""
+    parts = [scores(seed, apart=4.0) for seed in range(4)]
+    score, genuine = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    domain = np.repeat(["a", "b", "c", ""], 400)
+    domain[1200:1210] = "few"  # not tested
+    score[1200:1210] = 0.5
+    order = np.arange(1600).reshape(4, 400).T.ravel()
+
+    def written() -> Path:
+        rows = [f"{score[row]},{int(genuine[row])},{domain[row]}\n" for row in order]
+        (tmp_path / "scores.csv").write_text("score,label,domain\n" + "".join(rows))
+        return tmp_path / "scores.csv"
+
+    assert evaluate_scores(written(), OPTIONS).implausible == ()
+    assert calibrate(written(), ["1e-1"], guarantee="confident", independent=True).implausible == ()
+    score[400:800], genuine[400:800], says = BROKEN_LISTS[name](*parts[1])
+    found = evaluate_scores(written(), OPTIONS).implausible
+    assert all(reason.startswith("domain b: ") for reason in found)
+    assert says in found[0]
+    with pytest.raises(ValueError, match="implausible: domain b: "):
+        calibrate(written(), ["1e-1"], guarantee="confident", independent=True)
+
+
+@pytest.mark.parametrize("of_list", [True, False])
+def test_a_broken_domain_of_a_list_of_pairs(of_list: bool):
+    rows, person = faces(120, 4, 0.3)
+    domains = np.repeat(["day", "night"], 240)
+    left = np.concatenate([np.arange(0, 480, 4), np.arange(480)])
+    right = np.concatenate([np.arange(1, 480, 4), np.arange(480) // 240 * 240 + (np.arange(480) + 120) % 240])
+    listed = Comparisons(left, right, person[left] == person[right], domains=domains[left] if of_list else None)
+    embeddings = Embeddings(rows, identities=np.full(480, NOBODY), domains=None if of_list else domains)
+    assert implausible_pairs(embeddings, listed) == ()
+    rows[240:] = np.random.default_rng(5).permutation(rows[240:])
+    (found,) = implausible_pairs(replace(embeddings, embeddings=rows), listed)
+    assert found.startswith("domain night: ")
 
 
 @pytest.mark.parametrize("name", HEALTHY_LISTS)
@@ -280,9 +329,6 @@ def test_every_evaluation_says_it_first_and_in_the_json(tmp_path: Path):
         assert says in first
         result.write_json(tmp_path / "out.json")
         assert says in json.loads((tmp_path / "out.json").read_text())["implausible"][0]
-
-
-OPTIONS = Options(["1e-1"])
 
 
 def two_files(folder: Path, moved: int) -> tuple[Path, Path]:

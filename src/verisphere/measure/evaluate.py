@@ -162,7 +162,7 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
         group_differences=groups_apart(common, options),
         curve=curve_of(scores, points) if options.curve else None,
         people_known=False,
-        implausible=implausible_list(scores.genuine, lambda rows: scores.score[rows]),
+        implausible=implausible_list(scores.genuine, lambda rows: scores.score[rows], scores.domains),
     )
 
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from verisphere.decide.plausible import MOVED, SAMPLED, Sampled, implausible, implausible_list
+from verisphere.protocols.listed_pairs import domains_of_pairs
 from verisphere.score import pair_scores, unit_rows
 from verisphere.seeds import numpy_generator
 from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
@@ -88,7 +89,8 @@ def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple
     def score(at: Int64[np.ndarray, " some"]) -> np.ndarray:
         return _scores(embeddings.embeddings, comparisons.left[at], comparisons.right[at])
 
-    reasons = repeated_vectors(embeddings.embeddings, person) + implausible_list(comparisons.genuine, score)
+    domains = domains_of_pairs(embeddings, comparisons)
+    reasons = repeated_vectors(embeddings.embeddings, person) + implausible_list(comparisons.genuine, score, domains)
     stated = known[comparisons.left] & known[comparisons.right]
     same = person[comparisons.left] == person[comparisons.right]
     if reasons or not stated.any() or (same != comparisons.genuine)[stated].any():
