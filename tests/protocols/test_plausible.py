@@ -456,6 +456,36 @@ def test_the_second_file_of_against_is_checked_too(tmp_path: Path):
     assert not evaluate_all_pairs(ours, OPTIONS, [ours]).implausible
 
 
+def test_the_file_of_calibration_is_checked_and_named_too(tmp_path: Path, neighbours: tuple[Path, IjbFiles]):
+    """Its impostors set the one threshold, so that its labels decide about every figure at it."""
+    rows, person = faces(60, 5, 0.5)
+    write_embeddings(tmp_path / "ours.npz", Embeddings(rows, identities=person, domains=(person % 2).astype(str)))
+    right, shifted = saved(tmp_path / "right.npz", rows, person), saved(tmp_path / "s.npz", rows, np.roll(person, 1))
+    score, genuine = scores()
+    for name, labels in (("ours.csv", genuine), ("right.csv", genuine), ("inverted.csv", ~genuine)):
+        lines = [f"{s},{int(g)},{n % 2}\n" for n, (s, g) in enumerate(zip(score, labels, strict=True))]
+        (tmp_path / name).write_text("score,label,domain\n" + "".join(lines))
+    files = tmp_path / "ours.npz", tmp_path / "ours.csv"
+    for calibrated_on, says in ((right, None), (shifted, "s.npz: "), (tmp_path / "inverted.csv", "inverted.csv: ")):
+        options = replace(OPTIONS, calibration=calibrated_on)
+        results = (
+            [evaluate_scores(files[1], options)]
+            if calibrated_on.suffix == ".csv"
+            else [
+                evaluate_all_pairs(files[0], options),
+                evaluate_one_threshold(files[:1], options),
+                evaluate_pairs(files[0], neighbours[0], options),
+            ]
+        )
+        for result in results:
+            result.write_json(tmp_path / "out.json")
+            written = json.loads((tmp_path / "out.json").read_text())
+            assert written["calibration"]["file"] == calibrated_on.name
+            assert len(written["calibration"]["sha256"]) == 64
+            assert ("implausible" in written) == (says is not None)
+            assert says is None or result.text().startswith(f"implausible: {says}")
+
+
 def test_a_report_says_it_of_each_set(tmp_path: Path):
     rows, person = faces(60, 5, 0.5)
     right = saved(tmp_path / "right.npz", rows, person)
