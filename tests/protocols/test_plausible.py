@@ -15,17 +15,19 @@ from verisphere.files.ijb import IjbFiles
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.measure.distractors import DistractorOptions, evaluate_megaface, evaluate_trillion_pairs
 from verisphere.measure.evaluate import Options, evaluate_all_pairs, evaluate_one_threshold, evaluate_scores
+from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.report import make_report, report_inputs
 from verisphere.measure.two_sets import evaluate_two_sets
-from verisphere.protocols.plausible import implausible_set, implausible_sides
+from verisphere.protocols.plausible import implausible_pairs, implausible_set, implausible_sides
 from verisphere.ship.calibrate import calibrate, read_calibration
-from verisphere.vocabulary import Embeddings
+from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
 BEFORE, AFTER = "the labels belonged to the row before", "the labels belonged to the row after"
 OTHERS, TURNED = "the labels belonged to other rows", "distances instead of similarities"
+OPTIONS = Options(["1e-1"])
 
 
 def faces(people: int, images: int | np.ndarray, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -145,6 +147,54 @@ HEALTHY_SETS = {
     "two images of each": faces(150, 2, 1.0),
     "images in turn": tuple(part[np.arange(300).reshape(60, 5).T.ravel()] for part in faces(60, 5, 1.0)),
 }
+
+
+BROKEN_LISTS = {
+    "inverted": lambda score, genuine: (score, ~genuine, TURNED),
+    "distances": lambda score, genuine: (-score, genuine, TURNED),
+    "shifted": lambda score, genuine: (score, np.roll(genuine, 1), BEFORE),
+    "mixed": lambda score, genuine: (score, np.random.default_rng(3).permutation(genuine), OTHERS),
+    "equal": lambda score, genuine: (np.full_like(score, 0.5), genuine, "all 400 scores are equal"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_LISTS)
+def test_a_broken_domain_of_a_list_is_not_hidden_by_healthy_ones(tmp_path: Path, name: str):
+    """In `evaluate scores` and in `calibrate`."""
+    parts = [scores(seed, apart=4.0) for seed in range(4)]
+    score, genuine = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    domain = np.repeat(["a", "b", "c", ""], 400)
+    domain[1200:1210] = "few"  # not tested
+    score[1200:1210] = 0.5
+    order = np.arange(1600).reshape(4, 400).T.ravel()
+
+    def written() -> Path:
+        rows = [f"{score[row]},{int(genuine[row])},{domain[row]}\n" for row in order]
+        (tmp_path / "scores.csv").write_text("score,label,domain\n" + "".join(rows))
+        return tmp_path / "scores.csv"
+
+    assert evaluate_scores(written(), OPTIONS).implausible == ()
+    assert calibrate(written(), ["1e-1"], guarantee="confident", independent=True).implausible == ()
+    score[400:800], genuine[400:800], says = BROKEN_LISTS[name](*parts[1])
+    found = evaluate_scores(written(), OPTIONS).implausible
+    assert all(reason.startswith("domain b: ") for reason in found)
+    assert says in found[0]
+    with pytest.raises(ValueError, match="implausible: domain b: "):
+        calibrate(written(), ["1e-1"], guarantee="confident", independent=True)
+
+
+@pytest.mark.parametrize("of_list", [True, False])
+def test_a_broken_domain_of_a_list_of_pairs(of_list: bool):
+    rows, person = faces(120, 4, 0.3)
+    domains = np.repeat(["day", "night"], 240)
+    left = np.concatenate([np.arange(0, 480, 4), np.arange(480)])
+    right = np.concatenate([np.arange(1, 480, 4), np.arange(480) // 240 * 240 + (np.arange(480) + 120) % 240])
+    listed = Comparisons(left, right, person[left] == person[right], domains=domains[left] if of_list else None)
+    embeddings = Embeddings(rows, identities=np.full(480, NOBODY), domains=None if of_list else domains)
+    assert implausible_pairs(embeddings, listed) == ()
+    rows[240:] = np.random.default_rng(5).permutation(rows[240:])
+    (found,) = implausible_pairs(replace(embeddings, embeddings=rows), listed)
+    assert found.startswith("domain night: ")
 
 
 @pytest.mark.parametrize("name", HEALTHY_LISTS)
@@ -281,9 +331,6 @@ def test_every_evaluation_says_it_first_and_in_the_json(tmp_path: Path):
         assert says in json.loads((tmp_path / "out.json").read_text())["implausible"][0]
 
 
-OPTIONS = Options(["1e-1"])
-
-
 def two_files(folder: Path, moved: int) -> tuple[Path, Path]:
     """Files of two images of each person, the second with its labels moved by so many rows; equal images have one
     name in both."""
@@ -333,6 +380,50 @@ def evaluations(folder: Path, moved: int) -> dict[str, Any]:
     }
 
 
+@pytest.fixture
+def neighbours(tmp_path: Path) -> tuple[Path, IjbFiles]:
+    """A list of the neighbouring images of each of 60 people, and pairs of strangers; with files of IJB."""
+    lines = [(5 * each + at, 5 * each + at + 1, 1) for each in range(60) for at in range(4)]
+    lines += [(at, at + 150, 0) for at in range(150)]
+    (tmp_path / "pairs.csv").write_text("left,right,label\n" + "".join(f"{a},{b},{same}\n" for a, b, same in lines))
+    (tmp_path / "pairs.txt").write_text("".join(f"{a} {b} {same}\n" for a, b, same in lines))
+    (tmp_path / "meta.txt").write_text("".join(f"{row} {row} {row}\n" for row in range(300)))
+    files = tmp_path / "gallery.csv", tmp_path / "probes.csv"
+    for path, side in zip(files, (range(0, 300, 5), [n for n in range(300) if n % 5]), strict=True):
+        path.write_text("TEMPLATE_ID,SUBJECT_ID\n" + "".join(f"{n},{n // 5}\n" for n in side))
+    of_ijb = IjbFiles(tmp_path / "meta.txt", tmp_path / "pairs.txt", galleries=files[:1], probes=files[1])
+    return tmp_path / "pairs.csv", of_ijb
+
+
+@pytest.mark.parametrize(("by", "says"), [(1, AFTER), (-1, BEFORE), (0, None)])
+def test_rows_of_a_list_that_are_moved_by_one(
+    tmp_path: Path, neighbours: tuple[Path, IjbFiles], by: int, says: str | None
+):
+    """Three of four pairs remain pairs of one person, so the list alone shows a weak model."""
+    rows, person = faces(60, 5, 0.5)
+    moved = saved(tmp_path / "moved.npz", np.roll(rows, by, 0), person)
+    pairs, ijb = neighbours
+    for result in (evaluate_pairs(moved, pairs, OPTIONS), evaluate_ijb(moved, ijb, IjbOptions(["1e-1"], fpirs=()))):
+        one_to_one = result if isinstance(result, Evaluation) else result.verification
+        assert one_to_one is not None
+        if says is None:
+            assert one_to_one.implausible == ()
+        else:
+            (found,) = one_to_one.implausible
+            assert says in found
+
+
+def test_identities_that_are_not_those_of_a_list_are_no_alarm(tmp_path: Path, neighbours: tuple[Path, IjbFiles]):
+    """A list that names its own people is right, whatever the file calls the days on which it was photographed."""
+    rows, person = faces(60, 5, 0.5)
+    left, right, label = np.loadtxt(neighbours[0], np.int64, delimiter=",", skiprows=1).T
+    days = Embeddings(rows, identities=np.random.default_rng(0).permutation(person))
+    assert implausible_set(days)
+    assert implausible_pairs(days, Comparisons(left, right, label == 1)) == ()
+    nobody = Embeddings(rows, identities=np.full(300, NOBODY))
+    assert implausible_pairs(nobody, Comparisons(left, right, label == 1)) == ()
+
+
 def test_every_reader_says_it_first_and_in_the_json(tmp_path: Path):
     for moved in (1, 0):
         folder = tmp_path / str(moved)
@@ -363,6 +454,36 @@ def test_the_second_file_of_against_is_checked_too(tmp_path: Path):
         assert [source.file for source in fields["against"]] == ["theirs.npz"]
         assert all(reason.startswith("theirs.npz: ") for reason in fields["implausible"])
     assert not evaluate_all_pairs(ours, OPTIONS, [ours]).implausible
+
+
+def test_the_file_of_calibration_is_checked_and_named_too(tmp_path: Path, neighbours: tuple[Path, IjbFiles]):
+    """Its impostors set the one threshold, so that its labels decide about every figure at it."""
+    rows, person = faces(60, 5, 0.5)
+    write_embeddings(tmp_path / "ours.npz", Embeddings(rows, identities=person, domains=(person % 2).astype(str)))
+    right, shifted = saved(tmp_path / "right.npz", rows, person), saved(tmp_path / "s.npz", rows, np.roll(person, 1))
+    score, genuine = scores()
+    for name, labels in (("ours.csv", genuine), ("right.csv", genuine), ("inverted.csv", ~genuine)):
+        lines = [f"{s},{int(g)},{n % 2}\n" for n, (s, g) in enumerate(zip(score, labels, strict=True))]
+        (tmp_path / name).write_text("score,label,domain\n" + "".join(lines))
+    files = tmp_path / "ours.npz", tmp_path / "ours.csv"
+    for calibrated_on, says in ((right, None), (shifted, "s.npz: "), (tmp_path / "inverted.csv", "inverted.csv: ")):
+        options = replace(OPTIONS, calibration=calibrated_on)
+        results = (
+            [evaluate_scores(files[1], options)]
+            if calibrated_on.suffix == ".csv"
+            else [
+                evaluate_all_pairs(files[0], options),
+                evaluate_one_threshold(files[:1], options),
+                evaluate_pairs(files[0], neighbours[0], options),
+            ]
+        )
+        for result in results:
+            result.write_json(tmp_path / "out.json")
+            written = json.loads((tmp_path / "out.json").read_text())
+            assert written["calibration"]["file"] == calibrated_on.name
+            assert len(written["calibration"]["sha256"]) == 64
+            assert ("implausible" in written) == (says is not None)
+            assert says is None or result.text().startswith(f"implausible: {says}")
 
 
 def test_a_report_says_it_of_each_set(tmp_path: Path):

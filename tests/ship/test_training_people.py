@@ -136,7 +136,7 @@ def test_evaluate_says_it_first_and_in_the_json(sets: Path, tmp_path):
     assert evaluate_all_pairs(sets / NEW, Options([FAR])).text().startswith("| FAR target")
 
 
-def test_the_file_of_against_and_a_report_say_it_too(sets: Path, tmp_path):
+def test_the_files_of_against_and_of_calibration_and_a_report_say_it_too(sets: Path, tmp_path):
     said = "the model was trained on 6 of the 36 images; these figures say nothing about new people"
     ours, known = sets / RENAMED, read_embeddings(sets / RENAMED)
     write_embeddings(tmp_path / "ours.npz", replace(known, in_training=None, origin=None))
@@ -148,6 +148,13 @@ def test_the_file_of_against_and_a_report_say_it_too(sets: Path, tmp_path):
     (tmp_path / "pairs.csv").write_text(f"left,right,label\n{lines}")
     listed = evaluate_pairs(tmp_path / "ours.npz", tmp_path / "pairs.csv", Options([FAR]), [ours])
     assert listed.text().splitlines()[0] == f"{RENAMED}: {said}"
+    domains = np.arange(len(known)) // 3 % 2
+    write_embeddings(
+        tmp_path / "domains.npz", replace(known, in_training=None, origin=None, domains=domains.astype(str))
+    )
+    result = evaluate_all_pairs(tmp_path / "domains.npz", Options([FAR], calibration=ours))
+    assert result.text().splitlines()[0] == f"{RENAMED}: {said}"
+    assert result.fields()["calibration"].in_training.images == 6
     made = make_report(report_inputs([ours]), tmp_path / "report", fars=[FAR], one_far=FAR)
     assert made.text().splitlines()[0] == f"renamed: {said}"
     assert f"renamed: {said}" in (tmp_path / "report" / "report.html").read_text()

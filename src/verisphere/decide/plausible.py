@@ -137,8 +137,11 @@ def _more(one: Sampled, other: Sampled, paired: bool) -> bool:
 def implausible_list(
     genuine: Bool[np.ndarray, " comparisons"],
     score: Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]],
+    domains: np.ndarray | None = None,
 ) -> tuple[str, ...]:
     """The reasons why listed comparisons cannot be those of a working model with these labels.
+
+    If there are none for the whole list, its domains are tested too, since a healthy domain hides one that is not.
 
     >>> labels = np.arange(40) % 3 == 0
     >>> implausible_list(labels, lambda rows: np.where(labels[rows], 0.9, 0.1) - rows / 1000)
@@ -149,6 +152,7 @@ def implausible_list(
     Args:
         genuine: label of each comparison, in the order of the list.
         score: gives the scores of the comparisons at these positions.
+        domains: domain of each comparison; empty across domains. Those with fewer than ten of a kind are not tested.
     """
     random = numpy_generator(0)
 
@@ -162,4 +166,14 @@ def implausible_list(
     ends = [part for part in (sampled.genuine, sampled.impostor) if part.size]
     if len(genuine) > 1 and min(part.min() for part in ends) == max(part.max() for part in ends):
         return (f"all {len(genuine):,} scores are equal",)
-    return implausible(sampled, {where: sample(-rows) for rows, where in MOVED.items()}, same_people=False)
+    reasons = implausible(sampled, {where: sample(-rows) for rows, where in MOVED.items()}, same_people=False)
+    if reasons or domains is None:
+        return reasons
+
+    def inside(name: str) -> tuple[str, ...]:
+        at = np.flatnonzero(domains == name)
+        enough = min(np.bincount(genuine[at], minlength=2)) >= FEWEST
+        return implausible_list(genuine[at], lambda rows: score(at[rows])) if enough else ()
+
+    names = [name for name in np.unique(domains).tolist() if name]
+    return tuple(f"domain {name}: {reason}" for name in names for reason in inside(name))

@@ -141,13 +141,15 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
     """
     if options.intervals:
         raise ValueError(f"{path}: a scores file does not say who was compared, so no people can be redrawn")
-    calibration = None
+    calibration, file, unlikely = None, None, list[str]()
     if options.calibration is not None:
         _refuse_json(options.calibration, "a scores file")
         other = read_scores(options.calibration)
         calibration = other.score[~other.genuine]
         if not len(calibration):
             raise ValueError(f"{options.calibration}: no impostor score in it, so it can set no threshold")
+        file, reasons = evaluated(options.calibration), _implausible_scores(other)
+        unlikely = [f"{options.calibration.name}: {reason}" for reason in reasons]
     scores = read_scores(path)
     if scores.genuine.all() or not scores.genuine.any():
         kind, other_kind = ("genuine", "impostor") if scores.genuine.any() else ("impostor", "genuine")
@@ -162,8 +164,13 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
         group_differences=groups_apart(common, options),
         curve=curve_of(scores, points) if options.curve else None,
         people_known=False,
-        implausible=implausible_list(scores.genuine, lambda rows: scores.score[rows]),
+        implausible=(*_implausible_scores(scores), *unlikely),
+        calibration=file,
     )
+
+
+def _implausible_scores(scores: Scores) -> tuple[str, ...]:
+    return implausible_list(scores.genuine, lambda rows: scores.score[rows], scores.domains)
 
 
 def evaluate_all_pairs(path: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
@@ -194,7 +201,7 @@ def _all_pairs(
     if against and options.rule != "at_most":
         raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
     check_redrawing(options)
-    calibration = calibration_of(embeddings, source, options)
+    calibration, file, of_calibration = calibration_of(embeddings, source, options)
     store = None if options.state is None else ScanState(options.state)
     device = choose_device(options.device)
     with errors_naming(source):
@@ -237,10 +244,10 @@ def _all_pairs(
             if point not in fit
         ]
         people = people_of_set(pairs, fit) if fit else None
-    others = [(file, same_rows(embeddings, file, options.feature_norm)) for file in against]
+    others = [(path, same_rows(embeddings, path, options.feature_norm)) for path in against]
     differences = all_pairs_against(pairs, others, options.fars, *how) if against else []
     unlikely = [*implausible_set(embeddings)]
-    unlikely += [f"{file.name}: {reason}" for file, rows in others for reason in implausible_set(rows)]
+    unlikely += [f"{path.name}: {reason}" for path, rows in others for reason in implausible_set(rows)]
     return Evaluation(
         result.operating_points,
         tuple(sources),
@@ -251,8 +258,9 @@ def _all_pairs(
         curve=with_points(thinned_curve(pairs), result.operating_points) if options.curve else None,
         by_person=people,
         notes=tuple(notes),
-        implausible=tuple(unlikely),
-        against=tuple(evaluated(file, rows) for file, rows in others),
+        implausible=(*unlikely, *of_calibration),
+        against=tuple(evaluated(path, rows) for path, rows in others),
+        calibration=file,
     )
 
 
@@ -334,8 +342,10 @@ def _refuse_json(calibration: Path, takes: str) -> None:
 
 def calibration_of(
     embeddings: Embeddings, source: str | Path, options: Options, listed_domains: bool = False
-) -> Ordered | None:
+) -> tuple[Ordered | None, EvaluatedFile | None, list[str]]:
     """All impostor pairs of the calibration file, made by the same model as `embeddings`.
+
+    The record of the file follows, and the reasons why it cannot be that of a working model with right labels.
 
     Args:
         embeddings: the embeddings that the threshold is for.
@@ -348,7 +358,7 @@ def calibration_of(
             domains to decide at its threshold.
     """
     if options.calibration is None:
-        return None
+        return None, None, []
     if embeddings.domains is None and not listed_domains:
         raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
     _refuse_json(options.calibration, "an embeddings file")
@@ -356,4 +366,6 @@ def calibration_of(
     sizes = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
     check_alike(source, sizes[0], embeddings.origin, options.calibration, sizes[1], calibration.origin)
     with errors_naming(options.calibration):
-        return calibration_impostors(calibration, options.fars, options.progress)
+        impostors = calibration_impostors(calibration, options.fars, options.progress)
+    reasons = [f"{options.calibration.name}: {reason}" for reason in implausible_set(calibration)]
+    return impostors, evaluated(options.calibration, calibration), reasons

@@ -119,6 +119,7 @@ class Evaluation:
         notes: requested figures that were not computed, and why; how images were found; rows that were not used.
         implausible: reasons why the figures cannot be those of a working model with right labels.
         against: the files of the other models.
+        calibration: the file of `--calibration`.
     """
 
     operating_points: tuple[OperatingPoint, ...]
@@ -137,10 +138,11 @@ class Evaluation:
     accuracy_over_domains: AccuracyOverDomains | None = None
     implausible: tuple[str, ...] = ()
     against: tuple[EvaluatedFile, ...] = ()
+    calibration: EvaluatedFile | None = None
 
     def text(self) -> str:
         """The first lines; the figures as tables, and a sentence for each figure that is inside the noise."""
-        notes = first_lines((*self.sources, *self.against), self.implausible)
+        notes = first_lines([*self.sources, *self.against, *filter(None, [self.calibration])], self.implausible)
         parts = [notes.rstrip("\n")] if notes else []
         parts.append(operating_points_table(self.operating_points, self.intervals))
         if self.intervals:

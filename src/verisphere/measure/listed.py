@@ -94,8 +94,8 @@ def evaluate_pairs(
         rows = read_embeddings(file)
         theirs, _ = _rows(lists, [(file, rows)] * len(lists), options, redrawn=False)
         others.append(evaluated(file, rows))
-        reasons = implausible_pairs(theirs.embeddings, theirs.comparisons)
-        unlikely += [f"{file.name}: {reason}" for reason in reasons]
+        of_theirs = implausible_pairs(theirs.embeddings, theirs.comparisons)
+        unlikely += [f"{file.name}: {reason}" for reason in of_theirs]
         differences += listed_against(
             result,
             listed_pairs(theirs.embeddings, theirs.comparisons, options.fars, options.rule, keep_repeated=True),
@@ -105,7 +105,9 @@ def evaluate_pairs(
             options.redrawing,
             options.progress,
         )
-    calibration = calibration_of(ours.embeddings, paths[0], options, ours.comparisons.domains is not None)
+    calibration, of_calibration, reasons = calibration_of(
+        ours.embeddings, paths[0], options, ours.comparisons.domains is not None
+    )
     common = at_one_threshold(result.scores, options, calibration)
     by_domain = _accuracies(ours.comparisons, result)
     return Evaluation(
@@ -122,8 +124,9 @@ def evaluate_pairs(
         curve_of(result.scores, result.operating_points) if options.curve else None,
         notes=ours.notes,
         domain_accuracy=by_domain,
-        implausible=tuple(unlikely),
+        implausible=(*unlikely, *reasons),
         against=tuple(others),
+        calibration=of_calibration,
         accuracy_over_domains=None if by_domain is None else accuracy_over_domains(list(by_domain.values())),
     )
 

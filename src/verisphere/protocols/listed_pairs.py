@@ -57,14 +57,18 @@ def listed_folds(comparisons: Comparisons) -> np.ndarray:
 
 
 def score_listed(embeddings: Embeddings, comparisons: Comparisons) -> Scores:
-    """Score of each listed pair; its domain is the list's, else that of the two images, empty where they differ."""
+    """Score of each listed pair."""
     left, right = torch.from_numpy(comparisons.left), torch.from_numpy(comparisons.right)
     score = pair_scores(unit_rows(embeddings.embeddings), left, right).numpy()
-    domains = comparisons.domains
-    if domains is None and embeddings.domains is not None:
-        home, away = embeddings.domains[comparisons.left], embeddings.domains[comparisons.right]
-        domains = np.where(home == away, home, "")
-    return Scores(score, comparisons.genuine, domains)
+    return Scores(score, comparisons.genuine, domains_of_pairs(embeddings, comparisons))
+
+
+def domains_of_pairs(embeddings: Embeddings, comparisons: Comparisons) -> np.ndarray | None:
+    """Domain of each listed pair: the list's, else that of the two images, empty where they differ."""
+    if comparisons.domains is not None or embeddings.domains is None:
+        return comparisons.domains
+    home, away = embeddings.domains[comparisons.left], embeddings.domains[comparisons.right]
+    return np.where(home == away, home, "")
 
 
 def listed_pairs(

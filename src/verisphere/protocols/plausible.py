@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from verisphere.decide.plausible import MOVED, SAMPLED, Sampled, implausible, implausible_list
+from verisphere.protocols.listed_pairs import domains_of_pairs
 from verisphere.score import pair_scores, unit_rows
 from verisphere.seeds import numpy_generator
-from verisphere.vocabulary import Comparisons, Embeddings
+from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
 MOST_PEOPLE = 2_000  # sampled
 SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand
@@ -78,13 +79,23 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
 
 
 def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple[str, ...]:
-    """The reasons why a list of pairs, or the rows it names, cannot be those of a working model."""
-    person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
+    """The reasons why a list of pairs, or the rows it names, cannot be those of a working model.
+
+    Rows that were moved by one show in their own pairs, not in those of the list, if its labels are of the identities.
+    """
+    names, person = np.unique(embeddings.identities, return_inverse=True)
+    person, known = person.astype(np.int64), (names != NOBODY)[person]
 
     def score(at: Int64[np.ndarray, " some"]) -> np.ndarray:
         return _scores(embeddings.embeddings, comparisons.left[at], comparisons.right[at])
 
-    return repeated_vectors(embeddings.embeddings, person) + implausible_list(comparisons.genuine, score)
+    domains = domains_of_pairs(embeddings, comparisons)
+    reasons = repeated_vectors(embeddings.embeddings, person) + implausible_list(comparisons.genuine, score, domains)
+    stated = known[comparisons.left] & known[comparisons.right]
+    same = person[comparisons.left] == person[comparisons.right]
+    if reasons or not stated.any() or (same != comparisons.genuine)[stated].any():
+        return reasons
+    return implausible_set(embeddings.take(known))
 
 
 def repeated_vectors(

@@ -267,7 +267,7 @@ class _ScoresFile:
         return {name: _kinds(genuine.total > 0, impostor.total > 0) for name, (genuine, impostor) in self.split.items()}
 
     def implausible(self) -> tuple[str, ...]:
-        return implausible_list(self.scores.genuine, lambda rows: self.scores.score[rows])
+        return implausible_list(self.scores.genuine, lambda rows: self.scores.score[rows], self.scores.domains)
 
     def thresholds(
         self, fars: Sequence[Far], guarantee: Guarantee, independent: bool, replicates: int, seed: int
