@@ -16,6 +16,8 @@ FEATURE_NORMS: tuple[FeatureNorm, ...] = get_args(FeatureNorm)
 #: How names that are equal but for case, blanks, Unicode form or invisible letters are taken.
 Names = Literal["merge", "exact"]
 NAMES: tuple[Names, ...] = get_args(Names)
+#: What follows a number of people, by how their names were taken.
+NAMES_TAKEN = {"merge": " by merged names", "exact": " by names exactly as written", None: ""}
 #: Precision of an exported network that is smaller than float32.
 SmallerPrecision = Literal["fp16", "int8"]
 SMALLER_PRECISIONS: tuple[SmallerPrecision, ...] = get_args(SmallerPrecision)

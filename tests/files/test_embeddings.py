@@ -18,7 +18,8 @@ from verisphere.files.embeddings import (
     read_known_people,
     write_embeddings,
 )
-from verisphere.vocabulary import Embeddings, Origin
+from verisphere.files.streamed_rows import open_rows
+from verisphere.vocabulary import NOBODY, Embeddings, Origin
 
 
 def three(**changed) -> dict:
@@ -99,6 +100,35 @@ def test_numbers_become_strings_and_other_arrays_are_passed_over(tmp_path: Path)
 def test_text_of_either_byte_order(tmp_path: Path):
     read = read_embeddings(save(tmp_path, **three(identities=np.array(["ä", "ä", "β"]).astype(">U1"))))
     assert (read.identities.tolist(), read.identities.dtype.isnative) == (["ä", "ä", "β"], True)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.float32, np.float64, np.longdouble])
+@pytest.mark.parametrize("reading", [read_embeddings, lambda path: open_rows(path, ("names", "identities"))])
+def test_identities_that_are_whole_numbers_are_those_numbers_in_every_type(tmp_path: Path, kind, reading):
+    path = save(tmp_path, **three(identities=np.array([-1, 0, 10], kind)))
+    assert reading(path).identities.tolist() == [NOBODY, "0", "10"]
+
+
+@pytest.mark.parametrize(
+    ("identities", "line"),
+    [
+        (
+            np.array([1, 1.5, 2]),
+            "float64 numbers, not whole .* in 1 of 3 rows, first in row 1, 'a/2.jpg'; save integers",
+        ),
+        (np.array([1, 2, 3], np.float16), "float16 numbers, .* not surely told apart in 3 of 3 rows"),
+        (
+            np.array([1, 2, 2**24], np.float32),
+            "float32 numbers, .* told apart in 1 of 3 rows, first in row 2",
+        ),
+        (np.array([1, 2, 2.0**53]), "float64 numbers, .* in 1 of 3 rows"),
+        (np.array([1, 2, -1e300]), "float64 numbers, .* in 1 of 3 rows"),
+    ],
+)
+def test_identities_that_are_other_numbers_are_refused(tmp_path: Path, identities, line: str):
+    with pytest.raises(ValueError, match=line) as refused:
+        read_embeddings(save(tmp_path, **three(identities=identities)))
+    assert "\n" not in str(refused.value)
 
 
 def test_identities_that_differ_as_strings_differ(tmp_path: Path):

@@ -63,6 +63,42 @@ def test_parquet(tmp_path: Path, lists: bool):
     check(tmp_path / "vectors.parquet")
 
 
+POINTS = ["-1.0", "-1.0", "0", "0.0", "7.0", "7."]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".txt", ".parquet"])
+def test_identities_that_are_numbers_with_a_point(tmp_path: Path, suffix: str):
+    """Data frames write whole numbers so, beside a missing one; -1.0 is nobody."""
+
+    def read(people: list[str]) -> list[str]:
+        path = tmp_path / f"vectors{suffix}"
+        if suffix == ".parquet":
+            pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+            numbers = list(map(float, people))
+            columns = {"name": NAMES, "identity": numbers, "embedding": ROWS.tolist()}
+            parquet.write_table(pyarrow.table(columns), path)
+        elif suffix == ".csv":
+            lines = [f"{name},{person},{row[0]}\n" for name, person, row in zip(NAMES, people, ROWS, strict=True)]
+            path.write_text("name,identity,x\n" + "".join(lines))
+        else:
+            path.write_text("".join(f"{name}\t{person}\n" for name, person in zip(NAMES, people, strict=True)))
+            np.save(path := path.with_suffix(".npy"), ROWS)
+        return read_embeddings(path).identities.tolist()
+
+    assert read(POINTS) == ["-1", "-1", "0", "0", "7", "7"]
+    with pytest.raises(ValueError, match=r"identities are float64 numbers, not whole .* first in row 5, 'p2/5.jpg'"):
+        read([*POINTS[:5], "7.5"])
+    with pytest.raises(ValueError, match=r"identities holds NaN .* in 1 of 6 rows"):
+        read([*POINTS[:5], "nan"])
+
+
+def test_identities_of_a_table_that_are_not_all_numbers_stay_as_written(tmp_path: Path):
+    people = ["1.0", "1", "007", "p1.50", "p1.5", "1e5"]
+    lines = [f"{name},{person},{row[0]}\n" for name, person, row in zip(NAMES, people, ROWS, strict=True)]
+    (tmp_path / "v.csv").write_text("name,identity,x\n" + "".join(lines))
+    assert read_embeddings(tmp_path / "v.csv").identities.tolist() == people
+
+
 def test_verbs_take_a_table_as_they_take_an_embeddings_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_embeddings(tmp_path / "vectors.npz", Embeddings(ROWS, np.array(NAMES), np.array(PEOPLE)))
     said = []

@@ -16,6 +16,7 @@ from PIL import Image
 from verisphere.decide import operating_point, point_at
 from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import write_embeddings
+from verisphere.identity import names_taken
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
 from verisphere.measure import report_folder
@@ -24,6 +25,7 @@ from verisphere.measure.report_inputs import distinct_titles
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.ship.calibrate import calibrate
 from verisphere.vocabulary import Embeddings, Origin
+from verisphere.words import Names
 
 PEOPLE, IMAGES = 12, 4
 FARS = ("1e-1", "1e-2", "1e-4")
@@ -122,6 +124,25 @@ def test_the_folder_of_a_report(tmp_path: Path, run: Path, faces: Path):
     assert result.text().endswith(f"page: {out / 'report.html'}")
     assert page(out).count("data:image/jpeg") > 8
     assert "://" not in page(out)
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [("merge", "12 people by merged names, every"), ("exact", "24 people by names exactly as written, every")],
+)
+def test_how_names_were_taken_is_recorded(tmp_path: Path, rule: Names, says: str):
+    embeddings = some()
+    spelled = np.array([name.upper() if at % 2 else name for at, name in enumerate(embeddings.identities.tolist())])
+    rows = {"embeddings": embeddings.embeddings, "names": embeddings.names}
+    np.savez(tmp_path / "a.npz", **rows, identities=spelled)
+    with names_taken(rule):
+        (one,) = report(tmp_path / "out", tmp_path / "a.npz")["sets"]
+    assert one["names_rule"] == rule
+    assert says in page(tmp_path / "out")
+    np.savez(tmp_path / "a.npz", **rows, identities=embeddings.identities)
+    (one,) = report(tmp_path / "plain", tmp_path / "a.npz")["sets"]
+    assert one["names_rule"] is None
+    assert "12 people, every" in page(tmp_path / "plain")
 
 
 def test_the_numbers_are_those_of_evaluate(tmp_path: Path):

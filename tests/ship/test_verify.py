@@ -11,6 +11,7 @@ from PIL import Image
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import GuaranteedThreshold
 from verisphere.files.embeddings import write_embeddings
+from verisphere.identity import names_taken
 from verisphere.images.detect import TEMPLATES, Crop, Detections
 from verisphere.models.folder import Model
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, aligned_faces, detected_faces
@@ -294,6 +295,20 @@ def test_the_gallery_is_ranked_by_score(tmp_path, gallery):
     assert [match.name for match in identify(probe, gallery, model(AT_A_HALF), FIND, top=1).matches] == ["ann"]
     assert "and 1 more" in identify(probe, gallery, model(AT_A_HALF), FIND, top=1).text()
     assert json.loads(found.json())["matches"][1]["name"] == "bob"
+
+
+def test_how_names_of_the_gallery_were_taken_is_recorded(tmp_path, gallery):
+    probe = photo(tmp_path / "probe.png", 20, 1)
+    assert json.loads(identify(probe, gallery, model(AT_A_HALF), FIND).json())["names_rule"] is None
+    photo(gallery / "ANN" / "1.png", 10, 2)
+    rows = Embeddings([[1.0, 0.0], [1.0, 0.1]], identities=["ann", "ANN"], names_rule="exact")
+    write_embeddings(tmp_path / "exact.npz", rows)
+    with names_taken("merge"):
+        found = identify(probe, gallery, model(AT_A_HALF), FIND)
+    assert ([match.name for match in found.matches], found.people) == (["ann", "bob"], 3)
+    assert json.loads(found.json())["names_rule"] == "merge"
+    found = identify(probe, tmp_path / "exact.npz", model(AT_A_HALF), FIND)  # its file says so
+    assert (found.people, json.loads(found.json())["names_rule"]) == (2, "exact")
 
 
 def test_nobody(tmp_path, gallery):

@@ -36,7 +36,7 @@ _LONGEST_ORIGIN = 1 << 16  # characters
 
 
 def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndarray | None = None) -> np.ndarray:
-    """A column as strings; numbers are converted to text.
+    """A column as strings; numbers are converted to text, of identities those of whole numbers: 1.0 is `1`.
 
     Args:
         path: file of the column, for errors.
@@ -46,18 +46,24 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
 
     Raises:
         ValueError: the column holds bytes that are not ASCII, text that is not Unicode, NaN or infinity, or values that
-            are neither text nor numbers.
+            are neither text nor numbers; or identities are numbers that are not whole, or not surely different.
     """
     if column.dtype.kind not in "USbiuf":
         raise ValueError(f"{path}: {field} must be text or numbers, got {column.dtype}")
     if column.dtype.kind == "f":
-        wrong = np.flatnonzero(~np.isfinite(column.ravel()))
-        if len(wrong):
-            first = f"row {wrong[0]}" + ("" if names is None else f", {shown(str(names[wrong[0]]), 200)}")
+        if where := _rows_in_words(~np.isfinite(column), names):
             raise ValueError(
-                f"{path}: {field} holds NaN or infinity in {len(wrong)} of {column.size} rows, first in {first}; a "
-                "missing value would count as a value of its own: leave such rows out"
+                f"{path}: {field} holds NaN or infinity in {where}; a missing value would count as a value of its own: "
+                "leave such rows out"
             )
+        if field == "identities":
+            exact = 0 if column.dtype == np.float16 else 2 ** min(np.finfo(column.dtype).nmant + 1, 53)
+            if where := _rows_in_words((column != np.floor(column)) | (np.abs(column) >= exact), names):
+                raise ValueError(
+                    f"{path}: identities are {column.dtype} numbers, not whole or not surely told apart in {where}; "
+                    "save integers, or text that is no number, such as p1.5"
+                )
+            column = column.astype(np.int64)
     try:
         text = column.astype(str, copy=False)
         text = text.astype(text.dtype.newbyteorder("="), copy=False)
@@ -71,6 +77,15 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
             row = f" in row {foreign.any(axis=1).argmax()}" if text.ndim else ""
             raise ValueError(f"{path}: {field} holds characters that are not Unicode{row}; is the file damaged?")
     return text
+
+
+def _rows_in_words(wrong: np.ndarray, names: np.ndarray | None) -> str:
+    """How many rows are wrong and which is the first; empty if none is."""
+    if not wrong.any():
+        return ""
+    row = int(wrong.ravel().argmax())
+    first = f"row {row}" + ("" if names is None else f", {shown(str(names[row]), 200)}")
+    return f"{int(wrong.sum())} of {wrong.size} rows, first in {first}"
 
 
 def read_templates(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embeddings:

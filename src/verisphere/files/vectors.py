@@ -221,9 +221,10 @@ def _check_width(path: Path, column: str, longest: int, rows: int) -> None:
 
 
 def _texts(path: Path, column: str, cells: Sequence[str]) -> np.ndarray:
-    """The cells of a column of a text file as an array."""
+    """The cells of a column of a text file as an array; identities that are numbers, some with a point, as numbers."""
     _check_width(path, column, max(map(len, cells), default=0), len(cells))
-    return np.array(cells)
+    numbers = column == "identity" and any("." in cell for cell in cells) and all(map(_is_number, cells))
+    return np.array([_number(cell) for cell in cells] if numbers else cells)
 
 
 def _filled(cells: list[Any]) -> list[Any]:

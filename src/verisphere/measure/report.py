@@ -258,6 +258,7 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
         samples=find_samples(entry, embeddings, pairs, genuine, headline.threshold),
         in_training=known.in_training,
         implausible=implausible,
+        names_rule=embeddings.names_rule,
         first=tuple(first_lines([known], of_title).splitlines()),
     )
 

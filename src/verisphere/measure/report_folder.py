@@ -100,6 +100,7 @@ def _set(findings: Findings) -> dict[str, Any]:
         "origin": findings.origin,
         "in_training": findings.in_training,
         "implausible": findings.implausible,
+        "names_rule": findings.names_rule,
         "operating_points": findings.points,
         "tar_interval": findings.interval,
         "one_threshold": findings.one,

@@ -9,6 +9,7 @@ from verisphere.decide.histogram import Histogram
 from verisphere.report.samples import Samples
 from verisphere.trained_on import SharedWithTraining
 from verisphere.vocabulary import OperatingPoint, Origin
+from verisphere.words import Names
 
 #: Represents all pairs of a set among the names of its domains, which are never empty.
 ALL = ""
@@ -50,6 +51,7 @@ class Findings:
         samples: pairs at the error boundary.
         in_training: number of people and images that the model was trained on; None if no model is known.
         implausible: reasons why the figures cannot be those of a working model with right labels.
+        names_rule: how names that are equal once folded were taken, `merge` or `exact`; None if nothing decided.
         first: what is said of both before the figures, a line each.
     """
 
@@ -71,6 +73,7 @@ class Findings:
     samples: Samples
     in_training: SharedWithTraining | None = None
     implausible: tuple[str, ...] = ()
+    names_rule: Names | None = None
     first: tuple[str, ...] = ()
 
 

@@ -8,6 +8,7 @@ from verisphere.report.findings import Calibrated, Contents, Findings, Training
 from verisphere.report.html import Markup, definitions, joined, table, tag
 from verisphere.report.tables import neg_log10_far_text, number
 from verisphere.vocabulary import OperatingPoint
+from verisphere.words import NAMES_TAKEN
 
 NONE = "\N{EN DASH}"
 
@@ -64,7 +65,8 @@ def _in_words(findings: Findings) -> Markup:
     what = joined(
         "Set ",
         tag("strong", findings.title),
-        f": {findings.images:,} images of {findings.people:,} people, every two compared once. ",
+        f": {findings.images:,} images of {findings.people:,} people{NAMES_TAKEN[findings.names_rule]}, every two "
+        "compared once. ",
     )
     if point.below_resolution:
         rate = exact_rate(point.far_target)

@@ -7,6 +7,7 @@ from typing import Any
 from verisphere.files.calibration import Calibration, Source
 from verisphere.report.markdown import plain
 from verisphere.vocabulary import ImageSource
+from verisphere.words import NAMES_TAKEN
 
 DIGITS = 12  # of a digest in a text for people
 _LONGEST_LIST = 16  # written out; the operators of a network are many
@@ -38,10 +39,9 @@ def images_of_calibration(calibrated: Calibration) -> str:
 
 def file_in_words(source: Source) -> str:
     """The file of a calibration in a few words."""
-    people = "" if source.people is None else f" of {source.people:,} people"
+    people = "" if source.people is None else f" of {source.people:,} people{NAMES_TAKEN[source.names_rule]}"
     unit = "comparisons" if source.people is None else "images"
-    taken = {"merge": " by merged names", "exact": " by names exactly as written", None: ""}[source.names_rule]
-    return f"{plain(source.file)} ({source.rows:,} {unit}{people}{taken}, SHA-256 {plain(source.sha256[:DIGITS])})"
+    return f"{plain(source.file)} ({source.rows:,} {unit}{people}, SHA-256 {plain(source.sha256[:DIGITS])})"
 
 
 def class_in_words(description: Mapping[str, Any]) -> str:

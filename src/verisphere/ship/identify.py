@@ -31,7 +31,7 @@ from verisphere.ship.notes import (
 )
 from verisphere.ship.people import OtherFace, Person, embedded_person, lower_median, photographs_in, scores_between
 from verisphere.vocabulary import Progress, printable, quietly
-from verisphere.words import of_things, share
+from verisphere.words import Names, of_things, share
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class Identification:
         promise, meaning, misses, training, drawn, notes: see `Verification`.
         other_matches: matches of faces that are not the most central of their photograph, best first.
         gallery_note: a note on the gallery; mostly empty.
+        names_rule: how names of the gallery that are equal once folded were taken; None if nothing decided.
     """
 
     matches: tuple[Match, ...]
@@ -92,6 +93,7 @@ class Identification:
     probe: Person
     skipped: tuple[Skipped, ...]
     gallery_note: str
+    names_rule: Names | None
     model: str
 
     def __str__(self) -> str:
@@ -200,6 +202,7 @@ def identify(
         probe=probed.person,
         skipped=enrolled.skipped,
         gallery_note=enrolled.note,
+        names_rule=enrolled.names_rule,
         model=str(model.folder),
     )
 
@@ -214,6 +217,7 @@ class _Gallery:
         left_out: people without a photograph that can be compared.
         skipped: photographs that cannot be compared.
         note: a note for the user.
+        names_rule: see `Identification`.
     """
 
     embeddings: Float32[np.ndarray, "photos dim"]
@@ -221,6 +225,7 @@ class _Gallery:
     left_out: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     note: str = ""
+    names_rule: Names | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -242,7 +247,8 @@ def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Pr
         embeddings = photographs.embed(model)
     people = np.array([owners[place] for place in photographs.used])
     everybody = {*owners, *(name.rpartition("/")[0] for name in files.unread)} - {""}
-    return _Gallery(embeddings, people, tuple(sorted(everybody - set(people.tolist()))), photographs.skipped)
+    left_out = tuple(sorted(everybody - set(people.tolist())))
+    return _Gallery(embeddings, people, left_out, photographs.skipped, names_rule=decided())
 
 
 def _from_embeddings(gallery: Path, model: Model, find: FindFaces) -> _Gallery:
@@ -262,7 +268,7 @@ def _from_embeddings(gallery: Path, model: Model, find: FindFaces) -> _Gallery:
         note = f"nothing in {gallery.name} says which model made its embeddings: that it was this one is taken on trust"
     else:
         note = "; ".join(notes_on_origin(model, find, gallery, embedded.origin, "embed the gallery"))
-    return _Gallery(embedded.embeddings, embedded.identities, note=note)
+    return _Gallery(embedded.embeddings, embedded.identities, note=note, names_rule=embedded.names_rule)
 
 
 def _compared(rows: Float32[np.ndarray, "probe dim"], gallery: _Gallery, threshold: float) -> list[Match]:
