@@ -60,7 +60,7 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
             exact = 0 if column.dtype == np.float16 else 2 ** min(np.finfo(column.dtype).nmant + 1, 53)
             if where := _rows_in_words((column != np.floor(column)) | (np.abs(column) >= exact), names):
                 raise ValueError(
-                    f"{path}: identities are {column.dtype} numbers, not whole or not surely told apart in {where}; "
+                    f"{path}: identities are {column.dtype} numbers, not whole or too large to be distinct in {where}; "
                     "save integers, or text that is no number, such as p1.5"
                 )
             column = column.astype(np.int64)
