@@ -116,10 +116,10 @@ def test_identities_that_are_whole_numbers_are_those_numbers_in_every_type(tmp_p
             np.array([1, 1.5, 2]),
             "float64 numbers, not whole .* in 1 of 3 rows, first in row 1, 'a/2.jpg'; save integers",
         ),
-        (np.array([1, 2, 3], np.float16), "float16 numbers, .* not surely told apart in 3 of 3 rows"),
+        (np.array([1, 2, 3], np.float16), "float16 numbers, .* too large to be distinct in 3 of 3 rows"),
         (
             np.array([1, 2, 2**24], np.float32),
-            "float32 numbers, .* told apart in 1 of 3 rows, first in row 2",
+            "float32 numbers, .* to be distinct in 1 of 3 rows, first in row 2",
         ),
         (np.array([1, 2, 2.0**53]), "float64 numbers, .* in 1 of 3 rows"),
         (np.array([1, 2, -1e300]), "float64 numbers, .* in 1 of 3 rows"),
