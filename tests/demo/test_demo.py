@@ -59,7 +59,7 @@ def shallow() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A small demo's folder, and the text it returns."""
+    """A small demo's folder, and the text it returns. Takes 5 s: the whole road, with its report."""
     out = tmp_path_factory.mktemp("small") / "demo"
     with shallow():
         return out, run_demo(out, device="cpu", size=SMALL)

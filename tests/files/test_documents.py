@@ -87,6 +87,7 @@ def test_a_yaml_file_is_named_and_read_no_further_than_it_may_be_long(tmp_path: 
     ("text", "message"),
     [
         ("[" * 100_000, "nested too deeply"),
+        ("[" * 300 + "]" * 300, "nested too deeply"),
         ('{"a": 1, "b": 2, "a": 3}', "'a' stands in it twice"),
         ("[" + "1" * 5000 + "]", "a whole number of 5,000 letters"),
         ("[NaN]", "NaN is no number"),

@@ -46,7 +46,7 @@ def fill(folder: Path) -> Path:
 @pytest.mark.usefixtures("process_as_it_was")
 def test_a_training_is_the_same_from_every_format(recipe: Path, tmp_path: Path):
     listed = fill(tmp_path / "listed")
-    runs = {}
+    runs = {}  # takes over 5 s: a training from each format, whose readers it is about
     for path in (listed, *(place(tmp_path / known.name, known) for known in WRITTEN)):
         if path != listed:
             path.parent.mkdir()

@@ -21,6 +21,7 @@ LARGEST_YAML = 2**18
 LARGEST_JSON = 2**26
 #: Most nested lists and mappings; a class with its arguments takes two levels.
 MOST_YAML_LEVELS = 32
+_MOST_JSON_LEVELS = 200  # of JSON, in which a document may hold another one
 
 _MOST_LETTERS = 2**20  # letters of a YAML text with its aliases expanded
 _LETTERS_PER_VALUE = 32  # letters that each value counts in addition to its own, for the memory of an object
@@ -208,7 +209,7 @@ def read_json(text: str, not_finite: bool = False) -> Any:
         ValueError: the text is not JSON, is nested too deeply, repeats a name, or has a number that is too large.
     """
     try:
-        return json.loads(
+        value = json.loads(
             text,
             object_pairs_hook=_once,
             parse_int=_whole,
@@ -217,6 +218,14 @@ def read_json(text: str, not_finite: bool = False) -> Any:
         )
     except RecursionError:
         raise ValueError("its JSON is nested too deeply") from None
+    # How deep Python itself reads depends on its version; code that walks a value needs a level of calls for each.
+    level = [value]
+    for _ in range(_MOST_JSON_LEVELS):
+        parts = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list))
+        level = [inner for part in parts for inner in part]
+    if level:
+        raise ValueError("its JSON is nested too deeply")
+    return value
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
