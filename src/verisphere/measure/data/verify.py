@@ -3,6 +3,7 @@
 import hashlib
 import json
 import signal
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -211,10 +212,13 @@ def _looked_at(pack: Pack, workers: int) -> Iterable[_Seen]:
 
 
 def _by_workers(pack: Pack, workers: int) -> Iterator[_Seen]:
-    loader: DataLoader[Any] = DataLoader(
-        _Images(pack), batch_size=None, num_workers=workers, worker_init_fn=_start_worker, collate_fn=_as_it_is
-    )
-    yield from loader
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="This DataLoader will create")  # the number is the caller's decision
+        loader: DataLoader[Any] = DataLoader(
+            _Images(pack), batch_size=None, num_workers=workers, worker_init_fn=_start_worker, collate_fn=_as_it_is
+        )
+        iterator = iter(loader)
+    yield from iterator
 
 
 def _as_it_is(seen: Any) -> Any:
