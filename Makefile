@@ -16,7 +16,7 @@ OPTIONS ?=
 # Of `make lock`: extras in requirements.lock; not in it are `insightface` and `track`, which constraints.txt lacks too.
 LOCKED := detect export heif data clean tune
 
-.PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures tutorials reference docs docs-check dist lock clean gone
+.PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures study tutorials reference docs docs-check dist lock clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -67,6 +67,10 @@ promises: $(VENV)/.core
 figures: $(VENV)/.core
 	PYTHONPATH=docs $(BIN)/python -m figures docs/images/losses $(if $(ONLY),--only $(ONLY),&& \
 		PYTHONPATH=docs $(BIN)/python -m figures.distillation)
+
+# A study whose figures the docs state, by its folder in studies/: make study OF=rules OPTIONS='--data FOLDER'.
+study: $(VENV)/.dev
+	$(BIN)/python -m studies.$(OF) $(OPTIONS)
 
 # The outputs in docs/tutorials, by running the pages; ONLY=NAME for one.
 tutorials: $(VENV)/.dev

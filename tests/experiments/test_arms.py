@@ -14,7 +14,6 @@ from verisphere.experiments.grid import (
     parse_grid,
     short_names,
 )
-from verisphere.experiments.rules import read_rules
 from verisphere.files.packaged_recipes import packaged_recipes
 from verisphere.images import InMemory
 from verisphere.measure.measured_set import MeasuredSet
@@ -315,9 +314,5 @@ def test_images_of_nobody_are_no_pair_of_a_domain():
 
 @pytest.mark.parametrize("name", sorted(name for name in packaged_recipes() if name.startswith("experiments/")))
 def test_every_packaged_experiment_reads(name: str):
-    study = read_rules(name)
-    if study is None:
-        experiment = read_experiment(name)
-        assert experiment.baseline in experiment.arms
-    else:
-        assert study.rules
+    experiment = read_experiment(name)
+    assert experiment.baseline in experiment.arms

@@ -95,12 +95,5 @@ def test_options_that_do_not_go_together(
     assert message in capsys.readouterr().err
 
 
-def test_a_study_of_rules_has_no_training(
-    files: Path, capsys: pytest.CaptureFixture[str], process_as_it_was: None
-) -> None:
-    assert main(["experiment", "experiments/cleaning_rules", "--dry-run"]) == 0
-    assert capsys.readouterr().out == "no training: 65 rules of cleaning in 46 cells of noise\n"
-
-
 def test_units_of_work() -> None:
     assert [flops_text(number) for number in (5e8, 2.25e12, 4.7e18)] == ["0.5 GFLOP", "2.25 TFLOP", "4.7 EFLOP"]

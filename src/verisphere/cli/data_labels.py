@@ -75,10 +75,7 @@ def data_overlap(options: argparse.Namespace) -> str:
 
 
 def _overlap(options: argparse.Namespace) -> str:
-    from dataclasses import replace
-
     from verisphere.clean.same_person.overlap import KEPT, find_overlap, open_people
-    from verisphere.clean.same_person.overlap_estimate import estimate_overlap
     from verisphere.files.disk import check_writable, refuse_overwriting
     from verisphere.files.id_lists import read_ids
 
@@ -95,9 +92,6 @@ def _overlap(options: argparse.Namespace) -> str:
     if embeddings is None and options.cosine is not None:
         raise ValueError("--cosine is a threshold of embeddings; name those of both sets by --embeddings")
     cosine = COSINE if options.cosine is None else options.cosine
-    estimate = None
-    if options.estimate:  # first, since it can refuse its input, and the search is long
-        estimate = estimate_overlap(train, test, ids, embeddings, cosine, options.seed, progress())
     overlap = find_overlap(
         train,
         test,
@@ -108,7 +102,6 @@ def _overlap(options: argparse.Namespace) -> str:
         cosine=cosine,
         progress=progress(),
     )
-    overlap = replace(overlap, estimate=estimate)
     overlap.write(options.out)
     return overlap.text()
 
@@ -201,7 +194,7 @@ def _add_overlap(kinds: Verbs) -> None:
         data_overlap,
         examples=(
             "verisphere data overlap train.zip lfw.zip --out overlap",
-            "verisphere data overlap train.rec lfw.zip --embeddings train.npz lfw.npz --estimate --out overlap",
+            "verisphere data overlap train.rec lfw.zip --embeddings train.npz lfw.npz --out overlap",
         ),
     )
     people = "data set, list of people (.txt), list of labels (.csv) or embeddings file (.npz)"
@@ -228,8 +221,6 @@ def _add_overlap(kinds: Verbs) -> None:
         "--embeddings", type=Path, nargs=2, metavar=("TRAIN", "TEST"), help="embeddings of both sets, by one model"
     )
     verb.add_argument("--cosine", type=float, help=f"remove people from this cosine of embeddings on ({COSINE})")
-    verb.add_argument("--estimate", action="store_true", help="hide known overlaps, and measure what is found again")
-    verb.add_argument("--seed", type=int, default=0, help="another seed hides others (0)")
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder to write")
     add_trust_code(verb)
 

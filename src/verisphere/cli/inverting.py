@@ -37,13 +37,8 @@ def invert(options: argparse.Namespace) -> str:
     from verisphere.device import choose_device
     from verisphere.files.disk import refuse_overwriting
     from verisphere.invert.run import Asked, prepare, run_inversion
-    from verisphere.invert.table import is_table
     from verisphere.invert.text import findings_text
 
-    if is_table(options.model):
-        return _table(options)
-    if options.only:
-        raise ValueError(f"--only chooses cells of a table, and {options.model} is none")
     asked = Asked(
         options.model,
         _settings(options),
@@ -75,27 +70,6 @@ def invert(options: argparse.Namespace) -> str:
     return f"{findings_text(findings)}\n{out}: index.html, grid.png, images (marked as generated), inversion.json"
 
 
-def _table(options: argparse.Namespace) -> str:
-    """Run a table of inversions, or continue it."""
-    from verisphere.device import choose_device
-    from verisphere.invert.table import plan_text, read_table, run_table
-
-    of_a_model = ("faces", "people", "embeddings", "judge", "pairs", "centers", "directions", "far")
-    given = [name for name in of_a_model if getattr(options, name)]
-    if given:
-        raise ValueError(
-            f"--{given[0]}: the table {options.model} says so of each cell; change it in a copy of the file"
-        )
-    cells = read_table(options.model, _numbers(options), options.only or (), options.trust_code)
-    device = choose_device(options.device)
-    if options.dry_run:
-        return plan_text(cells, device, progress())
-    if options.out is None:
-        raise ValueError("--out is missing: the folder to make (or --dry-run, which makes none)")
-    show(run_table(cells, options.out, device, save_every=options.save_every, progress=progress()))
-    return f"{printable(str(options.out))}: results.csv; cells: an inversion each"
-
-
 def _numbers(options: argparse.Namespace) -> dict[str, object]:
     """The numbers that the command line gives."""
     return {name: value for name in (*_FIELDS, *_SWITCHES) if (value := getattr(options, name)) is not None}
@@ -115,7 +89,7 @@ def add_invert(verbs: Verbs) -> None:
         invert,
         examples=(
             "verisphere invert runs/first --centers --faces faces.zip --judge other --out inverted",
-            "verisphere invert inversions/lfw_table --only ArcFace --out inverted",
+            "verisphere invert model --embeddings faces.npz --judge other --out inverted",
         ),
         less_memory="lower --batch-size",
     )
@@ -124,10 +98,9 @@ def add_invert(verbs: Verbs) -> None:
         "model",
         type=Path,
         metavar="MODEL",
-        help="run, checkpoint, or model folder whose network can be differentiated; or a table of inversions (YAML)",
+        help="run, checkpoint, or model folder whose network can be differentiated",
     )
     verb.add_argument("--out", type=Path, metavar="FOLDER", help="folder to make; given again, it is continued")
-    verb.add_argument("--only", action="append", metavar="ENTRY", help="of a table the cells with this entry; repeat")
     verb.add_argument(
         "--centers", action="store_true", help="toward class centers (closed set); --faces then only compares"
     )

@@ -23,46 +23,15 @@ _LESS_MEMORY = (
 
 def demo(options: argparse.Namespace) -> str:
     """Render synthetic faces, train on them, and evaluate on people the model has not seen."""
-    if options.protocols:
-        return _protocols(options)
-    if options.model is not None:
-        raise ValueError("--model belongs to --protocols; the demo trains a model of its own")
     from verisphere.demo.demo import run_demo
 
     return run_demo(options.out, device=options.device, progress=progress())
 
 
-def _protocols(options: argparse.Namespace) -> str:
-    """Evaluate every protocol on a small set, and compare with the results of an independent script."""
-    from verisphere.demo.protocols import run_protocols
-
-    result = run_protocols(options.out, options.model, device=options.device, progress=progress())
-    if result.different:
-        show(result.text())
-        raise RuntimeError(f"{len(result.different)} figures differ from those of the independent script")
-    return result.text()
-
-
 def add_demo(verbs: Verbs) -> None:
     """Add `demo`."""
-    verb = new_verb(
-        verbs,
-        "demo",
-        demo,
-        examples=("verisphere demo", "verisphere demo --protocols --out protocols"),
-    )
+    verb = new_verb(verbs, "demo", demo, examples=("verisphere demo", "verisphere demo --out first"))
     verb.add_argument("--out", type=Path, default=Path("demo"), help="folder for pictures and figures (demo)")
-    verb.add_argument(
-        "--protocols",
-        action="store_true",
-        help="draw a small set in each published layout instead, evaluate all, and compare every figure with that of "
-        "an independent script",
-    )
-    verb.add_argument(
-        "--model",
-        type=Path,
-        help="with --protocols: the model that embeds the images (an untrained network of the demo's recipe)",
-    )
     add_device(verb)
 
 
@@ -202,7 +171,6 @@ def experiment(options: argparse.Namespace) -> str:
     from verisphere.distributed import launched
     from verisphere.experiments.arms import read_experiment
     from verisphere.experiments.experiment import run_experiment
-    from verisphere.experiments.rules import read_rules, run_rules
     from verisphere.experiments.run import Launch
     from verisphere.train.recipe import Recipe
 
@@ -211,16 +179,6 @@ def experiment(options: argparse.Namespace) -> str:
         raise ValueError("an experiment starts its trainings itself: start it without torchrun (--jobs trains several)")
     dry_run = is_dry_run(options, ("out", "replicates"))
     replicates = _REPLICATES if options.replicates is None else options.replicates
-    rules = read_rules(options.file, options.seeds)
-    if rules is not None:
-        if options.overrides or options.grid or options.jobs != 1:
-            raise ValueError(
-                f"{options.file}: a study of rules trains nothing; change its fields in a copy of the file"
-            )
-        if dry_run:
-            return f"no training: {len(rules.rules)} rules of cleaning in {len(rules.cells)} cells of noise"
-        show(run_rules(rules, options.out, replicates=replicates, progress=progress()).text())
-        return f"{printable(str(options.out))}: results.csv, results.json, plots; the counts of a cell each in cells"
     read = read_experiment(options.file, options.overrides, options.grid, options.seeds)
     if dry_run:
         return _experiment_cost(options, read)
@@ -271,8 +229,8 @@ def add_experiment(verbs: Verbs) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="YAML: a recipe, an experiment of named arms, or a study of rules of cleaning; or a name that `verisphere "
-        "recipes` lists; any field can follow as --field value",
+        help="YAML: a recipe, or an experiment of named arms; or a name that `verisphere recipes` lists; any field can "
+        "follow as --field value",
     )
     verb.add_argument("--out", type=Path, metavar="FOLDER", help="folder of the experiment")
     verb.add_argument(

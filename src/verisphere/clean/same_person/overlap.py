@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -115,19 +115,6 @@ class Match:
     removed: bool
 
 
-@runtime_checkable
-class Reported(Protocol):
-    """A result with a summary for JSON and a text, such as `overlap_estimate.Estimate`."""
-
-    def summary(self) -> dict[str, Any]:
-        """The result as plain values."""
-        ...
-
-    def text(self) -> str:
-        """The result as text."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Overlap:
     """People of a training set who are in a test set.
@@ -139,7 +126,6 @@ class Overlap:
         nameless: number of people of either set without a name: their identities are numbers that no list translates.
         cosine: threshold of embeddings; None if none were compared.
         unseen: number of people of either set without an embedding, if embeddings were compared.
-        estimate: estimate of the matches that the search misses, if requested.
     """
 
     train: People
@@ -148,7 +134,6 @@ class Overlap:
     nameless: tuple[int, int]
     cosine: float | None = None
     unseen: tuple[int, int] = (0, 0)
-    estimate: Reported | None = None
 
     @property
     def removed(self) -> list[str]:
@@ -178,7 +163,6 @@ class Overlap:
             "people_removed": len(self.removed),
             "images_removed": images,
             "matches": ways,
-            **({} if self.estimate is None else {"estimate": self.estimate.summary()}),
         }
 
     def write(self, folder: Path) -> None:
@@ -257,8 +241,6 @@ class Overlap:
             lines.append(table(["person", "match", "cosine", "removed"], first))
             if len(self.matches) > PRINTED:
                 lines.append(f"... and {len(self.matches) - PRINTED:,} further matches, which {CSV} has")
-        if self.estimate is not None:
-            lines.append(self.estimate.text())
         return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.demo import independent
+from studies.protocols import independent
 
 SOURCE = Path(independent.__file__)
 ALLOWED = {"collections", "csv", "fractions", "json", "math", "numpy", "pathlib", "pickletools", "sys"}

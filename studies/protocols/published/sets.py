@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from verisphere.demo.published.pair_sets import (
+from studies.protocols.published.pair_sets import (
     write_agedb,
     write_calfw,
     write_cfp,
@@ -13,8 +13,8 @@ from verisphere.demo.published.pair_sets import (
     write_xqlfw,
     write_ytf,
 )
-from verisphere.demo.published.pool import drawn_pool
-from verisphere.demo.published.searched_sets import write_groups, write_ijbc, write_megaface, write_tinyface
+from studies.protocols.published.pool import drawn_pool
+from studies.protocols.published.searched_sets import write_groups, write_ijbc, write_megaface, write_tinyface
 from verisphere.files.disk import write_whole
 from verisphere.files.images_json import NAME, SYNTHETIC, images_json
 

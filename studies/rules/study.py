@@ -23,26 +23,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from studies.rules.cells import Cell, NoisySet, cell_counts, read_counts, write_counts
+from studies.rules.figures import RuleFigure, figures_of, results_csv, results_plot, results_text
 from verisphere.clean.from_embeddings import Finder
 from verisphere.clean.rules import Rule
 from verisphere.clean.spherical_k_means import unit_rows
 from verisphere.decide.bootstrap import draws_of
 from verisphere.experiments.folder import write_text
 from verisphere.experiments.grid import check_folders, folder_name
-from verisphere.experiments.rule_cells import Cell, NoisySet, cell_counts, read_counts, write_counts
-from verisphere.experiments.rule_figures import RuleFigure, figures_of, results_csv, results_plot, results_text
 from verisphere.files.bases import read_based
 from verisphere.files.disk import digest
 from verisphere.files.documents import read_json_file
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
-from verisphere.files.json_values import shown
+from verisphere.files.json_values import from_json, shown
 from verisphere.files.lock import alone_in
-from verisphere.files.packaged_recipes import find_recipe
 from verisphere.files.results import json_text
 from verisphere.packs.columns import Coded
 from verisphere.report.plots import save_plot
@@ -156,22 +154,21 @@ class RulesResult:
         return f"{sets}\n\n{results_text(self.figures, len(self.study.seeds), self.replicates)}"
 
 
-def read_rules(path: str | Path, seeds: Sequence[int] | None = None) -> RulesStudy | None:
-    """A study of rules from a file; None where the file holds something else.
+def read_rules(path: Path, seeds: Sequence[int] | None = None) -> RulesStudy:
+    """A study of rules from a file.
 
     Args:
-        path: YAML file, or the name of a packaged one.
+        path: YAML file.
         seeds: replace the seeds of the file.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is not YAML, or has an unknown key or a wrong value.
+        ValueError: the file is not YAML, has no key `rules`, an unknown key or a wrong value.
     """
-    file = find_recipe(path, what="recipe or experiment")
-    content = read_based(file.path).content
-    if not isinstance(content, Mapping) or RULES not in content:
-        return None
-    with errors_naming(file.name):
+    content = read_based(path).content
+    with errors_naming(path):
+        if not isinstance(content, Mapping) or RULES not in content:
+            raise ValueError("a study of rules has the key `rules`, and this file has none")
         fields = content[RULES]
         if not isinstance(fields, Mapping):
             raise ValueError(f"rules is {shown(fields)}; expected its fields, such as embeddings and noise")
@@ -183,9 +180,7 @@ def read_rules(path: str | Path, seeds: Sequence[int] | None = None) -> RulesStu
         values = {**fields} | ({SEEDS: content[SEEDS]} if SEEDS in content else {})
         if seeds is not None:
             values[SEEDS] = list(seeds)
-        if "embeddings" not in values:
-            raise ValueError("rules has no embeddings; expected names of sets, each with an embeddings file")
-        return RulesStudy(**{name: _value(name, value) for name, value in values.items()})
+        return from_json(RulesStudy, values)
 
 
 def run_rules(
@@ -287,33 +282,3 @@ def _open(out: Path, study: RulesStudy) -> None:
     elif any(entry.name != ".lock" for entry in out.iterdir()):
         raise ValueError(f"{out}: it holds something, and no study of rules; choose another --out")
     write_text(path, json.dumps(asked, indent=2) + "\n")
-
-
-def _value(name: str, value: object) -> Any:
-    """A value of YAML as a field of `RulesStudy`.
-
-    Raises:
-        ValueError: the value is of another type.
-    """
-    kinds: dict[str, tuple[type, ...]] = {
-        "embeddings": (str,),
-        "min_images": (int,),
-        "only_dominant": (bool,),
-        "others": (str,),
-        "sub_centers": (int,),
-        "restarts": (int,),
-        SEEDS: (int,),
-    }
-    expected = kinds.get(name, (int, float))
-    mapping, single = name in ("embeddings", "open_shares"), name == "min_images"
-    values = [value] if single else list(value.values()) if isinstance(value, Mapping) else value
-    whole = isinstance(value, Mapping) if mapping else single or isinstance(value, list)
-    if not whole or not isinstance(values, list) or not all(type(entry) in expected for entry in values):
-        words = "names, each with" if mapping else "" if single else "a list of"
-        what = {str: "text", bool: "true or false", int: "whole numbers"}.get(expected[-1], "numbers")
-        raise ValueError(f"{name} is {shown(value)}; expected {words} {what}".replace("  ", " "))
-    if expected == (int, float):
-        values = [float(entry) for entry in values]
-    if isinstance(value, Mapping):
-        return dict(zip(map(str, value), values, strict=True))
-    return value if single else tuple(values)

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from studies.protocols import __main__ as command
+from studies.protocols import protocols
+from studies.protocols.protocols import Compared, ProtocolsResult, compare, run_protocols
+from studies.protocols.published.sets import WRITERS, write_published_sets
 from verisphere.cli import main
-from verisphere.demo import protocols
-from verisphere.demo.protocols import Compared, ProtocolsResult, compare, run_protocols
-from verisphere.demo.published.sets import WRITERS, write_published_sets
 from verisphere.files.embeddings import read_embeddings
 
 SETS = {
@@ -95,8 +96,8 @@ def test_a_difference_is_shown_and_the_exit_code_says_so(
     process_as_it_was: None,
 ):
     wrong = ProtocolsResult(result.suite, (Compared("lfw", "accuracy", 0.5, 0.75),), True, result.out)
-    monkeypatch.setattr(protocols, "run_protocols", lambda *arguments, **named: wrong)
-    assert main(["demo", "--protocols", "--out", str(result.out)]) == 1
+    monkeypatch.setattr(command, "run_protocols", lambda *arguments, **named: wrong)
+    assert command.main(["--out", str(result.out)]) == 1
     shown = capsys.readouterr()
     assert "-0.25 |" in shown.out
     assert "0 of 1 figures are equal" in shown.out

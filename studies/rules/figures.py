@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from matplotlib.figure import Figure as Picture
 
+from studies.rules.cells import Cell, CellCounts
 from verisphere.decide.bounds import mean_bounds
-from verisphere.experiments.rule_cells import Cell, CellCounts
 from verisphere.files.tables import csv_for_people
 from verisphere.report.plots import INK, LINES, SERIES, in_picture, new_figure, tidy
 from verisphere.report.tables import table

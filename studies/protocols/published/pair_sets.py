@@ -6,7 +6,7 @@ A fold has fewer pairs than the published lists have, which is stated by the lis
 import pickle
 from pathlib import Path
 
-from verisphere.demo.published.pool import FOLDS, Pair, Pool, name_of, pairs_by_fold
+from studies.protocols.published.pool import FOLDS, Pair, Pool, name_of, pairs_by_fold
 
 EACH = 10  # pairs of a kind in a fold
 FEWER = 5  # where each person has three images

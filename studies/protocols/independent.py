@@ -1,7 +1,7 @@
 """The true answers of published sets from their files and embeddings files alone, by an independent implementation.
 
 Nothing of verisphere is imported, and nothing is shared with it but the positions below; what it reads, pools, compares
-and counts is written here a second time, as simply as possible and slowly. `verisphere demo --protocols` compares both.
+and counts is written here a second time, as simply as possible and slowly. `make study OF=protocols` compares both.
 
     python independent.py FOLDER EMBEDDINGS [FAR ...]
 
@@ -375,7 +375,7 @@ def answers(folder: Path, embeddings: Path, fars: Sequence[str] = FARS) -> dict[
     """The figures of every set, by the name of the set and of the figure.
 
     Args:
-        folder: the small sets, as `verisphere demo --protocols` writes them.
+        folder: the small sets, as `make study OF=protocols` writes them.
         embeddings: folder of their embeddings files.
         fars: target FARs, decimal numbers.
     """

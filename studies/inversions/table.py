@@ -24,7 +24,6 @@ from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.lock import alone_in
-from verisphere.files.packaged_recipes import find_recipe
 from verisphere.files.tables import csv_for_people
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.plan import Plan
@@ -59,26 +58,11 @@ class Cell:
     asked: Asked
 
 
-def is_table(path: Path) -> bool:
-    """Whether a file, or a packaged one, is a table of inversions.
-
-    Raises:
-        ValueError: the file is YAML that cannot be read.
-    """
-    try:
-        file = find_recipe(path, what="table")
-    except (FileNotFoundError, ValueError):
-        return False
-    content = read_based(file.path).content if file.path.suffix in (".yaml", ".yml") else None
-    return isinstance(content, Mapping) and "axes" in content
-
-
-def read_table(path: Path, changes: Mapping[str, Any], only: Sequence[str] = (), trust: bool = False) -> list[Cell]:
+def read_table(path: Path, only: Sequence[str] = (), trust: bool = False) -> list[Cell]:
     """The cells of a table, in the order of its axes.
 
     Args:
-        path: YAML file, or the name of a packaged one; its paths are relative to the working folder.
-        changes: numbers of an inversion that go over those of the file, in all cells.
+        path: YAML file; its paths are relative to the working folder.
         only: names of entries; a cell is taken if it has one of them of each axis that any of them is of. Empty takes
             every cell.
         trust: also build classes from outside verisphere, which runs their code.
@@ -87,9 +71,11 @@ def read_table(path: Path, changes: Mapping[str, Any], only: Sequence[str] = (),
         FileNotFoundError: there is no such file.
         ValueError: a key, an entry or a value is wrong; names it.
     """
-    file = find_recipe(path, what="table")
-    with errors_naming(file.name):
-        content = dict(read_based(file.path).content)
+    content = read_based(path).content
+    with errors_naming(path):
+        if not isinstance(content, Mapping) or "axes" not in content:
+            raise ValueError("a table of inversions has the key `axes`, and this file has none")
+        content = dict(content)
         axes = content.pop("axes")
         if (
             not isinstance(axes, Mapping)
@@ -111,7 +97,7 @@ def read_table(path: Path, changes: Mapping[str, Any], only: Sequence[str] = (),
                     raise ValueError(f"axes: {entry} is {shown(given)}; expected arguments and numbers of an inversion")
                 merged |= given or {}
             with errors_naming(name):
-                cells.append(Cell(name, _asked(merged | dict(changes), trust)))
+                cells.append(Cell(name, _asked(merged, trust)))
     return cells
 
 

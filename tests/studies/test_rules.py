@@ -7,14 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from studies.rules import study
+from studies.rules.__main__ import main
+from studies.rules.cells import Cell, CellCounts, NoisySet, cell_counts
+from studies.rules.figures import RuleFigure, figures_of, results_plot, results_text, shares
+from studies.rules.study import RulesStudy, read_rules, run_rules
 from verisphere.clean.from_embeddings import Finder
 from verisphere.clean.rules import Rule
-from verisphere.cli.start import main
 from verisphere.decide import mean_bounds
-from verisphere.experiments.rule_cells import Cell, CellCounts, NoisySet, cell_counts
-from verisphere.experiments.rule_figures import RuleFigure, figures_of, results_plot, results_text, shares
-from verisphere.experiments.rules import RulesStudy, read_rules, run_rules
 from verisphere.packs.columns import Coded
+
+STUDIES = Path(study.__file__).parent
 
 TINY = """
 rules:
@@ -92,7 +95,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_study_from_the_command_and_continued(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, process_as_it_was: None
 ) -> None:
-    command = ["experiment", "study.yaml", "--out", "out", "--replicates", "20"]
+    command = ["study.yaml", "--out", "out", "--replicates", "20"]
     assert main(command) == 0
     text = capsys.readouterr().out
     assert "tiny, 25% noise, closed" in text
@@ -113,25 +116,24 @@ def test_a_study_from_the_command_and_continued(
     def never(*arguments: object) -> None:
         raise AssertionError("a cell that is there was computed again")
 
-    monkeypatch.setattr("verisphere.experiments.rules.cell_counts", never)
+    monkeypatch.setattr("studies.rules.study.cell_counts", never)
     assert main(command) == 0
     assert (out / "results.csv").read_bytes() == before
     monkeypatch.undo()
 
 
 def test_seeds_may_be_added_and_rules_not(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("verisphere.experiments.rules.results_plot", lambda *given: None)  # a plot takes a second
-    study = read_rules(tiny / "study.yaml", seeds=[0])
-    assert study is not None
-    run_rules(study, tiny / "out", replicates=5)
-    more = run_rules(RulesStudy(**{**vars(study), "seeds": (0, 1)}), tiny / "out", replicates=5)
+    monkeypatch.setattr("studies.rules.study.results_plot", lambda *given: None)  # a plot takes a second
+    settings = read_rules(tiny / "study.yaml", seeds=[0])
+    run_rules(settings, tiny / "out", replicates=5)
+    more = run_rules(RulesStudy(**{**vars(settings), "seeds": (0, 1)}), tiny / "out", replicates=5)
     assert {tuple(figure.per_seed) for figure in more.figures} == {(0,), (0, 1)}
     with pytest.raises(ValueError, match=r"plan\.json: this folder holds another experiment: rules differs"):
-        run_rules(RulesStudy(**{**vars(study), "angles": (60.0,)}), tiny / "out", replicates=5)
+        run_rules(RulesStudy(**{**vars(settings), "angles": (60.0,)}), tiny / "out", replicates=5)
     for cell in (tiny / "out" / "cells").iterdir():
         cell.write_bytes(b"broken")
     with pytest.raises(ValueError, match=r"not an \.npz file"):
-        run_rules(study, tiny / "out", replicates=5)
+        run_rules(settings, tiny / "out", replicates=5)
 
 
 def test_restarts_are_rules_of_their_own_but_for_one_center() -> None:
@@ -145,16 +147,16 @@ def test_restarts_are_rules_of_their_own_but_for_one_center() -> None:
     }
 
 
-def test_other_experiments_are_not_studies(tiny: Path) -> None:
-    (tiny / "arms.yaml").write_text("recipe: photos\narms: {a: {}}\n")
-    assert read_rules(tiny / "arms.yaml") is None
+@pytest.mark.parametrize("name", ["cleaning_rules", "cleaning_restarts"])
+def test_the_studies_of_the_docs_read(name: str) -> None:
+    assert read_rules(STUDIES / f"{name}.yaml").rules
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"noise: [0, 0.25]": "noise: [1.5]"}, "noise has 1.5; a rate is at least 0 and below 1"),
-        ({"noise: [0, 0.25]": "noise: 0.25"}, "noise is 0.25; expected a list of numbers"),
+        ({"noise: [0, 0.25]": "noise: 0.25"}, "noise is 0.25, not a list"),
         ({"angles: [60, 75]": "angles: []"}, r"angles is \[\]; expected one or more values"),
         ({"angles: [60, 75]": "angels: [60]"}, "key"),
         ({"angles: [60, 75]": "angles: [0]"}, "angle is 0"),
@@ -162,12 +164,13 @@ def test_other_experiments_are_not_studies(tiny: Path) -> None:
         ({"others: [mean-of-others]": "others: [kmeans]"}, "others is 'kmeans'"),
         ({"closed: 0": "closed: 2"}, "open_shares has closed: 2"),
         ({"min_images: 4": "min_images: 1"}, "min_images is 1; allowed is 2 or more"),
-        ({"min_images: 4": "min_images: four"}, "min_images is 'four'; expected whole numbers"),
-        ({"embeddings: {tiny: e.npz}": "embeddings: e.npz"}, "embeddings is 'e.npz'; expected names, each with text"),
-        ({"  embeddings: {tiny: e.npz}\n": ""}, "rules has no embeddings"),
+        ({"min_images: 4": "min_images: four"}, "min_images is 'four', not a whole number"),
+        ({"embeddings: {tiny: e.npz}": "embeddings: e.npz"}, "embeddings is 'e.npz', not an object"),
+        ({"  embeddings: {tiny: e.npz}\n": ""}, "embeddings is missing"),
         ({"seeds: [0, 1]": "seeds: [-1]"}, "seed must be 0 or more"),
         ({"seeds: [0, 1]": "recipe: x"}, "recipe"),
         ({"rules:": "rules: 3\nelse:"}, "rules is 3"),
+        ({"rules:": "arms:"}, "has the key `rules`, and this file has none"),
     ],
 )
 def test_what_is_refused_names_the_file(tiny: Path, changed: dict[str, str], message: str) -> None:
@@ -180,22 +183,18 @@ def test_what_is_refused_names_the_file(tiny: Path, changed: dict[str, str], mes
         read_rules(tiny / "study.yaml")
 
 
-def test_options_of_trainings_are_refused(
-    tiny: Path, capsys: pytest.CaptureFixture[str], process_as_it_was: None
-) -> None:
-    for option in (["--epochs", "2"], ["--grid", "seed=1,2"], ["--jobs", "2"]):
-        assert main(["experiment", "study.yaml", "--out", "out", *option]) == 2
-        assert "a study of rules trains nothing" in capsys.readouterr().err
+def test_a_fault_is_one_line(tiny: Path, capsys: pytest.CaptureFixture[str], process_as_it_was: None) -> None:
+    assert main(["none.yaml", "--out", "out"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
     assert not (tiny / "out").exists()
 
 
 def test_too_few_people_or_images_outside_are_refused(tiny: Path) -> None:
-    study = read_rules(tiny / "study.yaml")
-    assert study is not None
+    settings = read_rules(tiny / "study.yaml")
     with pytest.raises(ValueError, match=r"e\.npz: 0 of 52 people have 99 images or more"):
-        run_rules(RulesStudy(**{**vars(study), "min_images": 99}), tiny / "out")
+        run_rules(RulesStudy(**{**vars(settings), "min_images": 99}), tiny / "out")
     with pytest.raises(ValueError, match=r"e\.npz: 40 images are of people with fewer than 4"):
-        run_rules(RulesStudy(**{**vars(study), "noise": (0.9,)}), tiny / "out")
+        run_rules(RulesStudy(**{**vars(settings), "noise": (0.9,)}), tiny / "out")
 
 
 def test_a_figure_without_noise_is_a_dash_and_no_plot() -> None:

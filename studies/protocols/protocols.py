@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from studies.protocols.independent import answers
+from studies.protocols.published.sets import write_published_sets
 from verisphere.demo.demo import free_folder
-from verisphere.demo.independent import answers
-from verisphere.demo.published.sets import write_published_sets
 from verisphere.device import choose_device
 from verisphere.measure.suite.figures import Figures
 from verisphere.measure.suite.result import SuiteResult
@@ -54,7 +54,7 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class ProtocolsResult:
-    """The results of `verisphere demo --protocols`.
+    """The results of the comparison.
 
     Attributes:
         suite: the suite's result.

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from studies.inversions import table
+from studies.inversions.__main__ import main
+from studies.inversions.table import CELLS, RESULTS, read_table, run_table
 from tiny_inversion import make
-from tiny_runs import command
-from verisphere.files.packaged_recipes import packaged_recipes
-from verisphere.invert.table import CELLS, RESULTS, is_table, read_table, run_table
 
 CPU = torch.device("cpu")
 TABLE = """\
@@ -46,25 +46,22 @@ def read(path: Path) -> list[list[str]]:
 
 
 def test_a_cell_is_one_entry_of_each_axis(made):
-    cells = read_table(made / "table.yaml", {"rate": 0.05})
+    cells = read_table(made / "table.yaml")
     assert [cell.name for cell in cells] == [
         "centers, with", "centers, without", "photographs, with", "photographs, without"
     ]  # fmt: skip
     assert [cell.asked.settings.batch_norm for cell in cells] == [5e-3, 0, 5e-3, 0]
-    assert {cell.asked.settings.rate for cell in cells} == {0.05}
     assert [cell.asked.centers for cell in cells] == [True, True, False, False]
-    assert [cell.name for cell in read_table(made / "table.yaml", {}, ["centers", "without"])] == ["centers, without"]
-    assert len(read_table(made / "table.yaml", {}, ["centers"])) == 2
+    assert [cell.name for cell in read_table(made / "table.yaml", ["centers", "without"])] == ["centers, without"]
+    assert len(read_table(made / "table.yaml", ["centers"])) == 2
 
 
-def test_the_packaged_table_is_that_of_the_paper_in_small():
-    assert [name for name, path in packaged_recipes().items() if name.startswith("inversions/") and is_table(path)] == [
-        "inversions/lfw_table"
-    ]
-    cells = read_table(Path("inversions/lfw_table"), {})
+def test_the_table_of_the_docs_is_that_of_the_paper_in_small():
+    file = Path(table.__file__).with_name("lfw_table.yaml")
+    cells = read_table(file)
     assert len(cells) == 4 * 2 * 2
     assert len({(cell.asked.model, cell.asked.centers, cell.asked.settings.batch_norm) for cell in cells}) == 16
-    assert len(read_table(Path("inversions/lfw_table"), {}, ["ArcFace", "SphereFace", "centers"])) == 4
+    assert len(read_table(file, ["ArcFace", "SphereFace", "centers"])) == 4
 
 
 class Ended(Exception):
@@ -72,7 +69,7 @@ class Ended(Exception):
 
 
 def test_a_table_that_was_ended_continues_and_ends_alike(made, tmp_path):
-    cells = read_table(made / "table.yaml", {}, ["without"], trust=True)
+    cells = read_table(made / "table.yaml", ["without"], trust=True)
     whole = run_table(cells, tmp_path / "whole", CPU, save_every=2)
     begun = 0
 
@@ -96,29 +93,26 @@ def test_a_table_that_was_ended_continues_and_ends_alike(made, tmp_path):
             assert (other / "images" / image.name).read_bytes() == image.read_bytes()
 
 
-def test_the_verb_plans_runs_and_shows(made, tmp_path, capsys):
+def test_the_command_plans_runs_and_shows(made, tmp_path, capsys, process_as_it_was):
     out = tmp_path / "out"
-    assert command("invert", "table.yaml", "--trust-code", "--dry-run", "--only", "centers") == 0
+    assert main(["table.yaml", "--trust-code", "--dry-run", "--only", "centers"]) == 0
     assert "all 2, one after another" in capsys.readouterr().out
-    assert command("invert", "table.yaml", "--trust-code", "--only", "centers", "--only", "without", "--out", out) == 0
+    command = ["table.yaml", "--trust-code", "--only", "centers", "--only", "without", "--out", str(out)]
+    assert main(command) == 0
     assert "centers, without" in capsys.readouterr().out
+    (made / "longer.yaml").write_text("base: table.yaml\nsteps: 5\n")
     for words, message in (
-        (
-            ["table.yaml", "--only", "centers", "--only", "without", "--steps", "5", "--out", out],
-            "made with steps 4, and",
-        ),
-        (["table.yaml", "--only", "nobody", "--out", out], "nobody"),
-        (["table.yaml", "--faces", "data.yaml", "--out", out], "--faces: the table table.yaml says so"),
-        (["table.yaml"], "--out is missing"),
-        (["run", "--only", "centers", "--centers", "--out", tmp_path / "x"], "--only chooses cells of a table"),
+        (["longer.yaml", *command[1:]], "made with steps 4, and"),
+        (["table.yaml", "--only", "nobody", "--out", str(out)], "nobody"),
     ):
-        assert command("invert", *words) == 2
+        assert main(words) == 2
         assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("steps: 3", "has the key `axes`, and this file has none"),
         ("axes: {}", "axes is {}; expected names of axes"),
         ("axes: {model: {a: 3}}", "a is 3; expected arguments"),
         ("axes: {model: {a: {model: run, centres: true}}}", "centres"),
@@ -130,4 +124,4 @@ def test_the_verb_plans_runs_and_shows(made, tmp_path, capsys):
 def test_bad_tables_are_named(tmp_path, content, message):
     (tmp_path / "t.yaml").write_text(content)
     with pytest.raises(ValueError, match=message):
-        read_table(tmp_path / "t.yaml", {})
+        read_table(tmp_path / "t.yaml")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from verisphere.demo.published.pool import IMAGES, Pool, name_of
+from studies.protocols.published.pool import IMAGES, Pool, name_of
 
 _IJB_PEOPLE = 24
 #: The five points of the crop that the networks of the field were trained on (ArcFace, 112 x 112): image coordinates.

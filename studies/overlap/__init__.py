@@ -1,0 +1,1 @@
+"""What a search for the overlap of two sets misses."""
