@@ -177,6 +177,9 @@ def test_a_head_keeps_the_loss_that_it_was_built_with(loss):
     built_with, head.loss = head.loss, loss
     with pytest.raises(ValueError, match=rf"head\.loss was replaced by this {type(loss).__name__}, and a head keeps"):
         head(rows, labels)
+    for copied in (copy.copy(head), copy.deepcopy(head), pickle.loads(pickle.dumps(head))):
+        with pytest.raises(ValueError, match=r"head\.loss was replaced"):
+            copied(rows, labels)
     head.loss = built_with
     head(rows, labels)
     copied = copy.deepcopy(head)

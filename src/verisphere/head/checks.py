@@ -51,13 +51,18 @@ def own(loss: ClassLoss, head: nn.Module) -> None:
         _heads_of.setdefault(part, WeakSet()).add(head)
 
 
+def is_own(loss: ClassLoss, head: nn.Module) -> bool:
+    """Whether a head was built with this loss."""
+    return head in _heads_of.get(loss, ())
+
+
 def check_own(loss: ClassLoss, head: nn.Module) -> None:
     """Refuse a loss that was assigned to a head after it was built: noise, state and centers fit the first one.
 
     Raises:
         ValueError: the head was built with another loss.
     """
-    if head not in _heads_of.get(loss, ()):
+    if not is_own(loss, head):
         raise ValueError(
             f"head.loss was replaced by this {type(loss).__name__}, and a head keeps the loss that it was built with: "
             "build another, Head(loss, classes, size), and load the centers of this one into it"

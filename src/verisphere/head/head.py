@@ -17,6 +17,7 @@ from verisphere.head.checks import (
     check_ranks,
     check_repeated,
     check_rows,
+    is_own,
     own,
     prepare,
 )
@@ -385,12 +386,14 @@ class Head(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy, without the deferred gradient, as copied parameters have no gradients."""
-        return {**self.__dict__, "_deferred": None}
+        return {**self.__dict__, "_deferred": None, "_built_with": is_own(self.loss, self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy has its loss as the original has."""
+        """A copy has its loss as the original has: built with it, or assigned after building."""
+        built_with = state.pop("_built_with", True)
         super().__setstate__(state)
-        own(self.loss, self)
+        if built_with:
+            own(self.loss, self)
 
     def _defer(self, gradient: DeferredGradient) -> None:
         """Take the gradient during a backward pass; at its end the gradient becomes visible in `centers.grad`."""
