@@ -88,15 +88,26 @@ def test_equal_vectors():
     assert reasons(ten, person) == ("one vector stands in 10 of 300 rows, under 10 people",)
     longer = ten * np.linspace(1, 7, 300, dtype=np.float32)[:, None]  # of the same directions
     assert reasons(longer, person) == ("one vector stands in 10 of 300 rows, under 10 people",)
-    of_one = rows.copy()
-    of_one[:3] = of_one[0]  # 1 % of the rows
-    assert reasons(of_one, person) == ("one vector stands in 3 of 300 rows, under 1 person",)
+    rows, person = faces(30, 20, 0.5)
+    rows[:10] = rows[0]  # 1.7 % of the rows
+    assert reasons(rows, person) == ("one vector stands in 10 of 600 rows, under 1 person",)
 
 
 def test_a_photograph_under_two_people_and_one_that_stands_twice_are_no_alarm():
     rows, person = faces(60, 5, 0.5)
     rows[5], rows[11] = rows[0], rows[10]
     assert reasons(rows, person) == ()
+
+
+def test_copies_of_one_photograph_are_counted_in_the_whole_set():
+    """A camera's domain of 100 rows in which one person's photograph stands ten times is 0.1 of that domain alone."""
+    rows, person = faces(600, 5, 0.5)
+    rows[:5] = rows[0]
+    assert reasons(rows, person) == ()
+    rows, person = faces(150, 20, 0.5)
+    rows[:10] = rows[0]
+    domains = np.repeat([f"camera {number}" for number in range(30)], 100)
+    assert implausible_set(Embeddings(rows, identities=person, domains=domains)) == ()
 
 
 def scores(seed: int = 0, count: int = 400, apart: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
@@ -281,6 +292,25 @@ def test_one_of_two_sides_with_wrong_labels(images: tuple[int, int]):
     assert [OTHERS in reason for reason in of_sides(left, (right[0], mixed))] == [True]
     turned = of_sides(left, (-right[0], right[1]))
     assert any(TURNED in reason for reason in turned)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_broken_domain_of_a_side_is_not_hidden_by_healthy_ones(side: int):
+    pair = [Embeddings(rows, identities=person) for rows, person in sides((4, 4))]
+    domains = np.arange(len(pair[side])) * 6 // len(pair[side])  # a sixth of the rows each
+    rows = pair[side].embeddings.copy()
+    broken = np.flatnonzero(domains == 2)
+    rows[broken] = np.roll(rows[broken], 1, 0)
+    names = ("left.npz", "right.npz")
+
+    def found(rows: np.ndarray) -> tuple[str, ...]:
+        pair[side] = Embeddings(rows, identities=pair[side].identities, domains=domains.astype(str))
+        return implausible_sides(pair[0], pair[1], names)
+
+    assert found(pair[side].embeddings) == ()
+    (reason,) = found(rows)
+    assert reason.startswith(f"domain 2 of {names[side]}: ")
+    assert f"{AFTER} of {names[side]}" in reason
 
 
 def test_equal_vectors_on_a_side():

@@ -3,18 +3,20 @@
 A seeded sample of people is scored, so that the cost does not grow with the number of pairs.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float32, Float64, Int64
 
-from verisphere.decide.plausible import MOVED, SAMPLED, Sampled, implausible, implausible_list
+from verisphere.decide.plausible import FEWEST, MOVED, SAMPLED, Sampled, implausible, implausible_list
 from verisphere.protocols.listed_pairs import domains_of_pairs
 from verisphere.score import pair_scores, unit_rows
 from verisphere.seeds import numpy_generator
 from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
 MOST_PEOPLE = 2_000  # sampled
-SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand
+SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand, as photographs that were posted again do
 PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
 _EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
 _NUMBERS_AT_ONCE = 1 << 22
@@ -26,21 +28,25 @@ def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
     If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not.
     """
     person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
-    reasons = _of_rows(embeddings.embeddings, person)
-    if reasons or embeddings.domains is None:
-        return reasons
-    names, domain = np.unique(embeddings.domains, return_inverse=True)
-    return tuple(
+    reasons = repeated_vectors(embeddings.embeddings, person) + _of_rows(embeddings.embeddings, person)
+    return reasons or tuple(
         f"domain {name}: {reason}"
-        for number, name in enumerate(names.tolist() if len(names) > 1 else [])
-        for reason in _of_rows(embeddings.embeddings[domain == number], person[domain == number])
+        for name, rows in _domains(embeddings)
+        for reason in _of_rows(embeddings.embeddings[rows], person[rows])
     )
 
 
+def _domains(embeddings: Embeddings) -> list[tuple[str, Bool[np.ndarray, " rows"]]]:
+    """Each domain of a set with the rows that it has; none for a set of one domain."""
+    if embeddings.domains is None:
+        return []
+    names = np.unique(embeddings.domains).tolist()
+    return [(name, embeddings.domains == name) for name in names] if len(names) > 1 else []
+
+
 def _of_rows(rows: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]) -> tuple[str, ...]:
-    repeated = repeated_vectors(rows, person)
     if len(rows) < 2:
-        return repeated
+        return ()
     one, other = numpy_generator(0).integers(len(person), size=(2, SAMPLED))
     score = _scores(rows, one, other)
 
@@ -49,11 +55,13 @@ def _of_rows(rows: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " 
         return Sampled(_genuine(rows, labels), score[labels[one] != labels[other]])
 
     moved = {where: sample(by) for by, where in MOVED.items()}
-    return repeated + implausible(sample(0), moved, same_people=True)
+    return implausible(sample(0), moved, same_people=True)
 
 
 def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str]) -> tuple[str, ...]:
     """The reasons why two sets that are compared with each other cannot be those of a working model.
+
+    If there are none for the whole sets, each domain of one is tested against all of the other.
 
     Args:
         left, right: the sets, in which equal identities are one person.
@@ -61,11 +69,28 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
     """
     people = np.unique(np.concatenate([left.identities, right.identities]), return_inverse=True)[1].astype(np.int64)
     sides, persons = (left.embeddings, right.embeddings), (people[: len(left)], people[len(left) :])
-    reasons = [
+    reasons = tuple(
         f"{name}: {reason}"
         for name, rows, person in zip(names, sides, persons, strict=True)
         for reason in repeated_vectors(rows, person)
-    ]
+    )
+    reasons += _between(sides, persons, names)
+    return reasons or tuple(
+        f"domain {domain} of {names[side]}: {reason}"
+        for side, embeddings in enumerate((left, right))
+        for domain, rows in _domains(embeddings)
+        for reason in _between(_with(sides, side, rows), _with(persons, side, rows), names)
+    )
+
+
+def _with(pair: tuple[np.ndarray, np.ndarray], side: int, rows: Bool[np.ndarray, " rows"]) -> tuple[Any, Any]:
+    """Both sides, one of them with these rows alone."""
+    return (pair[0][rows], pair[1]) if side == 0 else (pair[0], pair[1][rows])
+
+
+def _between(
+    sides: tuple[np.ndarray, np.ndarray], persons: tuple[np.ndarray, np.ndarray], names: tuple[str, str]
+) -> tuple[str, ...]:
     one, other = (numpy_generator(seed).integers(len(person), size=SAMPLED) for seed, person in enumerate(persons))
     score = _scores(sides[0], one, other, sides[1])
 
@@ -75,7 +100,7 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
 
     moved = {f"{where} of {names[0]}": sample(by, 0) for by, where in MOVED.items()}
     moved |= {f"{where} of {names[1]}": sample(0, by) for by, where in MOVED.items()}
-    return (*reasons, *implausible(sample(0, 0), moved, same_people=True))
+    return implausible(sample(0, 0), moved, same_people=True)
 
 
 def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple[str, ...]:
@@ -123,7 +148,7 @@ def repeated_vectors(
     vector = np.concatenate([[0], np.cumsum(~same)])
     rows_of = np.bincount(vector)
     people_of = np.bincount(np.unique(np.stack([vector, person[order]]), axis=1)[0])
-    wrong = (people_of > PEOPLE_OF_A_VECTOR) | ((rows_of > 2) & (rows_of > SHARE_OF_ROWS * count))
+    wrong = (people_of > PEOPLE_OF_A_VECTOR) | ((rows_of >= FEWEST) & (rows_of > SHARE_OF_ROWS * count))
     if not wrong.any():
         return ()
     worst = int(np.argmax(np.where(wrong, rows_of, 0)))
