@@ -75,11 +75,6 @@ def test_the_json_may_not_be_an_input(files: tuple[str, str], capsys: pytest.Cap
     assert Path(model).read_text().startswith("class_path")
 
 
-def test_a_model_of_the_demo_belongs_to_its_protocols(capsys: pytest.CaptureFixture[str]):
-    assert main(["demo", "--model", "model"]) == 2
-    assert capsys.readouterr().err == "verisphere: --model belongs to --protocols; the demo trains a model of its own\n"
-
-
 def test_the_json_replaces_no_file_of_a_set_but_that_of_an_earlier_run(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
