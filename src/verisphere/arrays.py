@@ -11,9 +11,6 @@ def array_of(name: str, values: Any) -> np.ndarray:
 
     >>> array_of("weights", [1.5, 2.5])
     array([1.5, 2.5])
-
-    Raises:
-        ValueError: rows of different lengths.
     """
     if hasattr(values, "detach"):  # a tensor; torch is not imported here, so that the command line starts quickly
         values = values.detach().cpu()
@@ -27,11 +24,7 @@ def array_of(name: str, values: Any) -> np.ndarray:
 
 
 def rows_of_numbers(embeddings: Any) -> Float32[np.ndarray, "rows dim"]:
-    """Embeddings as float32; numbers beyond float32 become infinite.
-
-    Raises:
-        ValueError: not two-dimensional, or not real numbers.
-    """
+    """Embeddings as float32; numbers beyond float32 become infinite."""
     rows = array_of("embeddings", embeddings)
     if rows.ndim != 2:
         raise ValueError(f"embeddings has shape {rows.shape}; it takes one row an image: (rows, dim)")
@@ -42,11 +35,7 @@ def rows_of_numbers(embeddings: Any) -> Float32[np.ndarray, "rows dim"]:
 
 
 def text_column(field: str, values: Any, rows: int) -> np.ndarray:
-    """A text for each row; whole numbers become text.
-
-    Raises:
-        ValueError: another shape, or neither text nor whole numbers.
-    """
+    """A text for each row; whole numbers become text."""
     column = array_of(field, values)
     if column.shape != (rows,):
         raise ValueError(f"{field} has shape {column.shape} but there are {rows} embeddings")

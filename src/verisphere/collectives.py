@@ -261,10 +261,6 @@ def on_every_rank(work: Callable[[], T]) -> T:
     """Call `work` on every rank and return this rank's result; if it fails on one rank, it fails on all.
 
     The work must not call collectives.
-
-    Raises:
-        FailedElsewhere: the work succeeded on this rank and failed on another.
-        ValueError, OSError: the error of the work on this rank.
     """
     failure: ValueError | OSError | None = None
     try:
@@ -281,9 +277,5 @@ def on_every_rank(work: Callable[[], T]) -> T:
 
 
 def on_first_rank(work: Callable[[], str]) -> str:
-    """Call `work` on rank 0 only and return its result on every rank.
-
-    Raises:
-        FailedElsewhere: on the other ranks, if the work failed on rank 0.
-    """
+    """Call `work` on rank 0 only and return its result on every rank."""
     return gather_text(on_every_rank(lambda: work() if world().first else ""))[0]

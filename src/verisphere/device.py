@@ -12,11 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def choose_device(name: str | None = None) -> torch.device:
-    """The named device; by default a GPU if there is one, else the CPU. Each rank gets its own GPU.
-
-    Raises:
-        ValueError: PyTorch does not know the name, there is no such device, or it is one GPU for several ranks.
-    """
+    """The named device; by default a GPU if there is one, else the CPU. Each rank gets its own GPU."""
     here = world()
     if name is None and here.size == 1:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -35,9 +35,6 @@ class World:
         rank: number of this process, from 0.
         size: number of processes, the world size.
         local_rank: number of this process among those of its machine.
-
-    Raises:
-        ValueError: `rank` is not in [0, size), or `local_rank` is negative.
     """
 
     rank: int = 0
@@ -104,9 +101,6 @@ class Groups:
     Attributes:
         count: number of groups.
         number: the group of this rank, from 0.
-
-    Raises:
-        ValueError: `count` is below 1 or does not divide the number of ranks.
     """
 
     def __init__(self, count: int = 1) -> None:
@@ -166,11 +160,6 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
     Args:
         cuda: whether GPUs are used.
         patience: seconds after which waiting for other ranks ends with an error.
-
-    Raises:
-        ValueError: a variable that a launcher sets is missing or malformed, RANK is not below WORLD_SIZE, `patience` is
-            not a positive number, or with `cuda` this machine has more ranks than GPUs.
-        ConnectionError: the other ranks could not be reached.
     """
     if not launched() or (dist.is_available() and dist.is_initialized()):
         yield world()

@@ -82,9 +82,6 @@ def spellings(
         column: name of each row; it is read only if names are missing or equal once folded.
         where: a row in words, for errors.
         how: `merge` or `exact`; None refuses names that are equal once folded.
-
-    Raises:
-        ValueError: a name is missing, or nothing decides about names that are equal once folded; names the rows.
     """
     names = list(dict.fromkeys((*distinct, NOBODY)))
     forms = _all_folded(names)

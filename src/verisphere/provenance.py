@@ -210,9 +210,6 @@ def check_same_origin(
         theirs: origin of the file.
         hint: what follows, or what helps.
         but: see `Origin.differences`.
-
-    Raises:
-        ValueError: the origins differ; names the file, and each difference with both values.
     """
     if ours is not None and theirs is not None and (differing := theirs.differences(ours, but)):
         raise ValueError(f"{second}: not made as {first} ({', '.join(differing)}); {hint}")
@@ -225,9 +222,6 @@ def check_recorded(second: object, theirs: Origin | None, accept: bool) -> None:
         second: the file.
         theirs: origin of the file; an unknown one records nothing, and is taken on trust as before.
         accept: accept the file.
-
-    Raises:
-        ValueError: the file records a model without its pixels, which was not accepted.
     """
     if theirs is not None and theirs.preprocessing is None and not accept:
         raise ValueError(

@@ -61,20 +61,12 @@ def group_order_seed(seed: int, epoch: int) -> int:
 
 
 def numpy_generator(seed: int) -> np.random.Generator:
-    """The generator of a draw that the caller seeds directly, such as a bootstrap or a split.
-
-    Raises:
-        ValueError: the seed is negative.
-    """
+    """The generator of a draw that the caller seeds directly, such as a bootstrap or a split."""
     check_seed(seed)
     return np.random.default_rng(seed)
 
 
 def check_seed(seed: int) -> None:
-    """Refuse a negative seed.
-
-    Raises:
-        ValueError: the seed is negative.
-    """
+    """Refuse a negative seed."""
     if seed < 0:
         raise ValueError(f"seed must be 0 or more, got {seed}")

@@ -298,9 +298,6 @@ def check_word(name: str, word: object, allowed: Any) -> None:
         name: the argument, for the error.
         word: the word that was given.
         allowed: a `Literal`, or the allowed words themselves.
-
-    Raises:
-        ValueError: names the argument, the word and what is allowed.
     """
     words = get_args(allowed) or tuple(allowed)
     if word not in words:
@@ -308,11 +305,7 @@ def check_word(name: str, word: object, allowed: Any) -> None:
 
 
 def check_whole(name: str, number: object) -> None:
-    """Refuse a value that is no whole number, such as True or 2.0.
-
-    Raises:
-        TypeError: names the argument and what was given.
-    """
+    """Refuse a value that is no whole number, such as True or 2.0."""
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{name} is {number!r}; it must be a whole number")
 
@@ -322,9 +315,6 @@ def check_rates(point: Any) -> None:
 
     Args:
         point: an object with the rates, counts and bounds of an `OperatingPoint`, under the same names.
-
-    Raises:
-        ValueError: a rate does not follow from its counts, or lies outside its bounds.
     """
     check_rate(point.tar, point.genuine_accepted, point.genuine_total)
     check_rate(point.far, point.impostor_accepted, point.impostor_total)
@@ -333,11 +323,7 @@ def check_rates(point: Any) -> None:
 
 
 def check_rate(rate: float, accepted: int, total: int) -> None:
-    """Refuse a rate that does not follow from its counts.
-
-    Raises:
-        ValueError: the counts are impossible, or give another rate.
-    """
+    """Refuse a rate that does not follow from its counts."""
     if not (0 <= accepted <= total and 1 <= total < _MOST_COMPARISONS):
         raise ValueError(f"{accepted} of {total} comparisons cannot be: 0 <= accepted <= total with total >= 1")
     if rate != accepted / total:
@@ -345,10 +331,6 @@ def check_rate(rate: float, accepted: int, total: int) -> None:
 
 
 def check_bounds(rate: float, lower: float, upper: float) -> None:
-    """Refuse bounds that do not enclose their rate.
-
-    Raises:
-        ValueError: the rate lies outside its bounds, or a bound lies outside [0, 1].
-    """
+    """Refuse bounds that do not enclose their rate."""
     if not 0 <= lower <= rate <= upper <= 1:
         raise ValueError(f"bounds {lower} .. {upper} do not hold the rate {rate} between them")

@@ -56,11 +56,7 @@ class Backbone(nn.Module):
         self.embedding_size = embedding_size
 
     def _set_normalisation(self, mean: float | None, scale: float | None) -> None:
-        """Set what `normalise` subtracts and divides by; None leaves the value of the class.
-
-        Raises:
-            ValueError: a value is not finite, or `scale` is not above 0.
-        """
+        """Set what `normalise` subtracts and divides by; None leaves the value of the class."""
         self.mean = self.mean if mean is None else mean
         self.scale = self.scale if scale is None else scale
         if not isfinite(self.mean):

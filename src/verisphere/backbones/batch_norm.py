@@ -66,9 +66,6 @@ def synchronised(module: nn.Module) -> nn.Module:
 
     The module is changed in place, and returned because it can be a batch norm itself. The names of parameters stay the
     same, so checkpoints are interchangeable.
-
-    Raises:
-        ValueError: a batch norm has another class than those of PyTorch, whose behaviour would be lost.
     """
     if isinstance(module, _BatchNorm):
         return _exchanged(module)

@@ -48,11 +48,7 @@ class _Computed(nn.Module):
 
 
 def check_sizes(name: str, sizes: tuple[int, ...], count: int, least: int = 1) -> None:
-    """Refuse whole numbers that are no sizes of a network.
-
-    Raises:
-        ValueError: there are not `count` numbers, one is below `least`, or one of them or their product is too large.
-    """
+    """Refuse whole numbers that are no sizes of a network."""
     few = len(sizes) == count and all(least <= size <= LARGEST_WHOLE_NUMBER for size in sizes)
     if not few or math.prod(size or 1 for size in sizes) > MOST_WEIGHTS:
         raise ValueError(

@@ -163,12 +163,7 @@ def _step(entry: Any, place: int) -> tuple[Operator, tuple[int, ...]]:
 
 
 def read_operator(entry: dict[str, Any]) -> Operator:
-    """An operator from its entry in a description, without its inputs.
-
-    Raises:
-        ValueError: there is no such operator; an attribute is unknown, missing or of another kind; or a number is out
-            of bounds.
-    """
+    """An operator from its entry in a description, without its inputs."""
     name = entry.get("operator")
     if not isinstance(name, str) or name not in OPERATORS:
         raise ValueError(f"operator is {shown(name)}; known are {', '.join(OPERATORS)}")

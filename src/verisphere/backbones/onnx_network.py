@@ -117,9 +117,6 @@ class Session:
     Args:
         content: bytes of an ONNX file that holds all its weights, which have been checked.
         file: source of the bytes, for messages.
-
-    Raises:
-        ValueError: onnxruntime cannot run the graph.
     """
 
     def __init__(self, content: bytes, file: Path) -> None:
@@ -133,9 +130,6 @@ class Session:
             output: name of the output.
             images: one image or more along the first axis, as the graph takes them.
             batch: the only number of images that the graph takes at a time; None for any.
-
-        Raises:
-            ValueError: the graph fails, or gives no row for each image.
         """
         at_once = PART if batch is None else batch
         parts = [images[start : start + at_once] for start in range(0, len(images), at_once)]

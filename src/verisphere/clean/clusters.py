@@ -94,11 +94,7 @@ def _import_dbscan() -> Any:
 
 
 def check_dbscan(eps: float, min_samples: int, used: bool = True) -> None:
-    """Refuse options of DBSCAN that are outside their ranges, and its use without scikit-learn.
-
-    Raises:
-        ValueError: an option is out of range, or scikit-learn is missing; names the fault.
-    """
+    """Refuse options of DBSCAN that are outside their ranges, and its use without scikit-learn."""
     check_whole("min_samples", min_samples)
     if min_samples < 1:
         raise ValueError(f"min_samples is {min_samples}; allowed is 1 or more")

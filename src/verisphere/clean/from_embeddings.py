@@ -69,11 +69,6 @@ def found_in_embeddings(
             `dbscan`.
         budget: bytes of the rows that are held at a time; a larger identity is held nevertheless.
         progress: reports the progress over portions of the file.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is no embeddings file, a row is not finite or of length zero, an identity is missing or
-            not spelled in one way, an argument is outside its range, or `dbscan` lacks scikit-learn.
     """
     finder = Finder(method, sub_centers, restarts, seed, eps, min_samples)
     opened = open_rows(Path(path), ("names", "identities"))
@@ -99,11 +94,7 @@ def found_in_embeddings(
 
 @dataclass(frozen=True)
 class Finder:
-    """A method with its options; see `found_in_embeddings`.
-
-    Raises:
-        ValueError: an option is outside its range, or `dbscan` lacks scikit-learn.
-    """
+    """A method with its options; see `found_in_embeddings`."""
 
     method: Method = "sub-centers"
     sub_centers: int = 3

@@ -72,10 +72,6 @@ def found_in_run(
         rank_1: also find the nearest class of every image, by images x classes x sub-centers products; the embeddings
             are then among the work files.
         progress: reports the progress over the blocks.
-
-    Raises:
-        FileNotFoundError: there is no checkpoint.
-        ValueError: the run has no head, or was trained on other people; an image cannot be read.
     """
     head = on_every_rank(lambda: _head_for(run, faces))
     model = on_every_rank(lambda: open_model(head.checkpoint.path, device, trust))
@@ -124,11 +120,6 @@ def found_by_centers(
         device: device of the products of `rank_1`.
         rank_1: see `found_in_run`.
         progress: reports the progress over the portions.
-
-    Raises:
-        FileNotFoundError: there is no checkpoint, or no such file.
-        ValueError: the run has no head; the file is no embeddings file, was made by another network, or has other
-            people than the run; a row is not finite or of length zero.
     """
     head = open_head(run, WITHOUT_HEAD)
     rows = open_rows(embeddings, ("names", "identities"))
@@ -259,11 +250,7 @@ def _portions(
 
 
 def _check_network(head: RunHead, rows: StreamedRows) -> None:
-    """Refuse rows of another network.
-
-    Raises:
-        ValueError: the file states another network as its origin, or its rows have another length than the centers.
-    """
+    """Refuse rows of another network."""
     origin, own = rows.source.origin, Origin(head.checkpoint.sha256["backbone"], False, "float32", "")
     hint = "embed the images by the run, or name the run that made them"
     check_same_origin(f"{head.checkpoint.path} embeds", own, rows.path, origin, hint, but=("flip", "precision"))

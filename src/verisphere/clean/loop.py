@@ -90,11 +90,6 @@ def clean_loop(
 
     Returns:
         the result of the cleaning; None if it was finished by an earlier call.
-
-    Raises:
-        FileExistsError: `out` holds anything but a loop.
-        ValueError: the recipe is wrong; the folder holds another loop; a stage refuses its input.
-        TrainingStopped: a signal asked to stop.
     """
     first = on_every_rank(lambda: _first_recipe(recipe, list(overrides), sub_centers))
     truth = options.truth

@@ -34,11 +34,7 @@ class NoisySet:
     trust: bool = False
 
     def faces(self) -> LabelNoise:
-        """The set with its noise.
-
-        Raises:
-            FileNotFoundError, ValueError: see `open_faces` and `LabelNoise`.
-        """
+        """The set with its noise."""
         outside = None if self.outside is None else open_faces(self.outside, trust=self.trust)
         return LabelNoise(open_faces(self.path, trust=self.trust), self.rate, self.open_share, outside, self.seed)
 
@@ -54,9 +50,6 @@ class NoisySet:
 
         Returns:
             the counts as text.
-
-        Raises:
-            FileNotFoundError, ValueError: see `faces`; or the list would have to contain images of another set.
         """
         described = out.suffix.lower() in DESCRIPTIONS
         if self.outside is not None and not described:

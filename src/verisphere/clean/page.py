@@ -48,9 +48,6 @@ def write_page(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str
         faces: the images; None makes a page without pictures.
         folder: an existing folder.
         title: title of the page.
-
-    Raises:
-        ValueError: `faces` lacks an image that the page shows, or an image cannot be read. Nothing was written then.
     """
     findings = cleaning_findings(cleaning, title)
     if faces is not None:

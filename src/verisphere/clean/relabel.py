@@ -23,10 +23,6 @@ def relabelled_embeddings(
         embeddings: the original embeddings.
         labels: list of labels (`verisphere.files.label_lists`); None keeps all rows and identities.
         without: names of rows to exclude, one a line; None excludes none.
-
-    Raises:
-        FileNotFoundError: a list does not exist.
-        ValueError: a list is malformed or names a missing row, or no row remains.
     """
     if labels is not None:
         positions, listed = relabelled(embeddings.names.tolist(), labels)
@@ -59,11 +55,6 @@ def relabel_file(path: Path, out: Path, labels: Path | None = None, without: Pat
         path: embeddings file.
         out: the embeddings file to write, ending in .npz.
         labels, without: see `relabelled_embeddings`; at least one of the two.
-
-    Raises:
-        FileExistsError: `out` is one of the inputs, or a folder.
-        FileNotFoundError: an input does not exist.
-        ValueError: neither list is given, a list or the file is malformed, or `out` does not end in .npz.
     """
     if labels is None and without is None:
         raise ValueError("nothing to change; give --labels LIST, --without LIST, or both")

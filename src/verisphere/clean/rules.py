@@ -40,9 +40,6 @@ class Rule:
             no sample by its angle.
         only_dominant: also drop every sample that is nearer to another sub-center than to the dominant one.
         min_images: identities with fewer remaining samples are dropped as a whole.
-
-    Raises:
-        ValueError: a number outside its range.
     """
 
     angle: float | None = 75.0

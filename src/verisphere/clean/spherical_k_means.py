@@ -52,9 +52,6 @@ def cosines_to_sub_centers(
 
     Returns:
         the cosines; NaN if the class has fewer sub-centers, and for a row of no class.
-
-    Raises:
-        ValueError: a row has length zero, or a number is outside its range.
     """
     for name, number, least in (
         ("sub_centers", sub_centers, 1),
@@ -95,9 +92,6 @@ def spherical_k_means(
         sub_centers: sub-centers of each class, at most its rows.
         start: centers that the iterations begin with, NaN for an absent one; None chooses them by `farthest_first`.
         iterations: most iterations.
-
-    Raises:
-        ValueError: a row has length zero.
     """
     if not points.any(axis=2).all():
         raise ValueError("a row has length zero, which has no direction")

@@ -71,12 +71,7 @@ def noisy_labels(identities: Sequence[str], true_identities: Sequence[str]) -> B
 
 
 def truth_of_list(path: Path, names: Sequence[str]) -> list[str]:
-    """The true identities of some images, from a list of labels that states them; the list may have further images.
-
-    Raises:
-        FileNotFoundError: there is no such list.
-        ValueError: the list is malformed, states no true identities, or lacks an image; names the first.
-    """
+    """The true identities of some images, from a list of labels that states them; the list may have further images."""
     labels = read_labels(path)
     if labels.true_identities is None:
         raise ValueError(f"{path}: no column true_identity; `verisphere data noise` writes such lists")

@@ -65,11 +65,7 @@ def _card(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _adopt_function(options: argparse.Namespace) -> str:
-    """Adopt a function.
-
-    Raises:
-        ValueError: an option is given that describes an ONNX file.
-    """
+    """Adopt a function."""
     from verisphere.ship.adopt import adopt_callable
 
     for name in ("preset", "probe", "detector", "trainable"):
@@ -80,11 +76,7 @@ def _adopt_function(options: argparse.Namespace) -> str:
 
 
 def _adopt_checkpoint(options: argparse.Namespace) -> str:
-    """Adopt a checkpoint of PyTorch; its source determines the pixels that the network takes.
-
-    Raises:
-        ValueError: no source of checkpoints is named, or an option is given that describes an ONNX file.
-    """
+    """Adopt a checkpoint of PyTorch; its source determines the pixels that the network takes."""
     from verisphere.ship.adopt_weights import adopt_weights
 
     described = [

@@ -172,11 +172,7 @@ def _rule(options: argparse.Namespace) -> "Rule":
 
 
 def _inputs(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """RUN and DATA; None for one that is not given.
-
-    Raises:
-        ValueError: the given arguments cannot be combined; names them.
-    """
+    """RUN and DATA; None for one that is not given."""
     words = options.overrides
     if unknown := next((word for word in words if word.startswith("-")), None):
         name = unknown.partition("=")[0]

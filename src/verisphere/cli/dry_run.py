@@ -44,9 +44,6 @@ def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:
     Args:
         options: the options of the verb; without a dry run `--out` is needed.
         useless: options that a dry run does not use, `out` among them, by their names in the namespace.
-
-    Raises:
-        ValueError: names the option.
     """
     if options.dry_run:
         given = [f"--{name.replace('_', '-')}" for name in useless if getattr(options, name) not in (None, False)]

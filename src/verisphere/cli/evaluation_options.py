@@ -33,11 +33,7 @@ def given(options: argparse.Namespace, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def refuse_unread(options: argparse.Namespace, names: Sequence[str], reason: str) -> None:
-    """Refuse options that were written and that this call does not read.
-
-    Raises:
-        ValueError: names the first of them, and the reason.
-    """
+    """Refuse options that were written and that this call does not read."""
     for flag in given(options, names):
         raise ValueError(f"{flag} does nothing here: {reason}; omit it")
 
@@ -68,11 +64,7 @@ def add_closed_set(verb: argparse.ArgumentParser, what: str) -> None:
 
 
 def open_set_fpirs(options: argparse.Namespace, default: Sequence[str]) -> Sequence[str]:
-    """The requested FPIRs; empty with `--closed-set`.
-
-    Raises:
-        ValueError: both options are given.
-    """
+    """The requested FPIRs; empty with `--closed-set`."""
     if options.closed_set and options.fpir:
         raise ValueError("--closed-set requests ranks alone, so it cannot be combined with --fpir")
     return () if options.closed_set else options.fpir or default

@@ -127,9 +127,6 @@ def refuse_misspelt(options: argparse.Namespace, recipe: type) -> None:
     Args:
         options: the parsed arguments of a verb with `any_field`.
         recipe: dataclass with the fields of a recipe.
-
-    Raises:
-        ValueError: names the argument and the option.
     """
     fields, flags = [f"--{name}" for name in recipe.__dataclass_fields__], options.parser.options()  # type: ignore[attr-defined]
     for word in options.overrides:

@@ -19,9 +19,6 @@ def check_renamed(arguments: Sequence[str]) -> None:
 
     Args:
         arguments: the words after `verisphere`.
-
-    Raises:
-        ValueError: a name was renamed; the error states the new name.
     """
     verbs = [word for word in arguments if not word.startswith("-")]
     options = {word.partition("=")[0] for word in arguments if word.startswith("--")}

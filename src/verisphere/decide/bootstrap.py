@@ -187,11 +187,7 @@ def everyone(people: int) -> Weights:
 
 
 def thresholds_of(pairs: PairScores, weights: Weights, fars: Sequence[Far]) -> Float64[np.ndarray, "fars replicates"]:
-    """The threshold at each target FAR, by the rule `at_most`, in each replicate.
-
-    Raises:
-        TooFewScoresError: the impostor scores that are present do not reach a target FAR in a replicate.
-    """
+    """The threshold at each target FAR, by the rule `at_most`, in each replicate."""
     rates, totals = [exact_rate(far) for far in fars], impostor_totals(pairs, weights).tolist()
     allowed = np.array([[int(rate * total) for total in totals] for rate in rates], np.int64)
     first = first_over(weights, pairs.impostor_people, allowed)
@@ -216,11 +212,7 @@ def tars_at(
 def fars_at(
     pairs: PairScores, weights: Weights, thresholds: Float64[np.ndarray, " cuts"]
 ) -> Float64[np.ndarray, "cuts replicates"]:
-    """FAR of each replicate at fixed thresholds; NaN where no two people with an impostor pair were drawn.
-
-    Raises:
-        TooFewScoresError: the impostor scores that are present do not reach down to a threshold.
-    """
+    """FAR of each replicate at fixed thresholds; NaN where no two people with an impostor pair were drawn."""
     if (thresholds < pairs.floor).any():
         raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach down to the threshold")
     accepted = [np.count_nonzero(pairs.impostor > threshold) for threshold in thresholds]

@@ -352,11 +352,7 @@ def accuracy_difference(
 
 
 def percentile_interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:
-    """A figure with the middle 95 % of its replicates; replicates without the figure, NaN, are excluded.
-
-    Raises:
-        ValueError: no replicate has the figure.
-    """
+    """A figure with the middle 95 % of its replicates; replicates without the figure, NaN, are excluded."""
     values = replicates[~np.isnan(replicates)]
     if not len(values):
         raise ValueError(f"none of {len(replicates)} replicates drew people that have such a pair; take more of them")

@@ -47,9 +47,6 @@ class SortedScores:
         Args:
             scores: tensor (any device), array or sequence of numbers.
             name: name of the scores in error messages.
-
-        Raises:
-            ValueError: the scores are not one-dimensional, or some are NaN.
         """
         values = scores.detach() if isinstance(scores, Tensor) else torch.from_numpy(np.array(scores, dtype=np.float64))
         if values.ndim != 1:

@@ -60,11 +60,7 @@ class RedrawnSpread:
 def tars_redrawn(
     pairs: PairScores, fars: Sequence[Far], redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> tuple[Redrawn, ...]:
-    """TAR at each target FAR; each replicate finds its own threshold.
-
-    Raises:
-        TooFewScoresError: the impostor scores that are present do not reach a target FAR in a replicate.
-    """
+    """TAR at each target FAR; each replicate finds its own threshold."""
     return tuple(Redrawn(*tars) for tars in redrawn_tars(pairs, fars, redrawing, progress))
 
 
@@ -86,10 +82,6 @@ def spread_redrawn(
         far: target FAR.
         redrawing: how often people are redrawn, and the seed of the draws.
         progress: reports the progress over replicates.
-
-    Raises:
-        TooFewScoresError: the impostor scores that are present do not reach a threshold in a replicate.
-        ValueError: no domain, or a domain that numbers other people.
     """
     people = len(pooled.images)
     others = [name for name, pairs in domains.items() if len(pairs.images) != people or pairs.listed]
@@ -123,9 +115,6 @@ def mean_difference(ours: Sequence[Redrawn], theirs: Sequence[Redrawn]) -> Inter
     Args:
         ours: the figure of the arm, one for each seed.
         theirs: the figure of the other arm, with the same seeds in the same order and the same draws.
-
-    Raises:
-        ValueError: the arms differ in the number of seeds or replicates; no replicate has the figure.
     """
     if not ours or len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} and {len(theirs)} trainings do not make pairs, one of each a seed")
@@ -160,11 +149,7 @@ def _spreads(
 def _exponents(
     pairs: PairScores, weights: Weights, thresholds: Float64[np.ndarray, " replicates"]
 ) -> Float64[np.ndarray, " replicates"]:
-    """-log10 FAR of a domain at a threshold of each replicate; NaN where it has no impostor pair there.
-
-    Raises:
-        TooFewScoresError: the impostor scores that are present do not reach down to a threshold.
-    """
+    """-log10 FAR of a domain at a threshold of each replicate; NaN where it has no impostor pair there."""
     if (thresholds < pairs.floor).any():
         raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach down to the threshold")
     above = len(pairs.impostor) - np.searchsorted(pairs.impostor[::-1], thresholds, side="right")

@@ -127,9 +127,6 @@ def enough_people(far: Far, people: int) -> tuple[bool, str]:
 
     >>> enough_people("1e-1", 120)
     (True, "guarantee 'confident' at FAR 1e-1 needs 58 people; there are 120")
-
-    Raises:
-        ValueError: a FAR below 1e-12, or of 1 or more.
     """
     needed = people_needed(far, "confident")
     if people < needed:

@@ -76,9 +76,6 @@ def run_demo(
 
     Returns:
         the tables and the paths of all results, as text.
-
-    Raises:
-        ValueError: the extra `export` is not installed.
     """
     require_export()
     size = DemoSize() if size is None else size

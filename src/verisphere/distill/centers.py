@@ -28,9 +28,6 @@ def own_centers(paths: Sequence[Path], people: Sequence[str], asked: Centers) ->
 
     Returns:
         a center of length 1 for each class; None if the means of embeddings are to be taken.
-
-    Raises:
-        ValueError: `own` is asked for and a teacher has no center, or several, for a person; names both.
     """
     if asked == "means":
         return None
@@ -51,11 +48,7 @@ def own_centers(paths: Sequence[Path], people: Sequence[str], asked: Centers) ->
 
 
 def _matched(path: Path, people: Sequence[str]) -> Float[Tensor, "classes dim"]:
-    """One center for each person, from the run of a teacher.
-
-    Raises:
-        FileNotFoundError, ValueError: the run has no head, several centers a class, or no class of a person.
-    """
+    """One center for each person, from the run of a teacher."""
     head: RunHead = open_head(path)
     if head.centers.shape[1] > 1:
         raise ValueError(f"{path}: it has {head.centers.shape[1]} centers for each class")
@@ -83,9 +76,6 @@ def mean_centers(
         rows: the teacher's embedding of each training image.
         labels: class of each image; -1 belongs to none.
         people: names of the classes.
-
-    Raises:
-        ValueError: the images of a person have no mean direction; names the first.
     """
     total = torch.zeros(len(people), rows.shape[1], dtype=torch.float64)
     for start in range(0, len(rows), 2**16):  # rows may lie in a file larger than the memory

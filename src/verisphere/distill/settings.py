@@ -34,9 +34,6 @@ class Distillation:
         cache: folder in which these embeddings are kept, so that other trainings with this teacher and these images use
             them; null keeps them in the folder of the run.
         trust_code: whether teachers may have a network from outside verisphere, whose code is then run.
-
-    Raises:
-        ValueError: a number outside its range; or there are teachers, and nothing to follow.
     """
 
     teachers: list[str] = field(default_factory=list)

@@ -155,11 +155,7 @@ class _Kept:
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:24]
 
     def _read(self, path: Path) -> Float32[np.ndarray, "images dim"]:
-        """The rows, which stay on the disk until they are used.
-
-        Raises:
-            ValueError: the file is damaged.
-        """
+        """The rows, which stay on the disk until they are used."""
         try:
             rows = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError, EOFError) as error:

@@ -88,10 +88,6 @@ def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone
         faces: the training images; None opens the models alone, for a dry run.
         student: the network that is trained.
         device: device of the teachers' networks.
-
-    Raises:
-        FileNotFoundError: there is no such teacher.
-        ValueError: a teacher is damaged, or its sizes do not fit; names it.
     """
     paths = tuple(Path(name) for name in settings.teachers)
     models: list[EmbeddingModel] = []
@@ -138,11 +134,7 @@ def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone
 
 
 def _rows_of(path: Path, faces: Faces | None) -> Float32[np.ndarray, "images dim"]:
-    """The unit embedding of every training image in an embeddings file, in the order of the images.
-
-    Raises:
-        ValueError: an image has no row, or one of length zero.
-    """
+    """The unit embedding of every training image in an embeddings file, in the order of the images."""
     read = read_embeddings(path)
     names = read.names if faces is None else np.array(faces.names)
     place = {name: row for row, name in enumerate(read.names.tolist())}

@@ -115,11 +115,6 @@ def read_experiment(
         overrides: `--field value` options of all trainings.
         grid: `FIELD=V1,V2,...` options; they replace the values of the same field in the file's grid.
         seeds: replace the seeds of the file.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is not YAML or has an unknown key; a field is given in two places; an arm, seed or baseline
-            is invalid.
     """
     file = find_recipe(path, what="recipe or experiment")
     options, based = parse_grid(grid), read_based(file.path)

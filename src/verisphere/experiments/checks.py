@@ -11,12 +11,7 @@ from verisphere.train.recipe import ReadRecipe, Recipe
 
 
 def check_trainable(recipe: Recipe) -> None:
-    """Refuse data that do not fill a batch or do not fit the loss, and a pair term that cannot be used in the training.
-
-    Raises:
-        ValueError: there are too few people or images; the loss has margins for other domains than those of the data; a
-            pair term refuses the training.
-    """
+    """Refuse data that do not fill a batch or do not fit the loss, and a pair term that the training cannot use."""
     length_of(recipe)
     domains_for_loss(recipe)
     training = training_of(recipe)
@@ -29,11 +24,7 @@ def check_trainable(recipe: Recipe) -> None:
 
 
 def check_start(arm: ReadRecipe, warm: ReadRecipe) -> None:
-    """Refuse an arm that cannot start from the weights of the warm training.
-
-    Raises:
-        ValueError: the backbones differ; or the centers are to be copied, and the people or sub-centers differ.
-    """
+    """Refuse an arm that cannot start from the weights of the warm training."""
     differing = _differing(arm.resolved["backbone"], warm.resolved["backbone"])
     if differing:
         raise ValueError(
@@ -62,9 +53,6 @@ def check_cleaned(arm: str, fields: Mapping[str, Any], by: str, cleaning: Mappin
         fields: resolved recipe of the arm.
         by: name of the arm that cleans.
         cleaning: the resolved recipe of that arm.
-
-    Raises:
-        ValueError: the data of the two differ; or the arm starts from weights with their centers.
     """
     if fields["data"] != cleaning["data"]:
         raise ValueError(f"arm {arm!r}: cleaned: its data are not those of arm {by!r}, which cleans them")

@@ -52,11 +52,7 @@ class CleanedFrom:
 
 
 def parse_cleaned(where: str, given: object) -> CleanedFrom:
-    """The `cleaned` entry of an arm.
-
-    Raises:
-        ValueError: the entry names no arm, has an unknown key, or a value that the rule refuses.
-    """
+    """The `cleaned` entry of an arm."""
     allowed = ["arm", *(entry.name for entry in fields(Rule))]
     if not isinstance(given, Mapping) or not isinstance(given.get("arm"), str):
         raise ValueError(f"{where}: cleaned is {shown(given)}; expected {{arm: NAME}}, and perhaps {allowed[1:]}")
@@ -82,9 +78,6 @@ def split_cleaned(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings], di
 
     >>> split_cleaned({"K = 3": {"subcenters": 3}, "anew": {"cleaned": {"arm": "K = 3"}, "epochs": 2}})[0]
     {'K = 3': {'subcenters': 3}, 'anew': {'epochs': 2}}
-
-    Raises:
-        ValueError: an entry is malformed.
     """
     cleaned = {name: parse_cleaned(f"arm {name!r}", given[CLEANED]) for name, given in arms.items() if CLEANED in given}
     plain = {
@@ -103,9 +96,6 @@ def over_grid(
         cleaned: entries of arms before the grid.
         arms: names of the arms before the grid.
         crossing: names of all points, those of an arm side by side, in the order of the arms.
-
-    Raises:
-        ValueError: an entry names no arm.
     """
     points = len(crossing) // len(arms)
     results = {}
@@ -124,9 +114,6 @@ def waves(arms: Sequence[str], cleaned: Mapping[str, CleanedFrom]) -> list[list[
     >>> one = {"b": CleanedFrom("a"), "c": CleanedFrom("b")}
     >>> waves(["c", "a", "b", "d"], one)
     [['a', 'd'], ['b'], ['c']]
-
-    Raises:
-        ValueError: an arm that cleans is unknown; arms clean each other in a circle.
     """
     for name, entry in cleaned.items():
         if entry.arm not in arms:
@@ -167,9 +154,6 @@ def clean_for(
         source: folder of the finished training of that arm.
         device: device of its network.
         progress: reports the progress of the embedding.
-
-    Raises:
-        FileNotFoundError, ValueError: the other training cannot be read, or its images cannot be embedded.
     """
     about = {**entry.described, "checkpoint": read_checkpoint(source).sha256}
     if (folder / DONE).is_file() and (list_checkpoints(folder) or read_json_file(folder / DONE).get("by") == about):
@@ -199,11 +183,7 @@ def _figures(cleaning: Cleaning) -> dict[str, float]:
 
 
 def cleaning_figures(folder: Path) -> dict[str, float]:
-    """The figures of the cleaning of a training's data; none where they were not cleaned.
-
-    Raises:
-        ValueError: the file has another content than `clean_for` writes.
-    """
+    """The figures of the cleaning of a training's data; none where they were not cleaned."""
     path = folder / DONE
     if not path.is_file():
         return {}

@@ -39,10 +39,6 @@ def experiment_cost(
         memory: GiB that the trainings have together; None finds out.
         jobs: number of trainings at a time.
         device: device of the trainings.
-
-    Raises:
-        FileNotFoundError: there is no such recipe or data set.
-        ValueError: the recipe of an arm is refused, or a number lies outside its range; names the arm.
     """
     check_numbers(classes, images, memory)
     place = choose_device(device)

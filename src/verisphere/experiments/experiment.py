@@ -55,11 +55,7 @@ class ExperimentResult:
         return results_text(self.arms, self.baseline, self.seeds, self.people, self.below_resolution)
 
     def check(self) -> None:
-        """Check that no training failed.
-
-        Raises:
-            RunsFailed: a training failed; names each.
-        """
+        """Check that no training failed."""
         if self.failed:
             finished = ", ".join(self.arms) or "none"
             raise RunsFailed(
@@ -87,12 +83,6 @@ def run_experiment(
         replicates: number of replicates of the bootstrap over people.
         draws: seed of the bootstrap.
         progress: reports the progress of trainings and measurements.
-
-    Raises:
-        FileNotFoundError: there is no such recipe.
-        ValueError: a recipe or set is wrong; the folder belongs to another experiment, or another
-            process works in it.
-        RunsFailed: the training that all arms start from failed.
     """
     launch = Launch() if launch is None else launch
     if replicates < 1:

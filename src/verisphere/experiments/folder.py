@@ -95,11 +95,7 @@ class Run:
 
 
 def _seconds(path: Path) -> float:
-    """The seconds in a file that `Run.end` wrote.
-
-    Raises:
-        ValueError: the file has another content.
-    """
+    """The seconds in a file that `Run.end` wrote."""
     try:
         seconds = read_json_file(path)["seconds"]
         if type(seconds) not in (int, float) or seconds < 0:
@@ -110,11 +106,7 @@ def _seconds(path: Path) -> float:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file completely, or not at all.
-
-    Raises:
-        OSError: the file cannot be written; names it.
-    """
+    """Write a text file completely, or not at all."""
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
@@ -129,9 +121,6 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
 
     An experiment may grow by arms, seeds, sets and FARs. Arms, seeds and sets of trainings that have a checkpoint must
     be the same as before; all others may change.
-
-    Raises:
-        ValueError: the folder belongs to another experiment; names the differences.
     """
     path = out / "plan.json"
     asked = {
@@ -225,11 +214,7 @@ def _compared(recipe: Mapping[str, Any], warm: bool) -> dict[str, Any]:
 
 
 def _completed(definition: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A definition whose trainings have the fields that an earlier version did not write, at their defaults.
-
-    Raises:
-        ValueError: a training has a field that this version does not know.
-    """
+    """A definition whose trainings have the fields that an earlier version did not write, at their defaults."""
     warm = asked["warm"] is not None
     return {
         **definition,
@@ -243,11 +228,7 @@ def _completed(definition: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read the definition in an experiment's folder.
-
-    Raises:
-        ValueError: the file has another content than `open_experiment` writes.
-    """
+    """Read the definition in an experiment's folder."""
     try:
         definition = present_names(read_json_file(path))
         differences(definition, definition)  # reads all entries

@@ -22,9 +22,6 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Scalar]]:
 
     >>> parse_grid(["loss.init_args.margin=0.3,0.4", "engine=dense,auto"])
     {'loss.init_args.margin': [0.3, 0.4], 'engine': ['dense', 'auto']}
-
-    Raises:
-        ValueError: an option names no field, a field is named twice, or its values are not YAML scalars.
     """
     grid: dict[str, list[Scalar]] = {}
     for word in words:
@@ -41,11 +38,7 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Scalar]]:
 
 
 def check_values(field: str, values: object) -> list[Scalar]:
-    """Check the values of a field of a grid, and return them.
-
-    Raises:
-        ValueError: the values are not a list of YAML scalars, or a value occurs twice.
-    """
+    """Check the values of a field of a grid, and return them."""
     if not isinstance(values, list) or not values:
         raise ValueError(f"{field} has {shown(values)}; expected a list of values")
     nested = [value for value in values if not isinstance(value, str | int | float | bool | None)]
@@ -70,9 +63,6 @@ def crossed(arms: Mapping[str, Settings], grid: Mapping[str, Sequence[Scalar]]) 
 
     >>> crossed({"": {}}, {"loss.init_args.margin": [0.3, 0.4]})
     {'margin=0.3': {'loss.init_args.margin': 0.3}, 'margin=0.4': {'loss.init_args.margin': 0.4}}
-
-    Raises:
-        ValueError: two combinations would have the same name.
     """
     short = short_names(list(grid))
     combinations: dict[str, Settings] = {}
@@ -124,11 +114,7 @@ def folder_name(name: str) -> str:
 
 
 def check_folders(kind: str, names: Iterable[str]) -> None:
-    """Refuse names that would share a folder.
-
-    Raises:
-        ValueError: two names have the same folder; names both.
-    """
+    """Refuse names that would share a folder."""
     taken: dict[str, str] = {}
     for name in names:
         other = taken.setdefault(folder_name(name), name)

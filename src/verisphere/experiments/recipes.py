@@ -67,11 +67,6 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
     Args:
         experiment: definition of the experiment.
         warm_at: folder of the warm training, if there is one.
-
-    Raises:
-        FileNotFoundError: there is no such recipe.
-        ValueError: a field or value of a recipe is invalid; a training would fail at its beginning; a set cannot be
-            measured, or a backbone refuses its images; names the arm or set.
     """
     common = common_options(experiment)
     warm_recipe = None if experiment.warm is None else _read("warm", experiment.recipe, common, experiment.warm, None)

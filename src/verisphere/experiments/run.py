@@ -131,9 +131,6 @@ def train_runs(runs: Sequence[Run], launch: Launch, progress: Progress = quietly
     An exception that ends this function early, such as that of Ctrl-C and, on the command line, of SIGTERM and SIGHUP,
     is passed on to the running trainings as a signal. Each saves a checkpoint, from which the next start continues.
     They also do so if this process is killed.
-
-    Raises:
-        ValueError: another process trains one of them; raised before any is started.
     """
     waiting = [run for run in runs if not run.finished]
     if len(waiting) < len(runs):

@@ -41,10 +41,6 @@ def split_searches(
         arms: arms with all their keys.
         folder: folder to which the path of a search is relative.
         reward: reward of the experiment, which replaces the rewards of files; an arm that states a reward keeps it.
-
-    Raises:
-        FileNotFoundError: an entry names no search.
-        ValueError: an entry is malformed; there is a reward and no search.
     """
     plain, searches = {}, {}
     for name, given in arms.items():
@@ -94,9 +90,6 @@ def search_figures(folder: Path) -> dict[str, float]:
 
     Args:
         folder: folder of a finished training.
-
-    Raises:
-        ValueError: the `search.json` of the folder is not one that a search writes.
     """
     if not (folder / SEARCH_JSON).is_file():
         return {}

@@ -70,11 +70,6 @@ def read_based(path: Path, load: Callable[[str], Any] = read_yaml) -> Based:
     Args:
         path: the file.
         load: turns a text into plain values; raises ValueError.
-
-    Raises:
-        FileNotFoundError: there is no such file, or no such base; names the nearest packaged recipes.
-        ValueError: a file cannot be read, has no fields to merge, or is its own base; or the files have together more
-            than 2^18 letters. Names the file.
     """
     check_file(path)
     files: list[YamlFile] = []

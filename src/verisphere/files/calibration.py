@@ -140,11 +140,7 @@ class Calibration:
 
     @property
     def threshold(self) -> float:
-        """The one threshold: accept iff score > threshold.
-
-        Raises:
-            ValueError: there are several target FARs, each with its own threshold.
-        """
+        """The one threshold: accept iff score > threshold."""
         if len(self.thresholds) > 1:
             targets = ", ".join(found.far_target for found in self.thresholds)
             raise ValueError(f"there is one threshold for each FAR ({targets}): read thresholds[0].threshold and so on")
@@ -187,11 +183,7 @@ def _without_empty(part: Calibration | Check, name: str) -> dict[str, Any]:
 
 
 def distinct_fars(fars: Sequence[Far]) -> None:
-    """Refuses target FARs that cannot be calibrated together.
-
-    Raises:
-        ValueError: there is no FAR, a FAR cannot be guaranteed, or two are equal, even if spelled differently.
-    """
+    """Refuses target FARs that cannot be calibrated together."""
     if not fars:
         raise ValueError("no FAR to calibrate at; name one, such as 1e-3")
     rates = [promised_rate(far) for far in fars]
@@ -201,12 +193,7 @@ def distinct_fars(fars: Sequence[Far]) -> None:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """Reads a file of `Calibration.write_json`, with all checks.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is not a calibration, or its parts contradict each other.
-    """
+    """Reads a file of `Calibration.write_json`, with all checks."""
     check_file(path)
     try:
         document = read_json_file(path)

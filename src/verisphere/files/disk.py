@@ -42,14 +42,6 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     Args:
         path: the final name. A file there is replaced by a file, an empty folder by a folder; nothing else is replaced.
         write: writes a file or a folder to the path that it receives; that path does not exist before the call.
-
-    Raises:
-        FileExistsError: `path` is a folder that is not empty, or a device or pipe, which a rename would replace by a
-            file; both are detected before `write` is called. Or `write` made a folder and `path` is a file, or a file
-            and `path` is a folder.
-        FileNotFoundError: `write` returned and wrote nothing to the path that it received.
-        NotADirectoryError: a parent of `path` is a file.
-        OSError: `path` cannot be written; names it.
     """
     path = Path(path)
     target, _ = _place(path)
@@ -139,9 +131,6 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         path: the final name. A folder there is replaced with all its contents; where there is none, this is
             `write_whole`.
         write: writes a folder to the path that it receives; that path does not exist before the call.
-
-    Raises:
-        OSError: the errors of `write_whole`.
     """
     path, place = Path(path), real_path(path)
     if not place.is_dir():
@@ -178,10 +167,6 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
     Args:
         path: the final name.
         write: writes to the path that it receives, which has the name of `path`, and companions into its folder.
-
-    Raises:
-        FileExistsError: `path` exists, or a companion with other content.
-        OSError: the errors of `write_whole`.
     """
     path = Path(path)
     if os.path.lexists(path):
@@ -241,13 +226,7 @@ def real_path(path: str | Path) -> Path:
 
 
 def check_writable(path: str | Path) -> None:
-    """Refuses, before any work, a name that `write_whole` could not give to a file; changes nothing on the disk.
-
-    Raises:
-        FileExistsError: `path` is a folder, a device or a pipe.
-        NotADirectoryError: a parent of `path` is a file.
-        PermissionError: the nearest existing parent of `path` is not writable.
-    """
+    """Refuses, before any work, a name that `write_whole` could not give to a file; changes nothing on the disk."""
     path = Path(path)
     target, inside = _place(path)
     if target.is_dir():
@@ -262,9 +241,6 @@ def refuse_overwriting(out: Path, inputs: Iterable[Path | None]) -> None:
     Args:
         out: file or folder that will be written.
         inputs: files and folders that are read; None for an optional input that was not given.
-
-    Raises:
-        FileExistsError: `out` is an input, by this or another name, or a folder that contains one.
     """
     place = real_path(out)
     for path in inputs:
@@ -281,12 +257,7 @@ def remove_whole(path: str | Path) -> None:
 
 
 def regular(path: str | Path, flags: int) -> int:
-    """An opener of regular files only: `open(path, "rb", opener=regular)`; a pipe can block, a device can be endless.
-
-    Raises:
-        ValueError: `path` is, or links to, a pipe, a socket or a device.
-        OSError: the file cannot be opened.
-    """
+    """An opener of regular files only: `open(path, "rb", opener=regular)`; a pipe may block, a device be endless."""
     return _opened(path, flags)[0]
 
 
@@ -309,10 +280,6 @@ def check_file(path: str | Path, what: str = "file") -> None:
     Args:
         path: the file.
         what: description of the expected file, for the error.
-
-    Raises:
-        FileNotFoundError: `path` does not exist, or is a folder.
-        ValueError: `path` is, or links to, a pipe, a socket or a device.
     """
     path = Path(path)
     if not path.exists():
@@ -328,10 +295,6 @@ def read_file(path: str | Path, at_most: int = MAX_DOCUMENT) -> bytes:
     Args:
         path: the file.
         at_most: bytes; a larger file is refused before it is read.
-
-    Raises:
-        ValueError: the file is a pipe, a socket or a device, or too large.
-        OSError: the file cannot be read.
     """
     file, status = _opened(path, os.O_RDONLY | os.O_CLOEXEC)  # not `open`: an epoch reads millions of small files
     try:

@@ -42,12 +42,7 @@ PlainLoader.add_implicit_resolver(*YAML_FLOAT)
 
 
 def read_text(path: Path, largest: int) -> str:
-    """The text of a UTF-8 file of at most `largest` bytes.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: the file is not regular, is longer than `largest` bytes, or is not UTF-8.
-    """
+    """The text of a UTF-8 file of at most `largest` bytes."""
     content = read_file(path, largest)
     try:
         return content.decode("utf-8")
@@ -56,23 +51,14 @@ def read_text(path: Path, largest: int) -> str:
 
 
 def read_yaml_file(path: Path) -> Any:
-    """Plain values from a YAML file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: the errors of `read_yaml`, with the name of the file.
-    """
+    """Plain values from a YAML file."""
     text = read_text(path, LARGEST_YAML)
     with errors_naming(path):
         return read_yaml(text)
 
 
 def read_yaml(text: str) -> Any:
-    """Plain values from YAML.
-
-    Raises:
-        ValueError: the text is not YAML, or exceeds a limit of `check_yaml`; one line.
-    """
+    """Plain values from YAML."""
     try:
         check_yaml(text)
         return yaml.load(text, Loader=PlainLoader)  # a safe loader
@@ -93,10 +79,6 @@ def check_yaml(text: str) -> None:
     No value is built: the limits are checked on the events of the parser, so that aliases of aliases (the "billion
     laughs") are counted and not expanded. A quoted text that is YAML itself has the same limits, because the reader of
     recipes loads a text where a number or a list is expected.
-
-    Raises:
-        ValueError: the text exceeds a limit, repeats a name, or has a tag; names the line.
-        yaml.YAMLError: the text is not YAML.
     """
     _check(text, _MOST_LOADS_OF_TEXT)
 
@@ -189,12 +171,7 @@ def _check_number(event: yaml.ScalarEvent, line: int) -> None:
 
 
 def read_json_file(path: Path, largest: int = LARGEST_JSON, not_finite: bool = False) -> Any:
-    """Plain values from a JSON file; errors do not name the file, because the caller describes it.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: the errors of `read_json`, or the file is longer than `largest` bytes.
-    """
+    """Plain values from a JSON file; errors do not name the file, because the caller describes it."""
     return read_json(read_text(path, largest), not_finite)
 
 
@@ -204,9 +181,6 @@ def read_json(text: str, not_finite: bool = False) -> Any:
     Args:
         text: the document.
         not_finite: whether to accept NaN and Infinity, which Python writes and JSON does not have.
-
-    Raises:
-        ValueError: the text is not JSON, is nested too deeply, repeats a name, or has a number that is too large.
     """
     try:
         value = json.loads(

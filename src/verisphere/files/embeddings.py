@@ -43,10 +43,6 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
         field: name of the column, for errors.
         column: the array in the file.
         names: name of each row, for errors, if the column has an entry for each row.
-
-    Raises:
-        ValueError: the column holds bytes that are not ASCII, text that is not Unicode, NaN or infinity, or values that
-            are neither text nor numbers; or identities are numbers that are not whole, or not surely different.
     """
     if column.dtype.kind not in "USbiuf":
         raise ValueError(f"{path}: {field} must be text or numbers, got {column.dtype}")
@@ -94,9 +90,6 @@ def read_templates(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embe
     Args:
         path: embeddings file.
         feature_norm: pooling of the rows of a template; see `templates_of`.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_embeddings` and `templates_of`.
     """
     embeddings = read_embeddings(path)
     with errors_naming(path):
@@ -104,11 +97,7 @@ def read_templates(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embe
 
 
 def read_known_people(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embeddings:
-    """The rows with a known person to compare from an embeddings file; see `read_templates` and `known_people`.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_templates`; or no image shows a known person.
-    """
+    """The rows with a known person to compare from an embeddings file; see `read_templates` and `known_people`."""
     embeddings = read_templates(path, feature_norm)
     note_crowds(path, embeddings.identities)
     return known_people(embeddings, path)
@@ -125,9 +114,6 @@ def known_people(embeddings: Embeddings, source: str | Path) -> Embeddings:
 
     A pair in which one or both people are unknown may or may not show one person, so it is neither a genuine nor an
     impostor pair.
-
-    Raises:
-        ValueError: no image shows a known person.
     """
     known = embeddings.identities != NOBODY
     if known.all():
@@ -148,12 +134,6 @@ def read_embeddings(path: str | Path) -> Embeddings:
     folded, unless something decides about them (`verisphere.identity`). The optional array `origin` states which model
     made the embeddings, the arrays `IN_TRAINING` which rows that model was trained on, and `names_rule` what was
     decided about names. No other array is read.
-
-    Raises:
-        FileNotFoundError: there is no such file, or it is a folder.
-        ValueError: the file is not an embeddings file; or it has NaN or zero-length embeddings, names that are not
-            unique, an identity that is missing or not spelled in one way, or a row without a domain among rows with
-            domains.
     """
     table = Path(path)
     if table.is_dir():
@@ -198,11 +178,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
 
 
 def names_rule_of(array: np.ndarray | None) -> Names | None:
-    """How names were taken when a file was made, from its array `names_rule`; None if it has none.
-
-    Raises:
-        ValueError: the array is not one that `verisphere embed` writes.
-    """
+    """How names were taken when a file was made, from its array `names_rule`; None if it has none."""
     if array is None:
         return None
     for rule in NAMES:
@@ -212,11 +188,7 @@ def names_rule_of(array: np.ndarray | None) -> Names | None:
 
 
 def origin_of(path: str | Path, array: np.ndarray) -> Origin:
-    """The origin of embeddings, from the array `origin` of their file.
-
-    Raises:
-        ValueError: the array is not one that `verisphere embed` writes.
-    """
+    """The origin of embeddings, from the array `origin` of their file."""
     column = text_column(path, "origin", array)
     with errors_naming(path):
         return _read_origin(column)
@@ -235,11 +207,7 @@ def _read_origin(column: np.ndarray) -> Origin:
 
 
 def rows_in_training(arrays: Mapping[str, np.ndarray], rows: int) -> RowsInTraining | None:
-    """Which rows the model was trained on, from the arrays of an embeddings file; None if no model is known.
-
-    Raises:
-        ValueError: the arrays are not those that `verisphere embed` writes.
-    """
+    """Which rows the model was trained on, from the arrays of an embeddings file; None if no model is known."""
     if not arrays.keys() & set(IN_TRAINING):
         return RowsInTraining.unrecorded(rows, _OLD) if "origin" in arrays else None
     kinds = {"digests": "i8", "trained_people": "?", "trained_images": "?"}
@@ -262,11 +230,7 @@ def _read_record(column: np.ndarray | None) -> tuple[bool, str]:
 
 
 def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
-    """Writes an embeddings file completely, or not at all.
-
-    Raises:
-        ValueError: the name does not end in .npz.
-    """
+    """Writes an embeddings file completely, or not at all."""
     if Path(path).suffix != ".npz":
         raise ValueError(f"{path}: an embeddings file ends in .npz")
     columns: dict[str, Any] = {"names": embeddings.names, "identities": embeddings.identities}
@@ -291,9 +255,6 @@ def same_people(*sets: tuple[str | Path, Embeddings]) -> list[Embeddings]:
 
     Args:
         sets: the name of each set in errors, and the set.
-
-    Raises:
-        ValueError: identities of two sets are equal once folded, and nothing decides about them.
     """
     rules = {embeddings.names_rule for _, embeddings in sets}
     how = rules.pop() if len(rules) == 1 else "exact" if rules <= {"exact", None} else None
@@ -309,10 +270,6 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
 
     An identity is one person in all sets; equal image names of two sets are distinguished by the names of the sets. The
     origin is kept if it is the same for all sets; what they state of the training is kept if all state it.
-
-    Raises:
-        ValueError: two sets have the same name, a set has the name of a domain of another set, or the embeddings differ
-            in size.
     """
     titles = [title for title, _ in sets]
     if len(set(titles)) < len(titles):

@@ -31,12 +31,7 @@ class PictureList:
 
 
 def read_pictures(path: Path) -> PictureList:
-    """A list of pictures: JSON with `path` and, optionally, `id`, as MegaFace's `templatelists`; or one path a line.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the list has another form, a picture is listed twice, or there is none; names the line or the entry.
-    """
+    """A list of pictures: JSON with `path` and, optionally, `id`, as MegaFace's `templatelists`; or one path a line."""
     check_file(path)
     with open(path, "rb", opener=regular) as file:
         head = file.read(_HEAD)
@@ -62,10 +57,6 @@ def read_noise(path: Path) -> tuple[Line, ...]:
 
     A line is the path of a picture or the end of one, such as a file name; in a line with tabs, the second field is the
     path. Lines that begin with # are comments. (MegaFace's lists of deepinsight/insightface.)
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a picture is listed twice, its field is empty, or there is no picture; names the line.
     """
     lines: list[Line] = []
     for number, text in numbered_lines(path):

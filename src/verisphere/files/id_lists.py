@@ -20,12 +20,7 @@ _VGG_HEADER = "class_id"
 
 
 def read_ids(path: str | Path) -> dict[str, tuple[str, ...]]:
-    """The names of each id, in one of three layouts; the first line decides which.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a line is of another layout, or nothing is listed; names the line.
-    """
+    """The names of each id, in one of three layouts; the first line decides which."""
     check_file(path)
     names: dict[str, dict[str, None]] = {}
     for identity, name in _entries(path):

@@ -38,10 +38,6 @@ def read_images(path: str | Path) -> ImageList:
     Without one, a line has an `image path` and, after a tab, a comma or spaces, an `identity`. The path ends at the
     first image suffix before a separator, so paths and identities can contain spaces. If no line has an identity, the
     identity is the name of the folder of the image.
-
-    Raises:
-        ValueError: a line has no image, a file does not exist, an image is listed twice, or only some lines have an
-            identity; names the line.
     """
 
     def refuse(number: int, image: str, reason: str) -> None:

@@ -35,9 +35,6 @@ def rows_named(
         names: name of each row.
         lister: file that lists the images, for errors.
         holder: file that holds the rows, for errors.
-
-    Raises:
-        ValueError: an image has no row; or all have rows below two different folders.
     """
     place = {name: row for row, name in enumerate(names)}
     if not all(name in place for name in wanted):

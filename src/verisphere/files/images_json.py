@@ -64,9 +64,6 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
 
     Returns:
         the source; without such a file, only its name is known.
-
-    Raises:
-        ValueError: an `images.json` is not a file of `verisphere align` or `render`.
     """
     packed = path.suffix.lower() == ".zip" and not path.is_dir()
     root = path if packed or path.is_dir() else path.parent

@@ -24,9 +24,6 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
         kind: the dataclass.
         value: a value from `json.loads`.
         where: name of the value for error messages.
-
-    Raises:
-        ValueError: a field is missing or has another type, or the dataclass refuses its values; names the field.
     """
     if not isinstance(value, Mapping):
         raise ValueError(f"{where or 'it'} is {shown(value)}, not an object")
@@ -45,11 +42,7 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
 
 
 def as_kind(hint: Any, value: object, where: str) -> Any:
-    """A plain value converted for a field with this annotation, such as 1 to 1.0 for a float; see `from_json`.
-
-    Raises:
-        ValueError: the value is of another kind; names the field.
-    """
+    """A plain value converted for a field with this annotation, such as 1 to 1.0 for a float; see `from_json`."""
     return _value(hint, value, where)
 
 

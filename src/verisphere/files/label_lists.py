@@ -41,14 +41,7 @@ class LabelList:
 
 
 def read_labels(path: str | Path) -> LabelList:
-    """A list of labels.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: there is no header with `name` and `identity`, a row has another number of values, a value is empty
-            or too long, an image is listed twice, nothing is listed, or an identity is missing or not spelled in one
-            way (`verisphere.identity`); names the line.
-    """
+    """A list of labels."""
     rows = csv_rows(path)
     number, header = next(rows, (0, []))
     columns = [cell.strip() for cell in header]
@@ -99,12 +92,7 @@ def read_labels(path: str | Path) -> LabelList:
 
 
 def write_labels(path: str | Path, labels: LabelList) -> None:
-    """Write a list of labels completely, or not at all.
-
-    Raises:
-        ValueError: a value cannot be read back: it has a carriage return or more characters than a cell of CSV can
-            have, or UTF-8 cannot encode it; names the value.
-    """
+    """Write a list of labels completely, or not at all."""
     given = (labels.names, labels.identities, labels.domains, labels.true_identities)
     present = [(name, column) for name, column in zip(COLUMNS, given, strict=True) if column is not None]
 

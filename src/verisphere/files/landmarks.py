@@ -59,11 +59,7 @@ class ListedFaces:
     where: str
 
     def check_inside(self, height: int, width: int) -> None:
-        """Refuses points far outside a photo of this size.
-
-        Raises:
-            ValueError: a point lies far outside.
-        """
+        """Refuses points far outside a photo of this size."""
         size = np.array([width, height])
         outside = (np.abs(self.landmarks + 0.5 - size / 2) > (0.5 + _FAR_OUTSIDE) * size).any(axis=(1, 2))
         middle = self.landmarks.mean(axis=1) + 0.5
@@ -76,13 +72,7 @@ class ListedFaces:
 
 
 def read_landmarks(path: str | Path) -> dict[str, ListedFaces]:
-    """The faces of each photo that a landmarks file lists; JSON by its suffix, else CSV.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is malformed or empty, a photo occurs twice in JSON, points are not finite or coincide, or
-            left and right are swapped; names the line or the entry.
-    """
+    """The faces of each photo that a landmarks file lists; JSON by its suffix, else CSV."""
     path = Path(path)
     check_file(path)
     faces = _faces_in_json(path) if path.suffix.lower() == ".json" else _faces_in_csv(path)
@@ -201,11 +191,7 @@ def _number(cell: str, column: str, place: str) -> float:
 
 
 def _face(points: Float32[np.ndarray, "5 2"], box: Float32[np.ndarray, "4"] | None, score: float, place: str) -> _Face:
-    """A face, its points checked for plausible places.
-
-    Raises:
-        ValueError: the points cannot be those of a face.
-    """
+    """A face, its points checked for plausible places."""
     _check_sides(points, place)
     if box is None:
         low, high = points.min(axis=0), points.max(axis=0)

@@ -104,11 +104,6 @@ class LeakFigures:
 
 
 def read_leak(path: Path) -> LeakFigures:
-    """Read a file that `verisphere leak` has written.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file has another format; names the field.
-    """
+    """Read a file that `verisphere leak` has written."""
     with errors_naming(path):
         return from_json(LeakFigures, read_json_file(path))

@@ -37,9 +37,6 @@ def run_limited(
         for each batch on which the graph ran: `shape` of the first output, whether all outputs are `finite`, whether
         the first image's row is the `same` as in the first batch, and `seconds` for one image; for the first batch
         also whether the first output `repeats` in a second run, and `varies` for black images.
-
-    Raises:
-        ValueError: the graph takes more memory or time than allowed, or fails on every batch.
     """
     memory = MEMORY + 5 * len(content) if memory is None else memory
     words = json.dumps(asked | {"batches": list(batches), "memory": memory, "cpu_seconds": CPU_SECONDS})

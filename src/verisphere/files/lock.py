@@ -16,11 +16,7 @@ _held: set[str] = set()  # lock files of this process: some network file systems
 
 @contextmanager
 def alone_in(out: Path) -> Iterator[None]:
-    """Lock a folder, so that no second process writes to it; the system releases the lock when the process ends.
-
-    Raises:
-        ValueError: another process has locked it.
-    """
+    """Lock a folder, so that no second process writes to it; the system releases the lock when the process ends."""
     out.mkdir(parents=True, exist_ok=True)
     with (out / ".lock").open("a") as file:
         try:
@@ -34,12 +30,7 @@ def alone_in(out: Path) -> Iterator[None]:
 
 @contextmanager
 def alone_at(out: Path) -> Iterator[None]:
-    """Keep a second process from writing a folder that is replaced whole, by a lock file beside it.
-
-    Raises:
-        ValueError: another process is writing it.
-        OSError: nothing can be made in its parent folder.
-    """
+    """Keep a second process from writing a folder that is replaced whole, by a lock file beside it."""
     place = Path(os.path.realpath(out))
     place.parent.mkdir(parents=True, exist_ok=True)
     with lock_file(place.with_name(f".{place.name}.lock")) as is_free:

@@ -24,12 +24,7 @@ _MOST_OF_A_PICTURE = 1 << 20  # bytes of a feature of one picture
 
 
 def matrix_shape(path: Path) -> tuple[int, int]:
-    """Rows and columns of a matrix, whose file must be exactly as long as they state.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is no such matrix; quotes its header.
-    """
+    """Rows and columns of a matrix, whose file must be exactly as long as they state."""
     check_file(path)
     with open(path, "rb", opener=regular) as file:
         head, size = file.read(_HEADER), os.fstat(file.fileno()).st_size
@@ -56,11 +51,7 @@ def write_matrix(path: Path, rows: Float32[np.ndarray, "rows columns"]) -> None:
 
 
 def pictures_in(folder: Path, ending: str) -> tuple[str, ...]:
-    """The pictures that have a feature below a folder: paths of the files without the ending, sorted.
-
-    Raises:
-        ValueError: no file below the folder has the ending.
-    """
+    """The pictures that have a feature below a folder: paths of the files without the ending, sorted."""
     names = sorted(
         str(path.relative_to(folder).as_posix()).removesuffix(ending)
         for path in folder.rglob(f"*{ending}")
@@ -74,12 +65,7 @@ def pictures_in(folder: Path, ending: str) -> tuple[str, ...]:
 def features_of(
     folder: Path, pictures: Sequence[str], ending: str, rows_at_once: int
 ) -> Iterator[Float32[np.ndarray, "rows dim"]]:
-    """The features of listed pictures, in portions, in the order of the list.
-
-    Raises:
-        FileNotFoundError: a picture has no feature file.
-        ValueError: a file is no matrix of one column, or of another length than the first.
-    """
+    """The features of listed pictures, in portions, in the order of the list."""
     dim = None
     for start in range(0, len(pictures), rows_at_once):
         rows = []

@@ -26,9 +26,6 @@ def read_metrics(path: Path) -> list[Entry]:
     """The lines of a log; empty if there is no file yet.
 
     The last line may be cut short by a killed process, and is then skipped.
-
-    Raises:
-        ValueError: another line is not one that `metrics_line` writes.
     """
     if not path.is_file():
         return []

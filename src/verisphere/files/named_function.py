@@ -15,9 +15,6 @@ def named_function(path: str, what: str, trust: bool) -> Callable[..., Any]:
             of PYTHONPATH.
         what: name of the function in an error.
         trust: whether the caller allows the code to run.
-
-    Raises:
-        ValueError: the function is not trusted, its module cannot be imported, or the module has no such function.
     """
     if not trust:
         raise ValueError(

@@ -30,14 +30,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeErro
 
 
 def read_npz(path: str | Path, names: Collection[str]) -> dict[str, np.ndarray]:
-    """Those of the named arrays that an .npz file has. Nothing in it is executed, and no other array is read.
-
-    Raises:
-        ValueError: the file is not an .npz file; or one of the arrays holds Python objects, which only unpickling could
-            read, is damaged, or unpacks to more than 64 MiB and more than 100 times the size of the file.
-        FileNotFoundError: there is no such file.
-        OSError: the file cannot be opened.
-    """
+    """Those of the named arrays that an .npz file has. Nothing in it is executed, and no other array is read."""
     with _opened(path) as (archive, size):
         entries = _entries(archive)
         wanted = {name: entries[name] for name in names if name in entries}
@@ -76,10 +69,6 @@ def rows_in_npz(path: str | Path, name: str, rows_at_once: int) -> Iterator[np.n
 
     The checksum of the array is compared after the last rows. An array in Fortran order is held nevertheless, since its
     rows are not contiguous.
-
-    Raises:
-        ValueError: the errors of `read_npz`, when the first rows are asked for, or the last ones.
-        FileNotFoundError, OSError: see `read_npz`.
     """
     with _opened(path) as (archive, size):
         entry = _named(archive, name)
@@ -140,12 +129,7 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def read_npy(path: str | Path) -> np.ndarray:
-    """The array of an .npy file. Nothing in it is executed.
-
-    Raises:
-        ValueError: the file is no array of numpy, holds Python objects, or is not exactly as long as its header states.
-        FileNotFoundError: there is no such file.
-    """
+    """The array of an .npy file. Nothing in it is executed."""
     path = Path(path)
     check_file(path)
     with open(path, "rb", opener=regular) as file:

@@ -31,12 +31,6 @@ def read_graph(path: Path, sealed: bool = False) -> tuple[bytes, Any]:
     Args:
         path: the ONNX file.
         sealed: whether a digest covers the file, so that weights beside it, which it does not cover, are refused.
-
-    Raises:
-        FileNotFoundError: the file, or one with its weights, does not exist.
-        ValueError: the file is no ONNX file; the graph needs operators that are not built into onnxruntime, or has
-            loops or branches; its weights lie outside its folder or are not what the file holds; or a package is
-            missing.
     """
     require_onnx()
     import onnx
@@ -130,11 +124,7 @@ def _check_weights(model: Any, length: int) -> None:
 
 
 def only_input(graph: Any) -> Any:
-    """The input of a graph that has one.
-
-    Raises:
-        ValueError: the graph has several inputs, or none.
-    """
+    """The input of a graph that has one."""
     weights = {tensor.name for tensor in graph.initializer}
     inputs = [end for end in graph.input if end.name not in weights]  # older files list weights among the inputs
     if len(inputs) != 1:
@@ -144,11 +134,7 @@ def only_input(graph: Any) -> Any:
 
 
 def check_name(what: str, name: str | bytes) -> None:
-    """Refuse a name that cannot be passed on: bytes that are no text, or an empty, very long or unprintable name.
-
-    Raises:
-        ValueError: the name of this input or output cannot be passed on.
-    """
+    """Refuse a name that cannot be passed on: bytes that are no text, or an empty, very long or unprintable name."""
     if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= LONGEST_NAME:
         raise ValueError(
             f"the name of its {what}, {shown(name)}, is no name of 1 to {LONGEST_NAME} letters that can be shown"
@@ -171,9 +157,6 @@ def require_onnx(*further: str) -> None:
 
     Args:
         further: packages that are needed in addition.
-
-    Raises:
-        ValueError: a package is missing.
     """
     missing = [one for one in ("onnx", *further, "onnxruntime") if importlib.util.find_spec(one) is None]
     if missing:
@@ -186,9 +169,6 @@ def open_session(content: bytes, file: Path) -> Any:
     Args:
         content: bytes of an ONNX file that holds all its weights.
         file: source of the bytes, for messages.
-
-    Raises:
-        ValueError: onnxruntime cannot run the graph.
     """
     import onnxruntime
 

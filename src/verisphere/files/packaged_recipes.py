@@ -42,9 +42,6 @@ def find_recipe(named: str | Path, folder: Path = Path(), what: str = "recipe") 
         named: path of a file, or name of a packaged recipe.
         folder: folder that a relative path starts from.
         what: name of the wanted object, for the error.
-
-    Raises:
-        FileNotFoundError: there is neither; names the nearest packaged recipes.
     """
     name, path = str(named), folder / named
     found = locate_recipe(named, folder)

@@ -54,11 +54,7 @@ class Footer(NamedTuple):
 
 
 def read_footer(descriptor: int, size: int) -> Footer:
-    """The footer of a file of `size` bytes.
-
-    Raises:
-        ValueError: the file is no parquet file, is cut short or encrypted, or has a malformed footer.
-    """
+    """The footer of a file of `size` bytes."""
     tail = os.pread(descriptor, 8, max(size - 8, 0))
     if size < 12 or os.pread(descriptor, 4, 0) != _MAGIC or tail[4:] != _MAGIC:
         raise ValueError(f"not a parquet file: it ends with {shown(tail[4:])}, not with PAR1; is it cut short?")

@@ -43,9 +43,6 @@ def pages_of(descriptor: int, begin: int, end: int, values: int) -> Iterator[Pag
         begin: byte at which the first page begins.
         end: byte behind the last page.
         values: number of values that all pages together must have.
-
-    Raises:
-        ValueError: a header is malformed, a page ends behind `end`, or the pages have another number of values.
     """
     place, seen = begin, 0
     while place < end:

@@ -29,11 +29,7 @@ _WIDTH = 8  # bytes of a decoded number, or of the code of a text, at most
 
 
 def check_pyarrow(path: Path) -> None:
-    """Refuses a parquet file where pyarrow is not installed.
-
-    Raises:
-        ValueError: names the file, and the extra to install.
-    """
+    """Refuses a parquet file where pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise ValueError(f"{path}: parquet needs pyarrow, not installed here; {install_extra('data')}")
 
@@ -91,12 +87,7 @@ class ParquetTable:
         return 0 if len(leaves) != 1 or not self.rows or values % self.rows else values // self.rows
 
     def batches(self, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
-        """The rows of these columns as record batches of pyarrow, those of `texts` as dictionaries.
-
-        Raises:
-            ValueError: the pages are malformed, would unpack to more than `most_unpacked` allows, or have an encoding
-                whose size is not known beforehand.
-        """
+        """The rows of these columns as record batches of pyarrow, those of `texts` as dictionaries."""
         with errors_naming(self.path):
             leaves = self._leaves(columns)
             lists = {leaf.partition(".")[0] for leaf in leaves} - set(texts)
@@ -132,12 +123,7 @@ class ParquetTable:
 
 
 def open_parquet(path: Path) -> ParquetTable:
-    """Opens a parquet file by its footer.
-
-    Raises:
-        ValueError: pyarrow is not installed, or the file is no parquet file, is cut short, or has a malformed footer.
-        OSError: the file cannot be opened.
-    """
+    """Opens a parquet file by its footer."""
     check_pyarrow(path)
     check_file(path)
     with errors_naming(path), open(path, "rb", buffering=0, opener=regular) as file:

@@ -13,9 +13,6 @@ def read_people(path: str | Path) -> tuple[str, ...]:
     There are three layouts: LFW's `peopleDevTrain.txt` (a line with the count, then lines `Name<TAB>images`), LFW's
     `people.txt` (a line with the number of sections, then sections of the first layout), and, for a file without tabs,
     one name per line.
-
-    Raises:
-        ValueError: a count disagrees with the lines that follow, a line is malformed, or a person is listed twice.
     """
     lines = numbered_lines(path)
     if not lines:

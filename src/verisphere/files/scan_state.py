@@ -23,11 +23,7 @@ class ScanState:
         return str(self.path)
 
     def load(self) -> Mapping[str, np.ndarray] | None:
-        """Read the saved arrays; None if there is no file.
-
-        Raises:
-            ValueError: the file is no `.npz` file of plain arrays, or differs from what was saved.
-        """
+        """Read the saved arrays; None if there is no file."""
         if not self.path.exists():
             return None
         state = read_npz(self.path, names_in_npz(self.path))

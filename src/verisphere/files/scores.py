@@ -22,11 +22,6 @@ def read_scores(path: str | Path) -> Scores:
     In CSV, a header names `score`, `label` (exactly 0 or 1; 1 is genuine) and optionally `domain` (empty: a pair across
     domains), in any order; other columns are ignored; UTF-8 with or without a byte-order mark, LF or CRLF, blank lines
     skipped.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a column is missing, a value is not allowed (names the first wrong line), a score is NaN, or the
-            file has no row.
     """
     check_file(path)
     return _read_arrays(path) if Path(path).suffix == ".npz" else _read_csv(path)

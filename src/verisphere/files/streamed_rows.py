@@ -71,11 +71,7 @@ class StreamedRows:
     def portions(
         self, kept: Bool[np.ndarray, " names"] | None = None
     ) -> Iterator[tuple[np.ndarray, Float32[np.ndarray, "rows dim"]]]:
-        """Names and rows of the portions, without excluded rows.
-
-        Raises:
-            ValueError: a row is not finite, or of length zero; or the file cannot be read.
-        """
+        """Names and rows of the portions, without excluded rows."""
         start = 0
         for rows in self.read():
             place = slice(start, start + len(rows))
@@ -124,11 +120,6 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = 
         path: embeddings file.
         columns: names of the text columns to read: `names`, followed by `identities` if people are needed.
         compared: whether identities say who is who; not where each row is a person of its own.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is no embeddings file, lacks a column, or two of its rows have one name; or an identity is
-            missing or not spelled in one way (`verisphere.identity`).
     """
     if is_table(path):
         return _held(path, read_embeddings(path))
@@ -186,10 +177,6 @@ def open_templates(
         feature_norm: pooling of the rows of a template; see `templates_of`.
         pictures: list of the pictures: those to read from a folder, or those of the rows of a matrix.
         ending: text that follows the path of a picture in the name of its feature file.
-
-    Raises:
-        FileNotFoundError: the file, or the feature of a listed picture, is missing.
-        ValueError: the file has none of these forms; or a list of pictures was given for an embeddings file.
     """
     if path.is_dir():
         listed = None if pictures is None else read_pictures(pictures)
@@ -207,11 +194,7 @@ def open_templates(
 def read_rows(
     path: Path, feature_norm: FeatureNorm = "keep", pictures: Path | None = None, ending: str = ENDING
 ) -> tuple[Embeddings, EvaluatedFile]:
-    """All rows of a file or folder opened by `open_templates`, with the people; and the record of the file.
-
-    Raises:
-        FileNotFoundError, ValueError: see `open_templates`; or nothing states who is on the pictures.
-    """
+    """All rows of a file or folder opened by `open_templates`, with the people; and the record of the file."""
     if not is_features(path):
         embeddings = read_templates(path, feature_norm)
         return embeddings, evaluated(path, embeddings)

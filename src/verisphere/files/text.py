@@ -23,12 +23,7 @@ LONGEST_NAME = 255
 
 @contextmanager
 def text_lines(path: str | Path) -> Iterator[Iterator[str]]:
-    """Opens a UTF-8 file and yields its lines with their line ends, as `csv.reader` expects; skips a byte-order mark.
-
-    Raises:
-        ValueError: while lines are read: the file is not UTF-8 (names the first wrong byte), or a line has more than a
-            million characters.
-    """
+    """Open a UTF-8 file for its lines with their line ends, as `csv.reader` expects; a byte-order mark is skipped."""
     with open(path, encoding="utf-8-sig", newline="", opener=regular) as file:
         yield _lines(path, file)
 
@@ -75,10 +70,6 @@ def csv_rows(path: str | Path, tabs: bool = False) -> Iterator[tuple[int, list[s
     Args:
         path: the file.
         tabs: whether cells are separated by tabs if the first line has a tab, else by commas.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is no CSV; names the line.
     """
     check_file(path)
     with text_lines(path) as lines:
@@ -93,11 +84,7 @@ def csv_rows(path: str | Path, tabs: bool = False) -> Iterator[tuple[int, list[s
 
 
 def refuse_repeats(path: str | Path, named: Sequence[Line]) -> None:
-    """Refuse a list that has an entry twice.
-
-    Raises:
-        ValueError: an entry is repeated; names both lines.
-    """
+    """Refuse a list that has an entry twice."""
     first: dict[str, int] = {}
     for number, name in named:
         if name in first:

@@ -50,12 +50,7 @@ def holds_vectors(path: Path) -> bool:
 
 
 def read_vectors(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an embeddings file: `embeddings`, `names`, `identities`, and `domains` where there are any.
-
-    Raises:
-        FileNotFoundError: the file does not exist, or an .npy has no list beside it.
-        ValueError: a column is missing or malformed; names the file and, in a text file, the line.
-    """
+    """The arrays of an embeddings file: `embeddings`, `names`, `identities`, and `domains` where there are any."""
     check_file(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":

@@ -29,10 +29,6 @@ def result_folder(out: Path) -> Iterator[Path]:
     """Creates the folder of a result; yields the folder of its work files, which is removed at the end.
 
     If an error ends the context before there was any work, nothing remains. All ranks enter this together.
-
-    Raises:
-        FileExistsError: `out` holds anything but an unfinished result.
-        ValueError: another process writes there.
     """
     work = out / WORK
     lock = ExitStack()
@@ -131,11 +127,7 @@ class WorkFiles:
         on_first_rank(write)
 
     def load(self, kind: str, block: int, array: str) -> np.ndarray:
-        """An array of a block.
-
-        Raises:
-            ValueError: the file is damaged.
-        """
+        """An array of a block."""
         path = self._path(kind, block)
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:

@@ -23,12 +23,7 @@ _heads_of: WeakKeyDictionary[ClassLoss, WeakSet[nn.Module]] = WeakKeyDictionary(
 
 
 def check_parts(loss: object, classes: Any, size: Any, centers: object, engine: object) -> None:
-    """Refuse arguments of a head that are not of their kind, or outside their range.
-
-    Raises:
-        TypeError: loss, centers or engine is no object of its kind, or a count is no whole number.
-        ValueError: a count below 1, or a class bias beside a cosine.
-    """
+    """Refuse arguments of a head that are not of their kind, or outside their range."""
     if not isinstance(loss, ClassLoss):
         made = f"{loss.__name__}(...)" if isinstance(loss, type) else "ArcFace() or another of verisphere.losses"
         raise TypeError(f"loss is {loss!r}; a head takes a loss: write {made}")
@@ -57,11 +52,7 @@ def is_own(loss: ClassLoss, head: nn.Module) -> bool:
 
 
 def check_own(loss: ClassLoss, head: nn.Module) -> None:
-    """Refuse a loss that was assigned to a head after it was built: noise, state and centers fit the first one.
-
-    Raises:
-        ValueError: the head was built with another loss.
-    """
+    """Refuse a loss that was assigned to a head after it was built: noise, state and centers fit the first one."""
     if not is_own(loss, head):
         raise ValueError(
             f"head.loss was replaced by this {type(loss).__name__}, and a head keeps the loss that it was built with: "
@@ -74,10 +65,6 @@ def prepare(loss: ClassLoss, head: nn.Module, classes: int) -> None:
 
     A second head would set the number of classes, which many losses depend on, reset state to its initial value, or
     have classes of other domains.
-
-    Raises:
-        ValueError: another head has the loss, and it has state or the head other classes; or the loss refuses this
-            number of classes.
     """
     for part in {loss, *(term for _, term in loss.terms)}:
         if not _heads_of.get(part):
@@ -104,12 +91,7 @@ def check_rows(
     weights: Shaped[Tensor, "*weighted"] | None,
     size: int,
 ) -> None:
-    """Refuse a batch whose tensors do not fit one another or a head for embeddings of `size` numbers.
-
-    Raises:
-        ValueError: shapes that do not fit.
-        TypeError: labels that are not integers, or embeddings that are not floating-point numbers.
-    """
+    """Refuse a batch whose tensors do not fit one another or a head for embeddings of `size` numbers."""
     for name, tensor in (("embeddings", embeddings), ("labels", labels)):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{name} have the type {type(tensor).__name__}; a head takes tensors")
@@ -136,11 +118,7 @@ def check_rows(
 
 
 def check_labels(labels: Int64[Tensor, "batch"], classes: int, loss: ClassLoss) -> None:
-    """Refuse class numbers of the global batch that a head with so many classes and this loss does not have.
-
-    Raises:
-        ValueError: an empty batch, labels out of range, or -1 for a loss that needs a class for every row.
-    """
+    """Refuse class numbers of the global batch that a head with so many classes and this loss does not have."""
     if len(labels) == 0:
         raise ValueError("the batch is empty: a mean over no rows has no value")
     lowest, highest = (int(end) for end in torch.stack(labels.aminmax()).tolist())  # one wait for the device
@@ -158,11 +136,7 @@ def check_labels(labels: Int64[Tensor, "batch"], classes: int, loss: ClassLoss) 
 
 
 def check_ranks(held: range, classes: int) -> None:
-    """Refuse a deferred gradient where every rank holds all classes, since no rank would know the others' gradients.
-
-    Raises:
-        ValueError: there are several ranks, and each holds all classes.
-    """
+    """Refuse a deferred gradient where every rank holds all classes, since no rank would know the others' gradients."""
     if len(held) == classes and world().size > 1:
         raise ValueError(
             f"each of {world().size} ranks holds all {classes} classes, and HeadSGD would move them apart: DDP "
@@ -176,9 +150,6 @@ def check_ddp(head: nn.Module, sharded: bool, loss: ClassLoss, draws: bool) -> N
 
     DDP would mix the classes of the centers; each rank would compute the loss of its own rows. In evaluation mode no
     state moves and nothing is drawn, so there only a loss that compares the rows of a batch needs them all.
-
-    Raises:
-        ValueError: the centers are among the parameters of the model in DDP that is running.
     """
     of_batch, draws = loss.of_batch, draws and head.training
     if not head.training:
@@ -209,9 +180,6 @@ def check_repeated(loss: ClassLoss, draws: bool) -> None:
     Args:
         loss: the loss of the head.
         draws: whether the engine draws classes.
-
-    Raises:
-        ValueError: a backward pass is running, and a second pass would draw or observe the batch again.
     """
     if (loss.moves or draws) and torch._C._current_graph_task_id() != -1:
         raise ValueError(

@@ -237,11 +237,7 @@ class Engine(Protocol):
 
 
 def check_engine(name: str, engine: object) -> None:
-    """Refuse an object that is no engine, such as the class itself instead of an instance.
-
-    Raises:
-        TypeError: names the argument, what was given and what is allowed.
-    """
+    """Refuse an object that is no engine, such as the class itself instead of an instance."""
     if isinstance(engine, type) or not isinstance(engine, Engine):
         raise TypeError(
             f"{name} is {engine!r}; a head takes an object of verisphere.head: Auto(), Dense(), Streamed(...), "

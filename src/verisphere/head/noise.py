@@ -45,9 +45,6 @@ class Noise(nn.Module):
 
     Attributes:
         rows: number of rows that have received numbers.
-
-    Raises:
-        ValueError: a negative seed.
     """
 
     rows: Int64[Tensor, ""]

@@ -289,11 +289,7 @@ class CenterGradient:
             others.set_row_gradient(row_gradient)
 
     def compute(self) -> Float[Tensor, "classes subcenters columns"]:
-        """Compute the gradient as a tensor of the centers' shape; once for each backward pass, after `complete`.
-
-        Raises:
-            ValueError: pass 1 has computed it, and it has been returned before.
-        """
+        """Compute the gradient as a tensor of the centers' shape; once for each backward pass, after `complete`."""
         gradient, self.computed = self.computed, None  # without a reference here autograd need not copy it
         if gradient is None:
             if self._in_pass_1:

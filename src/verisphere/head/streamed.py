@@ -121,11 +121,7 @@ class StreamedView(WholeView):
         context: tuple[Float[Tensor, "batch"], ...],
         row_gradient: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "batch"]:
-        """See `View.rest`.
-
-        Raises:
-            RuntimeError: hooks on saved tensors are active, which `torch.func` does not support.
-        """
+        """See `View.rest`."""
         with torch.autograd.graph.disable_saved_tensors_hooks(_NO_HOOKS):
             pass  # raises under such hooks
         tracked = torch.is_grad_enabled()
@@ -248,11 +244,7 @@ class _Spread(torch.autograd.Function):
 
 
 def _factor(gradient: Float[Tensor, "batch"], expected: Float[Tensor, "batch"]) -> float:
-    """The factor between the expected gradient and the actual one; NaN where the latter is not finite.
-
-    Raises:
-        ValueError: the two are not proportional.
-    """
+    """The factor between the expected gradient and the actual one; NaN where the latter is not finite."""
     largest = int(expected.abs().argmax())
     factor = float(gradient[largest] / expected[largest]) if expected[largest] != 0 else 0.0
     if not torch.allclose(gradient, factor * expected, rtol=1e-4):

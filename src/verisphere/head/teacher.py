@@ -29,9 +29,6 @@ def unit_centers(centers: Float[Tensor, "*centers"], held: range, like: Tensor) 
         centers: one for each class held.
         held: the classes that a rank holds.
         like: a tensor of the type and on the device of the result.
-
-    Raises:
-        ValueError: another number of centers, or one that has no direction.
     """
     if centers.ndim != 2 or len(centers) != len(held):
         raise ValueError(
@@ -54,12 +51,7 @@ def check_teacher(
     rows: Shaped[Tensor, "*teacher"] | None,
     batch: int,
 ) -> None:
-    """Refuse a batch without the teacher that a loss compares with, or with one that no loss reads.
-
-    Raises:
-        ValueError: centers or rows of the teacher are missing, do not fit, or are not asked for; or the terms that read
-            it have different scales.
-    """
+    """Refuse a batch without the teacher that a loss compares with, or with one that no loss reads."""
     scales = {term.scale for _, term in loss.terms if term.teacher}
     name = type(loss).__name__
     if not scales:

@@ -36,9 +36,6 @@ def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.
         data: the file's content.
         name: name of the image for error messages.
         max_pixels: an image whose header states more pixels is refused before decoding.
-
-    Raises:
-        ValueError: the bytes are not a whole image of these formats, or it has too many pixels.
     """
     with quiet_decoders():
         return decode_quietly(data, name, max_pixels=max_pixels)

@@ -49,10 +49,6 @@ def draw_noise(
     >>> noise = draw_noise(("a/1", "a/2", "b/1", "b/2"), ("a", "a", "b", "b"), rate=0.5)
     >>> noise.wrong.reshape(2, 2).sum(1).tolist(), sorted(noise.identities)
     ([1, 1], ['a', 'a', 'b', 'b'])
-
-    Raises:
-        ValueError: the rate is outside [0, 1), the open share outside [0, 1], the seed negative, or the set has fewer
-            than two people, so that no other identity can be drawn.
     """
     if not 0 <= rate < 1:
         raise ValueError(f"rate is {rate}; it is a share of the images of each person, at least 0 and below 1")

@@ -113,11 +113,7 @@ class UnreadableImages:
         self.positions = set(before)
 
     def count(self, batch: Batch) -> None:
-        """Count and log the unreadable images of a batch.
-
-        Raises:
-            ValueError: more images are unreadable than are allowed; names the last one.
-        """
+        """Count and log the unreadable images of a batch."""
         for image in batch.unreadable:
             if image.index in self.positions:
                 continue

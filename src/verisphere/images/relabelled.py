@@ -62,12 +62,7 @@ class Relabelled(Faces):
 
 
 def relabelled(names: Sequence[str], path: str | Path) -> tuple[Int64[np.ndarray, " listed"], LabelList]:
-    """Positions, in a set with these names, of the images that a list of labels names; and the list.
-
-    Raises:
-        FileNotFoundError: there is no such list.
-        ValueError: the list is malformed, or names an image that the set does not have.
-    """
+    """Positions, in a set with these names, of the images that a list of labels names; and the list."""
     path = Path(path).expanduser()
     labels = read_labels(path)
     place = {name: position for position, name in enumerate(names)}

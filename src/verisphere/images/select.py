@@ -143,13 +143,7 @@ def positions_of_people(identities: Sequence[str], people: Collection[str]) -> l
 
 
 def positions_of_listed(identities: Sequence[str], people: str | Path) -> list[int]:
-    """Positions of the images of the people that a file lists, as `verisphere.files.people_lists.read_people` reads it.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the list is malformed, names people that the set does not have, or spells a person in another way
-            than the set and nothing decides about that.
-    """
+    """Positions of the images of the people whom a file lists; see `verisphere.files.people_lists.read_people`."""
     listed = read_people(Path(people).expanduser())
     with errors_naming(f"{people}, the list of people (--people)"):
         forms = {folded(person) for person in listed}

@@ -40,9 +40,6 @@ class ClosedSet:
         Args:
             people: the people of the data, sorted.
             data: name of the data, for the message.
-
-        Raises:
-            ValueError: the model does not state the people of its classes, and the data have another number of people.
         """
         if self.people is not None:
             return self.people
@@ -60,11 +57,6 @@ def open_closed_set(model: Path, trust: bool = False) -> ClosedSet:
     Args:
         model: the folder.
         trust: also build a loss from outside verisphere, which runs its code.
-
-    Raises:
-        FileNotFoundError: the folder holds no checkpoint.
-        ValueError: there is no head, or no recipe that states the loss of the training; a file is damaged; or the loss
-            has a margin for each domain, and a head does not record the domains of its classes.
     """
     if is_model_folder(model):
         load(model, "cpu", trust)  # raises if a file was changed

@@ -16,10 +16,6 @@ def frechet_distance(ours: Float[np.ndarray, "images dim"], theirs: Float[np.nda
 
     Args:
         ours, theirs: features of the images.
-
-    Raises:
-        ValueError: a set has no more images than the features have dimensions, so its covariance is singular; the
-            kernel distance accepts fewer.
     """
     dim = ours.shape[1]
     fewest = min(len(ours), len(theirs))
@@ -46,9 +42,6 @@ def kernel_distance(ours: Float[np.ndarray, "images dim"], theirs: Float[np.ndar
 
     Args:
         ours, theirs: features of length 1.
-
-    Raises:
-        ValueError: a set has only one image.
     """
     if min(len(ours), len(theirs)) < 2:
         raise ValueError("a kernel distance takes two images or more in each set")

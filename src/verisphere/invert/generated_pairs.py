@@ -31,10 +31,6 @@ class GeneratedPairs:
 
     Attributes:
         photos: positions of the photographs of the pairs among `faces`.
-
-    Raises:
-        ValueError: the list names a missing image, compares videos, or this number of images makes no genuine or no
-            impostor pair in each of two folds.
     """
 
     def __init__(self, path: Path, faces: Faces, count: int) -> None:

@@ -51,9 +51,6 @@ class Inversion:
         shift: largest number of pixels by which all images of a step are moved, wrapping around the border; ours.
         held: whether to clip the values to [-1, 1], the range of pixels, after each step; ours.
         seed: seed of the noise, the flips and the shifts.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     steps: int = 20_000
@@ -184,10 +181,6 @@ def invert(
 
     Returns:
         RGB pixels.
-
-    Raises:
-        ValueError: the network has no batch norm and that term has a weight; the network gives no gradient; or a loss
-            is not finite.
     """
     backbone.to(device).eval().requires_grad_(False)
     files = None if work is None else WorkFiles.open(work, {"settings": asdict(settings), "about": about or {}})

@@ -101,10 +101,6 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
         out: folder of the test.
         device: device of the computation.
         progress: reports the progress of each inversion.
-
-    Raises:
-        FileNotFoundError: a model or file does not exist.
-        ValueError: the head belongs to other weights; the people are too few; or the folder holds another test.
     """
     model, judge = (open_model(path, device, asked.trust) for path in (asked.model, asked.judge))
     if model.sha256 is None:
@@ -164,11 +160,7 @@ def _described(asked: LeakAsked, sha256: str, judge_sha256: str | None) -> dict[
 
 
 def _check_same(out: Path, described: dict[str, Any]) -> None:
-    """Refuse to continue another test in its folder, or to write into a folder that holds anything else.
-
-    Raises:
-        ValueError: names the difference.
-    """
+    """Refuse to continue another test in its folder, or to write into a folder that holds anything else."""
     path = out / _ASKED
     if not path.is_file():
         if not out.is_dir() or any(entry.name != ".lock" for entry in out.iterdir()):

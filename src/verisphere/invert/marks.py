@@ -61,11 +61,7 @@ def write_under_marks(path: Path, pixels: UInt8[Tensor, "count 3 height width"])
 
 
 def read_unmarked(folder: Path) -> UInt8[Tensor, "count 3 height width"]:
-    """The generated images in the folder of an inversion as they were compared, without their bands.
-
-    Raises:
-        FileNotFoundError: the folder is of an earlier version, or of no inversion.
-    """
+    """The generated images in the folder of an inversion as they were compared, without their bands."""
     images = [np.asarray(Image.open(path)) for path in sorted((folder / IMAGES).iterdir())]
     pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
     with np.load(folder / UNDER_MARKS, allow_pickle=False) as arrays:

@@ -54,9 +54,6 @@ def chosen_people(faces: Faces, count: int, seed: int) -> list[str]:
         faces: the set.
         count: number of people.
         seed: seed by which people are drawn.
-
-    Raises:
-        ValueError: there are fewer people.
     """
     people = faces.people
     counts = np.bincount(faces.labels[faces.labels >= 0].numpy(), minlength=len(people))
@@ -83,9 +80,6 @@ def photographs_of(
         count: number of other people that a distance needs.
         seed: seed by which other people are chosen.
         given: the photographs that are the targets; None takes the first photograph of each person, for a closed set.
-
-    Raises:
-        ValueError: a person has no photograph.
     """
     of_person: dict[str, list[int]] = {person: [] for person in people}
     strangers: dict[str, int] = {}
@@ -133,11 +127,7 @@ def read_photographs(faces: Faces, places: Sequence[int]) -> UInt8[Tensor, "coun
 
 
 def labels_of(people: Sequence[str], classes: Sequence[str]) -> Int64[Tensor, " people"]:
-    """The label of each person among classes.
-
-    Raises:
-        ValueError: a person has no class.
-    """
+    """The label of each person among classes."""
     number = {person: label for label, person in enumerate(classes)}
     absent = next((person for person in people if person not in number), None)
     if absent is not None:

@@ -52,9 +52,6 @@ def plan_of(backbone: Backbone, images: int, settings: Inversion) -> Plan:
         backbone: the network.
         images: number of images.
         settings: the numbers of the inversion.
-
-    Raises:
-        ValueError: the batch-norm term has a weight, and the network no batch norm.
     """
     backbone.eval().requires_grad_(False)
     device = next((tensor.device for tensor in backbone.parameters()), torch.device("cpu"))

@@ -145,10 +145,6 @@ def prepare(
         device: device of the computation.
         progress: reports the embedding of photographs.
         opened: models that are open already, by their paths.
-
-    Raises:
-        FileNotFoundError: a model or file does not exist.
-        ValueError: the settings, models and files do not fit each other.
     """
     opened = opened or {}
     model = opened.get(asked.model) or open_model(asked.model, device, asked.trust)
@@ -308,10 +304,6 @@ def run_inversion(
         device: device of the computation.
         save_every: steps after which the state is stored and the grid is drawn.
         progress: reports the progress over the steps of each batch.
-
-    Raises:
-        FileExistsError: `out` holds anything else.
-        ValueError: see `invert`.
     """
     photos = [] if prepared.target == "directions" else _photos(prepared)
     with result_folder(out) as work:

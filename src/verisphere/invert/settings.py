@@ -18,10 +18,6 @@ def read_settings(path: Path, changes: Mapping[str, Any]) -> Inversion:
     Args:
         path: YAML file whose keys are fields of `Inversion`, or the name of a packaged one, such as `inversions/small`.
         changes: fields with values that override those of the file.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a key is unknown, or a value has another type or lies out of its range; names it.
     """
     file = find_recipe(path, what="recipe of an inversion")
     with errors_naming(file.name):

@@ -30,10 +30,6 @@ class BatchNormStatistics:
 
     Args:
         network: a network with batch norms that keep running statistics.
-
-    Raises:
-        ValueError: the network has no such batch norm, for example because an exporter has folded them into the
-            convolutions.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -68,11 +64,7 @@ class BatchNormStatistics:
         self._inputs.append((layer, inputs[0]))
 
     def distance(self) -> Float[Tensor, ""]:
-        """The distance of the batch of the last forward, whose statistics are then discarded.
-
-        Raises:
-            ValueError: there was no forward since the last call.
-        """
+        """The distance of the batch of the last forward, whose statistics are then discarded."""
         if not self._inputs:
             raise ValueError("no batch was put through the network since the last distance")
         recorded, self._inputs = self._inputs, []

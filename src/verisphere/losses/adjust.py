@@ -40,11 +40,7 @@ def adjusted(cosine: Float[Tensor, "*shape"], t: float) -> Float[Tensor, "*shape
 
 
 def checked_adjustment(t: float) -> float:
-    """Return the exponent t if `adjusted` can use it.
-
-    Raises:
-        ValueError: t is not a finite number above 0.
-    """
+    """Return the exponent t if `adjusted` can use it."""
     if not (isfinite(t) and t > 0):
         raise ValueError(
             f"t is {t}; the similarity adjustment takes a finite number > 0 (1 is no adjustment, 3 is usual)"

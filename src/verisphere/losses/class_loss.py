@@ -375,12 +375,7 @@ def loss_of_cosines(
 def checked_cosines(
     loss: ClassLoss, cosines: Tensor, labels: Tensor, norms: Tensor | None
 ) -> Float[Tensor, "batch classes"]:
-    """The cosines in float32 at least.
-
-    Raises:
-        ValueError: shapes that do not fit, numbers that are no cosines, labels out of range, or a loss that compares
-            centers with each other, or with a teacher.
-    """
+    """The cosines in float32 at least."""
     name = type(loss).__name__
     if any(term.query == "own_center" for _, term in loss.terms):
         raise ValueError(f"{name} cannot be computed from cosines alone; it compares the centers: use a head")

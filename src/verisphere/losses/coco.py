@@ -19,9 +19,6 @@ def smallest_scale(classes: int, reachable: float) -> float:
     Args:
         classes: number of identities, N >= 2.
         reachable: loss in natural logarithms, > 0.
-
-    Raises:
-        ValueError: a single class, or a loss that is not a positive finite number.
     """
     if classes < 2:
         raise ValueError(f"classes is {classes}; with fewer than 2 the loss is 0 at every scale")

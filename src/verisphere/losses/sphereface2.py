@@ -236,9 +236,6 @@ def table_2(row: TableRow) -> SphereFace2:
     and negatives, "EH" adds the scale, "AM" margin and bias, "SA" the similarity adjustment. lambda is that of table 4
     for "AM" (the row with the same figures) and "SA"; the text gives none for "PN" and "EH", for which we use
     (N - 1) / N, the value suggested beside eq. 2.
-
-    Raises:
-        ValueError: an unknown row.
     """
     rows = {
         "naive": lambda: SphereFace2("C", 0.0, scale=1.0, balance=0.5, t=1.0, bias=False, loss_weight=2.0),

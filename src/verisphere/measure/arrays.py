@@ -19,10 +19,6 @@ def set_of(embeddings: Any, identities: Any = None, names: Names | None = None) 
         embeddings: `Embeddings`, or values from which `Embeddings` can be built.
         identities: identity of each row; None for `Embeddings`, which have them.
         names: see `evaluate`.
-
-    Raises:
-        TypeError: identities are missing, or were given twice; or a path was given.
-        ValueError: see `Embeddings`.
     """
     if isinstance(embeddings, str | PathLike):
         raise TypeError(

@@ -96,11 +96,7 @@ def listed_against(
 
 
 def same_rows(embeddings: Embeddings, file: Path, feature_norm: FeatureNorm = "keep") -> Embeddings:
-    """Another model's embeddings of the same images, in the same order.
-
-    Raises:
-        ValueError: the other model's file lacks images, or assigns an image to another person.
-    """
+    """Another model's embeddings of the same images, in the same order."""
     other = read_templates(file, feature_norm)
     row = {str(name): number for number, name in enumerate(other.names)}
     missing = [str(name) for name in embeddings.names if str(name) not in row]

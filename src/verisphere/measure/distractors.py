@@ -155,11 +155,6 @@ def evaluate_megaface(
         probes: embeddings file, or features with `options.probe_list`.
         distractors: embeddings files, matrices of features or folders of feature files; read one after the other.
         options: the figures that are computed, and the pictures that are excluded.
-
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a file or list is of no readable form, or is named twice; a list of noisy pictures names no existing
-            one; embeddings of different models or sizes; an image stands on both sides; no person has two photos.
     """
     return _evaluate("megaface", probes, distractors, options)
 
@@ -308,11 +303,7 @@ def _portions(
     kept: Sequence[Bool[np.ndarray, " _"]],
     progress: Progress,
 ) -> Iterator[Float32[np.ndarray, "rows dim"]]:
-    """The distractors of all files that are kept, some at a time.
-
-    Raises:
-        ValueError: an image stands among the probes too.
-    """
+    """The distractors of all files that are kept, some at a time."""
     place = {name: row for row, name in enumerate(probes.names.tolist())}
     pieces = (
         (rows.path, names, part)

@@ -52,9 +52,6 @@ def domain_people(embeddings: Embeddings) -> tuple[dict[str, DomainPeople], int]
 
     Embeddings are scaled to length 1, and so is the mean of a person's embeddings. A person with images in several
     domains belongs to each of them, under one number.
-
-    Raises:
-        ValueError: the embeddings have no domains, or a domain has only one person, or nobody with two images.
     """
     if embeddings.domains is None:
         raise ValueError("the embeddings have no domains")
@@ -87,9 +84,6 @@ def bias_of_domains(embeddings: Embeddings, anchor: str, redrawing: Redrawing = 
         embeddings: embeddings with domains; every row has a known person.
         anchor: name of the domain with which the others are compared.
         redrawing: how often people are redrawn, and the seed of the draws.
-
-    Raises:
-        ValueError: see `domain_people`; or `anchor` is not one of the domains.
     """
     domains, everyone = domain_people(embeddings)
     check_anchor(anchor, tuple(domains))
@@ -99,11 +93,7 @@ def bias_of_domains(embeddings: Embeddings, anchor: str, redrawing: Redrawing = 
 
 
 def check_anchor(anchor: str, domains: Sequence[str]) -> None:
-    """Refuse an anchor that is not a domain of the set, or that is its only domain.
-
-    Raises:
-        ValueError: names the domains.
-    """
+    """Refuse an anchor that is not a domain of the set, or that is its only domain."""
     if anchor not in domains:
         raise ValueError(f"anchor is {anchor!r}; the domains are {', '.join(domains)}")
     if len(domains) < 2:

@@ -121,11 +121,7 @@ class Options:
 
 
 def refuse_without_domains(options: Options, domains: bool, source: object) -> None:
-    """Refuse options that only domains read, where there are none.
-
-    Raises:
-        ValueError: names the first such option.
-    """
+    """Refuse options that only domains read, where there are none."""
     if options.for_domains and not domains:
         raise ValueError(
             f"{source}: {options.for_domains[0]} does nothing here: it is for the one threshold of domains, but there "
@@ -352,10 +348,6 @@ def calibration_of(
         source: file of the embeddings, for errors.
         options: the options with the calibration file.
         listed_domains: whether a list of pairs states the domains, so that the rows need none.
-
-    Raises:
-        ValueError: the calibration file has embeddings of another size or origin, or no impostor pair; or there are no
-            domains to decide at its threshold.
     """
     if options.calibration is None:
         return None, None, []

@@ -229,12 +229,6 @@ def evaluate_galleries(
         options: the figures to compute.
         distractors: embeddings files of images that are enrolled in every gallery. Each image counts as a separate
             person whom no probe shows; its identity is ignored.
-
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a file is no embeddings file; two galleries have one name; embeddings of different models or sizes;
-            an image stands on both sides; a file is named twice; there are no mated probes, or for an FPIR no non-mated
-            ones.
     """
     places = [real_path(path) for path in (probes, *galleries, *distractors)]
     for path, place in zip(distractors, places[1 + len(galleries) :], strict=True):
@@ -286,11 +280,6 @@ def evaluate_split(
         strangers: share of the people who are not enrolled.
         seed: seed of the first gallery's draw; the other galleries have the following seeds.
         galleries: number of galleries that are drawn.
-
-    Raises:
-        FileNotFoundError: the file is missing.
-        ValueError: the file is no embeddings file; the split is impossible; there are no mated probes, or for an FPIR
-            no non-mated ones.
     """
     if galleries < 1:
         raise ValueError(f"galleries must be at least 1, got {galleries}")
@@ -337,9 +326,6 @@ def evaluate_searches(
         sources: files that the rows come from.
         options: the figures to compute.
         split: the draw of probes and galleries, if they were drawn.
-
-    Raises:
-        ValueError: fewer images than `options.top`; there are no mated probes, or for an FPIR no non-mated ones.
     """
     galleries: dict[str, tuple[ProbeScores, int]] = {}
     candidates = []

@@ -160,10 +160,6 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
         path: embeddings file with a row for each image of the metadata, by its name; read a portion at a time.
         files: the files of the protocol.
         options: the figures to compute.
-
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a file is malformed; names the file and, in a text file, the line.
     """
     if (files.covariates is None) != (options.group_by is None):
         raise ValueError("--covariates names the file and --group-by its column: give both or neither")

@@ -23,9 +23,6 @@ def subjects_of_templates(
         templates: number of each template, ascending.
         people: galleries, followed by the probes if there are any.
         files: the files of the protocol, for errors.
-
-    Raises:
-        ValueError: a template is not in the metadata, has two people, or is both enrolled and a probe.
     """
     subjects = np.full(len(templates), NOBODY, object)
     stated: dict[int, TemplatePeople] = {}
@@ -61,9 +58,6 @@ def groups_of_templates(
         files: the files of the protocol.
         group_by: column of the covariates whose values are groups.
         group_names: names of values; other values keep their spelling.
-
-    Raises:
-        ValueError: the values belong to unknown people, or cannot be groups; a name belongs to no value, or to two.
     """
     if files.covariates is None or group_by is None:
         return None, []

@@ -49,10 +49,6 @@ def evaluate_pairs(
         pairs: lists of pairs.
         options: the options of every evaluation.
         against: other models' embeddings of the same images, each in one file for all lists.
-
-    Raises:
-        ValueError: the files do not fit the lists, the folds of the lists differ in number, two lists have one name, or
-            a reader or a protocol refuses its input.
     """
     check_redrawing(options)
     paths, lists = _several(path), _several(pairs)

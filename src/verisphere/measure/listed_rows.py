@@ -57,9 +57,6 @@ def rows_of_list(
         path: file of the embeddings, for errors.
         feature_norm: pooling of the rows of a template or video.
         keep_repeated: count pairs of an image with itself, and pairs that are listed twice, and add a note on them.
-
-    Raises:
-        ValueError: an image or a video is missing or ambiguous; pairs repeat; identities contradict labels.
     """
     notes: list[str] = []
     with errors_naming(path):
@@ -166,9 +163,6 @@ def list_titles(lists: Sequence[Path]) -> list[str]:
 
     >>> list_titles([Path("lfw/pairs.txt"), Path("xqlfw/pairs.txt"), Path("pairs_CALFW.txt")])
     ['lfw/pairs', 'xqlfw/pairs', 'pairs_CALFW']
-
-    Raises:
-        ValueError: two lists still have the same name.
     """
     stems = [path.resolve().name if path.is_dir() else path.stem for path in lists]
     titles = [
@@ -181,11 +175,7 @@ def list_titles(lists: Sequence[Path]) -> list[str]:
 
 
 def as_one_list(lists: Sequence[tuple[Path, ListedRows]]) -> ListedRows:
-    """Several lists as one, in which each is a domain; fold i unites the i-th folds of all lists.
-
-    Raises:
-        ValueError: the lists have different numbers of folds, two have one name, or embeddings differ in size.
-    """
+    """Several lists as one, in which each is a domain; fold i unites the i-th folds of all lists."""
     if len(lists) == 1:
         return lists[0][1]
     titles, parts = list_titles([path for path, _ in lists]), [part for _, part in lists]

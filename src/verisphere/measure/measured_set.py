@@ -73,9 +73,6 @@ def open_set(where: str, given: Mapping[str, Any]) -> MeasuredSet:
     Args:
         where: name of the set in messages.
         given: values of the attributes of `MeasuredSet`.
-
-    Raises:
-        ValueError: a key or value is wrong, or the set cannot be measured; names the set.
     """
     parser = _parser()
     try:
@@ -102,9 +99,6 @@ def check_domains(faces: Faces, asked: str, figure: str) -> None:
         faces: the images.
         asked: the option that requires domains, for the message.
         figure: the figure that is measured over the domains, for the message.
-
-    Raises:
-        ValueError: the images have no domains, or a domain has no genuine or no impostor pair.
     """
     if faces.domains is None:
         raise ValueError(f"{asked}, and the images have none")

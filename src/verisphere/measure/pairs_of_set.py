@@ -23,10 +23,6 @@ def pair_rows(embeddings: Embeddings, lists: Sequence[str], drawn: int, name: st
         lists: paths of lists of pairs.
         drawn: number of pairs to draw where there is no list; 0 draws none.
         name: name of the set, for errors.
-
-    Raises:
-        ValueError: a list cannot be read, names an image that the set does not have, or has too few pairs for folds;
-            the set has too few pairs to draw from.
     """
     if drawn:
         people, person = np.unique(embeddings.identities, return_inverse=True)

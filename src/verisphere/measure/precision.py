@@ -150,9 +150,6 @@ def check_fars(fars: Sequence[Far]) -> None:
     >>> check_fars(["1e-2", "0.01"])
     Traceback (most recent call last):
     ValueError: FAR 1e-2 is asked for twice; give each once
-
-    Raises:
-        ValueError: a FAR is not in [0, 1], or two are equal, even if spelled differently.
     """
     rates = [exact_rate(far) for far in fars]
     for far, rate in zip(fars, rates, strict=True):
@@ -166,9 +163,6 @@ def check_impostors(identities: Sequence[str], fars: Sequence[Far]) -> None:
     Args:
         identities: identity of each image.
         fars: target FARs, at least one.
-
-    Raises:
-        ValueError: the pairs of different people are too few for each FAR; states how many are needed.
     """
     counts = Counter(identities)
     impostors = comb(len(identities), 2) - sum(comb(count, 2) for count in counts.values())
@@ -202,9 +196,6 @@ def precision_drop(
         fars: target FARs.
         redrawing: how often people are redrawn for the interval of a drop, and the seed of the draws.
         progress: reports the progress over passes and replicates.
-
-    Raises:
-        ValueError: no genuine or no impostor pair, or a FAR is not in [0, 1].
     """
     sets = [
         PairsOfSet(known_people(replace(embeddings, domains=None), source), progress)  # domains are not used
@@ -238,12 +229,7 @@ def cosines(float32: Embeddings, smaller: Embeddings) -> tuple[float, float]:
 
 
 def read_precision_drop(path: Path) -> PrecisionDrop:
-    """The figures in a file of `verisphere export --precision`.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file has another format.
-    """
+    """The figures in a file of `verisphere export --precision`."""
     try:
         document = read_json_file(path)
         if not isinstance(document, dict) or document.get("format") != FORMAT:

@@ -31,10 +31,6 @@ def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, pro
 
     Returns:
         a line that describes the files written.
-
-    Raises:
-        ValueError: the archive's name does not end in .zip, or the sheet's in .png.
-        OSError: the archive or the sheet cannot be written; raised before any work.
     """
     if path.suffix.lower() != ".zip":
         raise ValueError(f"{path}: rendered faces are written into an archive that ends in .zip")

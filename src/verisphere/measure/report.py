@@ -102,11 +102,6 @@ def make_report(
         seed: seed of the draws.
         degrees: whether the plots of scores show angles in degrees.
         progress: reports the progress over passes and replicates.
-
-    Raises:
-        FileExistsError: `out` exists and is no report.
-        ValueError: no input, or two with one title; a set without genuine or impostor pairs; a malformed FAR; another
-            process is writing `out`.
     """
     titles = [entry.title for entry in inputs]
     if not inputs:
@@ -155,11 +150,7 @@ def _made(
 
 
 def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
-    """The target FARs, each once and descending, including the one FAR.
-
-    Raises:
-        ValueError: a bad FAR; or at the one FAR every threshold is infinite, or no impostor may pass.
-    """
+    """The target FARs, each once and descending, including the one FAR."""
     if not 0 < exact_rate(one_far) < 1:
         raise ValueError(f"the FAR of the one threshold must lie above 0 and below 1, got {far_text(one_far)!r}")
     by_rate = {exact_rate(far): far for far in (*fars, one_far)}

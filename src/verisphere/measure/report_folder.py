@@ -23,11 +23,7 @@ PAGE, FIGURES, PLOTS = "report.html", "figures.json", "plots"
 
 
 def require_free(out: Path) -> None:
-    """Refuse a path that exists and is not a former report.
-
-    Raises:
-        FileExistsError: the path is a file, or a folder with anything that a report does not have.
-    """
+    """Refuse a path that exists and is not a former report."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not out.is_dir():

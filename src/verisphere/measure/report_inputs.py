@@ -47,11 +47,6 @@ def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool 
         faces: the images of the embeddings, as `open_faces` takes them; None reads them from the path that the
             embeddings' origin states.
         trust: also build a data set from outside verisphere that a YAML file describes, which runs its code.
-
-    Raises:
-        FileNotFoundError: a path does not exist.
-        ValueError: a path is neither a run nor an embeddings file; two paths are the same; no set has its images in
-            `faces`.
     """
     given = open_faces(faces, trust=trust) if faces is not None else None
     files: list[tuple[Path, Path | None]] = []
@@ -82,11 +77,7 @@ def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool 
 
 
 def require_run(path: Path) -> None:
-    """Refuse a folder that is not the folder of a run.
-
-    Raises:
-        ValueError: the folder is an exported model, or holds no recipe.
-    """
+    """Refuse a folder that is not the folder of a run."""
     if is_model_folder(path):
         raise ValueError(
             f"{path}: a model folder, which holds no figures; name embeddings that it made (verisphere embed {path} "

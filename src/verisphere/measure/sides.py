@@ -23,9 +23,6 @@ def check_alike(
         other: the file that is compared with it.
         other_dim: numbers in a row of the other file.
         other_origin: origin of the other file, if known.
-
-    Raises:
-        ValueError: the sizes differ, or the origins; names each difference.
     """
     if other_dim != dim:
         raise ValueError(f"{other}: {other_dim} numbers a row, but {probes} has {dim}; {ONE_WAY}")
@@ -37,9 +34,6 @@ def check_one_model(opened: Mapping[Path, Embeddings]) -> None:
 
     Args:
         opened: the embeddings by their files; those of an unknown origin are not compared.
-
-    Raises:
-        ValueError: two files were made differently; names both, and each difference.
     """
     known = [(file, embeddings.origin) for file, embeddings in opened.items() if embeddings.origin is not None]
     for place, (file, origin) in enumerate(known):
@@ -56,9 +50,6 @@ def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embedd
         gallery: file of the other side, for errors.
         enrolled: images of the other side.
         any_person: whether images are compared without regard to the person that each side states.
-
-    Raises:
-        ValueError: the sides differ in their model or size; or an image stands on both.
     """
     check_alike(probes, shown.embeddings.shape[1], shown.origin, gallery, enrolled.embeddings.shape[1], enrolled.origin)
     _, left, right = np.intersect1d(shown.names, enrolled.names, assume_unique=True, return_indices=True)

@@ -15,13 +15,7 @@ from verisphere.protocols.two_sets import two_sets
 
 
 def evaluate_two_sets(left: Path, right: Path, options: Options) -> Evaluation:
-    """TAR at FARs over the pairs of an image of one file and an image of the other.
-
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a file is no embeddings file; embeddings of different models or sizes; an image occurs in both; no
-            genuine or no impostor pair.
-    """
+    """TAR at FARs over the pairs of an image of one file and an image of the other."""
     first, second = (read_known_people(path, options.feature_norm) for path in (left, right))
     check_sides(left, first, right, second, any_person=True)
     first, second = same_people((left, first), (right, second))

@@ -27,10 +27,6 @@ def build_backbone(description: dict[str, Any], trust: bool = False, weights: Pa
         trust: also import classes from outside verisphere, which runs the code of their module.
         weights: file with the weights of the backbone. A backbone of verisphere that does not fit the file is refused
             before memory is allocated, whatever size the description claims.
-
-    Raises:
-        ValueError: the description names no backbone, one from outside verisphere without `trust`, or one that
-            `weights` does not fit.
     """
     description = present_names(description)
     ours = all_ours(description)
@@ -48,9 +44,6 @@ def check_fits(module: torch.nn.Module, shapes: Mapping[str, tuple[int, ...]], w
         module: module that is to be filled.
         shapes: shapes of the tensors, by name.
         where: name of the tensors in messages.
-
-    Raises:
-        ValueError: names or shapes differ; the first few are named.
     """
     own = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     wrong = sorted(own.keys() ^ shapes.keys()) or [
@@ -84,9 +77,6 @@ def all_ours(description: dict[str, Any], depth: int = 0) -> bool:
 def read_description(path: Path) -> tuple[dict[str, Any], int]:
     """A backbone's description and the seed of its start weights, from a recipe or a YAML file of its own, with its
     bases.
-
-    Raises:
-        ValueError: the file is not YAML, names no backbone, or has an invalid seed.
     """
     content = read_based(path).content
     description = content.get("backbone", content) if isinstance(content, dict) else None
@@ -99,11 +89,7 @@ def read_description(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def untrained(path: Path, trust: bool = False) -> Backbone:
-    """Build the backbone of a YAML file, with the start weights of its seed.
-
-    Raises:
-        ValueError: see `read_description` and `build_backbone`.
-    """
+    """Build the backbone of a YAML file, with the start weights of its seed."""
     description, seed = read_description(path)
     seed_start_weights(seed)
     try:

@@ -44,21 +44,13 @@ class CallableNetwork(Backbone):
             )
 
     def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
-        """The function's vectors of pixels in [0, 255].
-
-        Raises:
-            ValueError: the function fails, or returns anything but a vector for each image.
-        """
+        """The function's vectors of pixels in [0, 255]."""
         pixels = images.detach().cpu().round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
         return torch.from_numpy(vectors_of(self._call, self.function, pixels, self.embedding_size))
 
 
 def find_function(function: str, trust: bool) -> tuple[Callable[..., Any], Path]:
-    """A function by its name `module:function`, and the source file of its module.
-
-    Raises:
-        ValueError: see `named_function`; or the module has no source file.
-    """
+    """A function by its name `module:function`, and the source file of its module."""
     call = named_function(function, "function", trust)
     try:
         source = inspect.getsourcefile(importlib.import_module(function.partition(":")[0]))
@@ -77,11 +69,7 @@ def source_digest(source: Path) -> str:
 def vectors_of(
     call: Callable[[np.ndarray], Any], function: str, pixels: np.ndarray, size: int | None = None
 ) -> np.ndarray:
-    """The vectors that a function gives for images, as float32.
-
-    Raises:
-        ValueError: the function fails, or returns anything but a vector of finite numbers for each image.
-    """
+    """The vectors that a function gives for images, as float32."""
     try:
         rows = np.asarray(call(pixels))
     except (Exception, SystemExit) as error:  # the user's code can fail in any way

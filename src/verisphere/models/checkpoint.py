@@ -63,9 +63,6 @@ class Checkpoint:
         Args:
             part: name of the part.
             held: tensors with one row per class, and the classes whose rows to read; None reads all rows.
-
-        Raises:
-            ValueError: a file is missing, or differs from what was written.
         """
         path = self._checked(part)
         try:
@@ -77,11 +74,7 @@ class Checkpoint:
             raise self._damaged(path, str(error)) from None
 
     def file(self, part: str) -> Path:
-        """The file of a part, after checking that its bytes are those that were written.
-
-        Raises:
-            ValueError: the file is missing or damaged.
-        """
+        """The file of a part, after checking that its bytes are those that were written."""
         return self._checked(part)
 
     def _checked(self, name: str) -> Path:
@@ -121,11 +114,6 @@ def save_checkpoint(
         keep: number of checkpoints that remain, 1 or more.
         held: sharded tensors, and the rows that this rank holds; all other tensors are taken from rank 0. None on a
             single process.
-
-    Raises:
-        OSError: the checkpoint cannot be written, for example because the disk is full; older checkpoints are
-            unchanged.
-        FailedElsewhere: another rank could not write.
     """
     path = run / "checkpoints" / f"step-{step:08d}"
     # a checkpoint of the same step is complete already
@@ -219,12 +207,7 @@ def list_checkpoints(run: Path) -> list[Path]:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint from its folder, or the newest one of a run's folder.
-
-    Raises:
-        FileNotFoundError: the folder is neither a checkpoint nor a run with one.
-        ValueError: `state.json` has another form than this version writes.
-    """
+    """Read a checkpoint from its folder, or the newest one of a run's folder."""
     if not (path / "state.json").is_file():
         newest = list_checkpoints(path)
         if not newest:
@@ -247,11 +230,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def load_into(module: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
-    """Load tensors into a module whose names and shapes must be exactly the same.
-
-    Raises:
-        ValueError: names or shapes differ; the first few are named.
-    """
+    """Load tensors into a module whose names and shapes must be exactly the same."""
     check_fits(module, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, where)
     module.load_state_dict(tensors)
 
@@ -286,11 +265,7 @@ def shared_rows(head: Head, optimizer: torch.optim.Optimizer, terms: nn.ModuleLi
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], where: str) -> None:
-    """Restore the tensors of `optimizer_tensors`; settings such as the learning rate are not changed.
-
-    Raises:
-        ValueError: a tensor belongs to no parameter, or its shape differs from the parameter's.
-    """
+    """Restore the tensors of `optimizer_tensors`; settings such as the learning rate are not changed."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():

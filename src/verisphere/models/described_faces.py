@@ -28,11 +28,6 @@ def open_faces(
         people: list of the people to keep; None keeps all.
         size: (height, width) to which photographs on disk are resampled; a described data set states its own.
         trust: also build a data set from outside verisphere, which runs its code.
-
-    Raises:
-        FileNotFoundError: `path`, or a file that the data set reads, does not exist.
-        ValueError: there are no images, the file describes no data set, or one from outside verisphere without
-            `trust`; or a listed person is not in the set.
     """
     path = _packaged(path)
     if path.suffix.lower() not in (".yaml", ".yml"):
@@ -54,10 +49,6 @@ def describe_faces(path: Path) -> dict[str, Any]:
     Args:
         path: a YAML file, in the form that `open_faces` takes; or a folder, archive, list or pack, which `Photos`
             reads.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file describes no data set.
     """
     path = _packaged(path)
     if path.suffix.lower() not in (".yaml", ".yml"):

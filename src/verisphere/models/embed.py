@@ -72,10 +72,6 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
             which runs on the CPU; or a YAML file, or the name of a packaged recipe.
         device: device of the backbone.
         trust: also build classes from outside verisphere, which runs their code.
-
-    Raises:
-        FileNotFoundError: there is nothing at `model`.
-        ValueError: the file or folder holds no backbone, or a damaged one.
     """
     if model.suffix in (".yaml", ".yml") or (str(model) in packaged_recipes() and not model.exists()):
         return EmbeddingModel(_placed(untrained(find_recipe(model, what="file").path, trust), device))
@@ -116,12 +112,7 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
 
 
 def trained_on(model: Path) -> TrainedOn:
-    """The record of the training of a run, a checkpoint, a model folder, an ONNX file or an embeddings file.
-
-    Raises:
-        FileNotFoundError: there is no such model.
-        ValueError: a file of the model was changed, or is not what it should be.
-    """
+    """The record of the training of a run, a checkpoint, a model folder, an ONNX file or an embeddings file."""
     if model.suffix in (".onnx", ".npz"):
         if is_model_folder(model.parent) and model.name in read_model_json(model.parent / NAME).files:
             return trained_on_of_folder(model.parent)
@@ -164,9 +155,6 @@ def embed(
         workers: processes that read images; 0 reads in this one.
         precision: float32, or bfloat16 by autocast.
         progress: reports the progress.
-
-    Raises:
-        ValueError: see `extract`; or `flip` or `precision` differ from those of an ONNX file.
     """
     template = faces.source.template
     if None not in (template, model.template) and template != model.template:
@@ -252,11 +240,6 @@ def embed_faces(
         flip, batch_size, workers, precision, progress: see `embed`.
         device: see `open_model`.
         trust: also build a network or a data set from outside verisphere, which runs its code.
-
-    Raises:
-        FileExistsError: `out` is one of the inputs, or a folder.
-        FileNotFoundError, ValueError: the model or the images do not exist, or cannot be read.
-        NotADirectoryError, PermissionError: `out` cannot be written; raised before anything is read.
     """
     refuse_overwriting(out, [model, faces, people])
     if out.suffix != ".npz":

@@ -45,10 +45,6 @@ def first_run(
         asked: `input`, `output`, `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
         declared: number of images that the graph declares to take.
         memory: bytes that the process may take; by default those of `run_limited`.
-
-    Raises:
-        ValueError: the graph takes more memory or time than allowed, fails, gives no embedding, NaN or infinity, or an
-            embedding that depends on chance, on other images of the batch, or on no image.
     """
     batches = [*_BATCHES, *([declared] if declared and declared not in _BATCHES else [])]
     words = {name: value for name, value in asked.items() if name != "output"} | {"outputs": [asked["output"]]}
@@ -78,10 +74,6 @@ def first_calls(call: Callable[[np.ndarray], Any], function: str, size: tuple[in
         call: takes uint8 RGB images (n, height, width, 3).
         function: name of the function, for messages.
         size: height and width of an image.
-
-    Raises:
-        ValueError: the call fails, returns no vector for an image, or one that depends on chance, on other images of
-            the batch, or on no image.
     """
     pixels = np.random.default_rng(0).integers(0, 256, (2, *size, 3), dtype=np.uint8)
     (alone,) = vectors_of(call, function, pixels[:1].copy())

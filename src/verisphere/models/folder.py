@@ -70,19 +70,11 @@ class Model:
     precision: str = "float32"
 
     def promise(self, far: Far | None = None) -> str:
-        """One sentence: the guarantee of the threshold at a FAR, whom it holds for, and the images of the training.
-
-        Raises:
-            ValueError: see `threshold`.
-        """
+        """One sentence: the guarantee of the threshold at a FAR, whom it holds for, and the images of the training."""
         return self.threshold(far).meaning(self.training)
 
     def drawn(self, far: Far | None = None) -> str:
-        """Where synthetic faces were used for a threshold: `trained`, `calibrated`, `trained and calibrated`, or empty.
-
-        Raises:
-            ValueError: see `threshold`.
-        """
+        """What used synthetic faces for a threshold: `trained`, `calibrated`, `trained and calibrated`, or empty."""
         source = self.threshold(far).calibrated_on
         calibrated = source is not None and bool(source.drawn)
         uses = (("trained", self.training.drawn), ("calibrated", calibrated))
@@ -95,9 +87,6 @@ class Model:
         Args:
             images: RGB in [0, 255] as uint8: an array (n, height, width, 3), or a tensor (n, 3, height, width).
             batch_size: images at a time.
-
-        Raises:
-            ValueError: the type, layout or size of the images is wrong, or an embedding is not finite.
         """
         device = next((tensor.device for tensor in self.backbone.parameters()), torch.device("cpu"))
         rows = [np.empty((0, self.backbone.embedding_size), np.float32)]
@@ -130,9 +119,6 @@ class Model:
             batch_size: images at a time.
             workers: processes that read images; 0 reads in this one.
             progress: reports the progress.
-
-        Raises:
-            ValueError: the set is empty, an image cannot be read, or an embedding is not finite.
         """
         embeddings = extract(
             self.backbone,
@@ -157,9 +143,6 @@ class Model:
 
         Args:
             far: target FAR, compared as a number: 1e-3 and 0.001 are the same. None if the model has one threshold.
-
-        Raises:
-            ValueError: the model has no threshold, several and `far` is None, or none at this FAR.
         """
         if not self.thresholds:
             raise ValueError(
@@ -236,11 +219,7 @@ def training_record(folder: Path, description: Description) -> TrainingRecord:
 
 
 def trained_on_of_folder(folder: Path) -> TrainedOn:
-    """The folder's record of the people and images that its network was trained on.
-
-    Raises:
-        ValueError: the record or `model.json` was changed.
-    """
+    """The folder's record of the people and images that its network was trained on."""
     about = read_model_json(folder / NAME)
     if FILE in about.files:
         check_listed(folder / FILE)
@@ -250,11 +229,7 @@ def trained_on_of_folder(folder: Path) -> TrainedOn:
 
 
 def check_listed(path: Path) -> None:
-    """Check a file against the `model.json` beside it, if there is one that lists the file.
-
-    Raises:
-        ValueError: the file was changed, or `model.json` is invalid.
-    """
+    """Check a file against the `model.json` beside it, if there is one that lists the file."""
     if is_model_folder(path.parent):
         listed = read_model_json(path.parent / NAME).files
         if path.name in listed:
@@ -270,9 +245,6 @@ def pixel_batches(
         images: uint8 RGB, an array (n, height, width, 3) or a tensor (n, 3, height, width).
         size: required (height, width).
         batch_size: images at a time.
-
-    Raises:
-        ValueError: the type, layout or size of the images is wrong.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")

@@ -55,12 +55,6 @@ def read_foreign_onnx(path: Path, output: str | None = None) -> tuple[bytes, Gra
     Args:
         path: the ONNX file.
         output: name of the output with the embeddings; None if only one output can be it.
-
-    Raises:
-        FileNotFoundError: the file, or one with its weights, does not exist.
-        ValueError: `path` is no ONNX file, or the graph needs operators that onnxruntime does not have by itself, has
-            loops or branches, several inputs, an input that is no image or no output that is an embedding; its weights
-            lie outside its folder or are not what the file holds.
     """
     content, model = read_graph(path)
     try:

@@ -44,11 +44,6 @@ def read_foreign_weights(path: Path, source: str) -> tuple[dict[str, Any], dict[
 
     Returns:
         `class_path` and `init_args` of the backbone, which takes RGB; and its tensors by name, in float32.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file holds more than tensors, is damaged, or does not have exactly the names and shapes of the
-            source's network; or there is no such source.
     """
     if source not in SOURCES:
         raise ValueError(unknown_name("source", source, list(SOURCES)))
@@ -213,11 +208,7 @@ def _check_names(path: Path, source: str, tensors: Mapping[str, Tensor], table: 
 
 
 def _fitting(path: Path, name: str, tensor: Tensor, due: Tensor) -> Tensor:
-    """A tensor of theirs as one of ours, as a copy; a linear layer fills a convolution of one pixel.
-
-    Raises:
-        ValueError: the tensor has another shape or kind, holds NaN or infinity, or a variance below 0.
-    """
+    """A tensor of theirs as one of ours, as a copy; a linear layer fills a convolution of one pixel."""
     shape = (*tensor.shape, *[1] * (due.ndim - tensor.ndim)) if tensor.ndim == 2 else tuple(tensor.shape)
     if shape != tuple(due.shape):
         raise ValueError(f"{path}: {name} is {tuple(tensor.shape)}, where {tuple(due.shape)} is due")

@@ -115,9 +115,6 @@ def attributes(node: Any, **known: Any) -> dict[str, Any]:
     Args:
         node: the node.
         known: attributes with their defaults.
-
-    Raises:
-        ValueError: the node has another attribute, which could change its result.
     """
     from onnx import helper
 

@@ -26,9 +26,6 @@ def recorded_sources(checkpoint: Checkpoint) -> tuple[ImageSource, ...]:
     """The images on which a checkpoint's network was trained, in the order of training; empty if nothing records them.
 
     For a checkpoint of a version without this record, the recipe of its run is read.
-
-    Raises:
-        ValueError: the record has another form than that of `record_sources`, or the recipe is not YAML.
     """
     recipe = checkpoint.path.parent.parent / "recipe.yaml"
     if _KEY not in checkpoint.state and recipe.is_file():

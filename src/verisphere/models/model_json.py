@@ -166,12 +166,7 @@ def model_json(description: Description) -> str:
 
 
 def read_model_json(path: Path) -> Description:
-    """Read and check `model.json`.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file differs from the one that `verisphere export` wrote.
-    """
+    """Read and check `model.json`."""
     try:
         text = read_text(path, LARGEST_JSON)
         fields = read_json(text)

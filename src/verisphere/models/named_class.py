@@ -27,11 +27,6 @@ def build_named(description: Mapping[str, Any], kind: type[T], house: str, what:
         house: package, with a dot at its end, whose classes a file may name without being trusted.
         what: name of the object in an error.
         trust: also import classes from elsewhere, which runs their module's code.
-
-    Raises:
-        ValueError: the class lies elsewhere and is not trusted, does not exist, is of another kind, or refuses its
-            arguments.
-        OSError: the class reads a file that does not exist or cannot be read.
     """
     path, arguments = str(description.get("class_path", "")), description.get("init_args") or {}
     if not path.startswith(house) and not trust:
@@ -66,11 +61,7 @@ def _built(value: Any, kind: type[T], house: str, what: str, trust: bool) -> Any
 
 
 def _of_their_kinds(named: type, kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of the kinds that the constructor of one of our classes declares.
-
-    Raises:
-        ValueError: an argument is of another kind.
-    """
+    """Arguments of the kinds that the constructor of one of our classes declares."""
     hints, known = get_type_hints(named.__init__), inspect.signature(named).parameters  # type: ignore[misc]
     return {
         name: value if _is_built(value, kind) or name not in known else as_kind(hints[name], value, name)

@@ -23,10 +23,6 @@ def check_graph(model: Any, length: int, images: tuple[str, tuple[int, int]], em
         length: length of the file in bytes.
         images: name of the input, and (height, width) according to the metadata.
         embeddings: name of the output, and size of an embedding according to the metadata.
-
-    Raises:
-        ValueError: the input or output differ; weights lie in another file, or are more than this file can hold; the
-            graph has operators of another library, loops, branches, or sizes above `MOST_NUMBERS`.
     """
     for node in model.graph.node:
         if node.domain not in _STANDARD_OPERATORS:

@@ -14,11 +14,7 @@ _INTEGERS, _FLOATS = (6, 7), {1: np.float32, 10: np.float16, 11: np.float64}
 
 
 def array_of(tensor: Any) -> np.ndarray:
-    """The numbers of a constant.
-
-    Raises:
-        ValueError: the constant holds no numbers, or not as many as it declares.
-    """
+    """The numbers of a constant."""
     from onnx import numpy_helper
 
     try:
@@ -36,9 +32,6 @@ def worked_out(node: Any, arrays: Sequence[np.ndarray | None]) -> np.ndarray:
     Args:
         node: a node with a name in `CONSTANTS`.
         arrays: inputs of the node; None for a missing one.
-
-    Raises:
-        ValueError: the node cannot be computed, or its inputs are too large.
     """
     if node.op_type not in _MOVED and any(array is not None and array.size > _LARGEST for array in arrays):
         raise ValueError(f"it computes with constants of more than {_LARGEST:,} numbers")

@@ -48,11 +48,7 @@ _INSIDE = "network_input"
 
 
 def require_export() -> None:
-    """Check that the extra `export` is installed.
-
-    Raises:
-        ValueError: a package of the extra is missing.
-    """
+    """Check that the extra `export` is installed."""
     require_onnx("onnxscript")
 
 
@@ -102,10 +98,6 @@ def write_onnx(path: Path, backbone: Backbone, about: InputFormat) -> None:
         path: a new file.
         backbone: network on the CPU, in evaluation mode.
         about: metadata of the file; its `flip` decides whether the embedding of the mirror image is added.
-
-    Raises:
-        ValueError: the extra `export` is missing, the weights are too large for one file, or the exporter cannot write
-            the network.
     """
     require_export()
     import onnx
@@ -124,13 +116,7 @@ def write_onnx(path: Path, backbone: Backbone, about: InputFormat) -> None:
 
 
 def read_onnx(path: Path) -> "OnnxFile":
-    """Open an ONNX file that `verisphere export` wrote, to run on the CPU.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is not an ONNX file, its metadata have another format, its own digest or that in a
-            `model.json` beside it differs, or the extra `export` is missing.
-    """
+    """Open an ONNX file that `verisphere export` wrote, to run on the CPU."""
     require_export()
     import onnx
 
@@ -170,11 +156,7 @@ class OnnxFile:
         return np.concatenate([np.empty((0, self.about.embedding_size), np.float32), *rows])
 
     def run(self, images: Shaped[Tensor, "batch 3 height width"]) -> Float32[np.ndarray, "batch dim"]:
-        """Embeddings of pixels in [0, 255], of any number type.
-
-        Raises:
-            ValueError: the graph fails, or returns another shape or type than its metadata say; names the file.
-        """
+        """Embeddings of pixels in [0, 255], of any number type."""
         rows = self.session.run(INPUT, OUTPUT, images.cpu().float().contiguous().numpy())
         expected = (len(images), self.about.embedding_size)
         if rows.shape != expected or rows.dtype != np.float32:
@@ -218,11 +200,7 @@ class Agreement:
 
 
 def compare_onnx(file: OnnxFile, model: Model, batches: tuple[int, ...] = (1, 7)) -> Agreement:
-    """Run the file and the network on the same images.
-
-    Raises:
-        ValueError: the results differ by more than `FARTHEST_COSINE` or `FARTHEST_NUMBER`, or the file does not run.
-    """
+    """Run the file and the network on the same images."""
     cosine = number = 0.0
     for batch in batches:
         images = smooth_images(batch, model.backbone.input_size)

@@ -48,11 +48,7 @@ class GraphContent:
     half: bool
 
     def network(self) -> GraphNetwork:
-        """The network, in evaluation mode on the CPU.
-
-        Raises:
-            ValueError: the network is larger than `GraphNetwork` allows.
-        """
+        """The network, in evaluation mode on the CPU."""
         network = GraphNetwork(**self.arguments)
         network.load_state_dict(self.weights)
         return network.eval()
@@ -64,9 +60,6 @@ def read_network(content: bytes, pixels: OnnxNetwork) -> GraphContent:
     Args:
         content: bytes of an ONNX file, which `read_foreign_onnx` has checked, with all its weights.
         pixels: description of the pixels that the graph takes, and the names of its input and output.
-
-    Raises:
-        ValueError: the graph has an operator, or uses one in a way, that cannot be trained on here; names it.
     """
     import onnx
 
@@ -111,9 +104,6 @@ def read_trainable(content: bytes, graph: OnnxNetwork, file: Path) -> tuple[dict
         content: bytes of the ONNX file, which have been checked and run.
         graph: description of the pixels that the graph takes; the graph is read here.
         file: source of the bytes, for messages.
-
-    Raises:
-        ValueError: the graph has an operator that cannot be trained on, or the network differs from it.
     """
     with errors_naming(file):
         read = read_network(content, graph)
@@ -132,9 +122,6 @@ def check_equal(network: Backbone, graph: OnnxNetwork, half: bool = False, batch
         graph: the graph after reading.
         half: whether the graph computes in float16.
         batch: number of images.
-
-    Raises:
-        ValueError: the results differ by more than `FARTHEST`, or `FARTHEST_FLOAT16`.
     """
     images = network.normalise(smooth_images(batch, network.input_size))
     with torch.inference_mode():

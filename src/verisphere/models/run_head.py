@@ -38,9 +38,6 @@ class RunHead:
         Args:
             people: the people of the data, sorted.
             data: name of the data, for the message.
-
-        Raises:
-            ValueError: the people differ; names the first who is in only one of the two.
         """
         if tuple(people) == self.people:
             return
@@ -77,11 +74,6 @@ def open_head(run: Path, otherwise: str = "") -> RunHead:
     Args:
         run: folder of a run, or of one of its checkpoints.
         otherwise: what can be done without a head, for the messages.
-
-    Raises:
-        FileNotFoundError: the folder holds no checkpoint.
-        ValueError: the run has no head, no list of its people, or a damaged file; or an exported model, a network in
-            ONNX or a recipe was named.
     """
     without = f"; {otherwise}" if otherwise else ""
     if is_model_folder(run):

@@ -22,9 +22,6 @@ class Shard:
         name: name of the file, without its suffix.
         held: the classes.
         others: rows of tensors that are not sharded by class, such as the memory of a pair term, by `part/name`.
-
-    Raises:
-        ValueError: the name is a path, or the classes are not consecutive.
     """
 
     name: str
@@ -53,9 +50,6 @@ def shards_of(described: Any, others: Any = None) -> tuple[Shard, ...]:
     Args:
         described: for each name the first class, and the class after the last.
         others: for each name the rows of further tensors, by `part/name`; None if there are none.
-
-    Raises:
-        ValueError: the classes are not consecutive ranges from 0.
     """
     if not isinstance(described, dict) or not described:
         raise ValueError("it names no shards")
@@ -136,11 +130,7 @@ def _overlap(left: range, right: range) -> bool:
 
 
 def write_shard(file: Path, parts: dict[str, dict[str, Tensor]], held: ByClass) -> str:
-    """Write the sharded tensors, as `part/name`; returns the digest of the file.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write the sharded tensors, as `part/name`; returns the digest of the file."""
     rows = {
         f"{part}/{name}": tensor.detach().cpu().contiguous()
         for part, tensors in parts.items()
@@ -167,9 +157,6 @@ def read_rows(file: Path, shards: Sequence[tuple[Path, Shard]], part: str, held:
         shards: files and their content, in the order of the rows; empty if `file` holds everything.
         part: name of the part.
         held: sharded tensors, and the rows to read; None reads all rows.
-
-    Raises:
-        OSError, SafetensorError: a file cannot be read.
     """
     tensors: dict[str, Tensor] = {}
     with safe_open(file, "pt") as opened:

@@ -41,9 +41,6 @@ def in_float16(content: bytes, file: Path) -> bytes:
     Args:
         content: bytes of an ONNX graph, which have been checked.
         file: source of the bytes, for messages.
-
-    Raises:
-        ValueError: the graph has no weights in float32, or an operator that cannot be converted.
     """
     with _naming(file, "float16"):
         from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
@@ -72,9 +69,6 @@ def in_int8(content: bytes, rows_of: RowsOf, file: Path) -> bytes:
         content: bytes of an ONNX graph, which have been checked.
         rows_of: runs graphs on the images that set the ranges.
         file: source of the bytes, for messages.
-
-    Raises:
-        ValueError: the graph has no weights in float32, or no layer that can be converted.
     """
     with _naming(file, "int8"):
         model = _folded(_with_scales_per_channel(content))

@@ -32,11 +32,7 @@ def as_tensors(record: TrainedOn) -> dict[str, Tensor]:
 
 
 def from_tensors(tensors: Mapping[str, Tensor], where: Path) -> TrainedOn:
-    """The record in the tensors of a file.
-
-    Raises:
-        ValueError: the tensors are not those of `as_tensors`; names the file.
-    """
+    """The record in the tensors of a file."""
     kinds = {"people": torch.int64, "images": torch.int64, "gap": torch.uint8}
     if tensors.keys() == kinds.keys() and all(
         tensors[name].dtype == kind and tensors[name].ndim == 1 for name, kind in kinds.items()
@@ -50,11 +46,7 @@ def from_tensors(tensors: Mapping[str, Tensor], where: Path) -> TrainedOn:
 
 
 def write_trained_on(path: Path, record: TrainedOn) -> None:
-    """Write a record; equal records give equal files.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write a record; equal records give equal files."""
     try:
         save_file(as_tensors(record), path)
     except SafetensorError as error:  # such as a full disk
@@ -62,11 +54,7 @@ def write_trained_on(path: Path, record: TrainedOn) -> None:
 
 
 def read_trained_on(path: Path) -> TrainedOn:
-    """The record in the file of a model folder.
-
-    Raises:
-        ValueError: the file is not a record.
-    """
+    """The record in the file of a model folder."""
     try:
         return from_tensors(load_file(path), path)
     except (OSError, SafetensorError) as error:

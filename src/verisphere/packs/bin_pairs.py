@@ -62,11 +62,7 @@ class PickledImages:
         return PickledImages(self.spans.keep(positions), self.forms[np.asarray(positions, np.int64)])
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """For each image its file, name and place as a text for error messages, and its bytes.
-
-        Raises:
-            ValueError: the file is cut short, or text in it encodes no bytes.
-        """
+        """For each image its file, name and place as a text for error messages, and its bytes."""
         for position, (name, data) in zip(positions, self.spans.read(positions), strict=True):
             form = int(self.forms[position])
             try:
@@ -90,12 +86,7 @@ _DECODED: dict[int, Callable[[bytes], bytes]] = {
 
 
 def read_bin(path: Path) -> Pack:
-    """The images of a verification set, named `0000/left`, `0000/right`, `0001/left` and so on, of nobody known.
-
-    Raises:
-        ValueError: the file is not such a set; names the byte.
-        OSError: the file cannot be read.
-    """
+    """The images of a verification set, named `0000/left`, `0000/right`, `0001/left` and so on, of nobody known."""
     images, genuine = find_pairs(path)
     files = _files(path, images, len(genuine))
     for name, image in zip(files.names, images, strict=True):
@@ -106,12 +97,7 @@ def read_bin(path: Path) -> Pack:
 
 
 def read_bin_pairs(path: str | Path) -> PairList:
-    """The pairs of a verification set, without folds; the images have the names that `read_bin` gives them.
-
-    Raises:
-        ValueError: the file is not such a set; names the byte.
-        OSError: the file cannot be read.
-    """
+    """The pairs of a verification set, without folds; the images have the names that `read_bin` gives them."""
     _, genuine = find_pairs(Path(path))
     left, right = _names(len(genuine))
     return PairList(left, right, tuple(genuine), source=str(path))

@@ -41,10 +41,6 @@ def read_folder(path: Path) -> Pack:
     Folders that all images share are skipped. Hidden files and files without an image suffix are skipped; photographs
     in formats that are not read are skipped with a warning. A manifest of `verisphere data convert` states the order,
     and the names, identities and domains where the paths do not have them.
-
-    Raises:
-        ValueError: no image is found, the images do not all lie at one depth below a person's folder, or an archive or
-            a manifest is malformed.
     """
     files = image_files(path, "Name/image.jpg")
     if files.unread:

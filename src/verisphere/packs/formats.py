@@ -17,12 +17,7 @@ FORMATS: tuple[Format, ...] = (FOLDER, ZIP, LIST, RECORDIO, BIN, TAR, PARQUET, L
 
 
 def format_of(path: Path) -> Format:
-    """The format of a folder or a file, by its name and kind.
-
-    Raises:
-        FileNotFoundError: nothing is at `path`.
-        ValueError: `path` has no format that can be read.
-    """
+    """The format of a folder or a file, by its name and kind."""
     if not path.exists() and not is_brace_form(path):
         raise FileNotFoundError(f"{path}: no such folder, archive, list or pack")
     for known in reversed(FORMATS):
@@ -32,11 +27,5 @@ def format_of(path: Path) -> Format:
 
 
 def open_pack(path: Path) -> Pack:
-    """The images of a folder, list, archive or pack.
-
-    Raises:
-        FileNotFoundError: nothing is at `path`.
-        ValueError: `path` has no format that can be read, or is malformed; names the file, and the record if one record
-            is malformed.
-    """
+    """The images of a folder, list, archive or pack."""
     return format_of(path).read(path)

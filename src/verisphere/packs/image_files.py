@@ -44,11 +44,7 @@ class ImageFiles(Protocol):
         """The image files at these positions."""
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """The name of each file for error messages, and its bytes.
-
-        Raises:
-            ValueError: a file cannot be read, is damaged, or larger than an image can be.
-        """
+        """The name of each file for error messages, and its bytes."""
 
 
 def image_files(path: Path, expected: str = f"files at any depth that end in {', '.join(SUFFIXES)}") -> ImageFiles:
@@ -60,10 +56,6 @@ def image_files(path: Path, expected: str = f"files at any depth that end in {',
     Args:
         path: the folder or archive.
         expected: description of the expected files, for the error if there are none.
-
-    Raises:
-        FileNotFoundError: nothing is at `path`.
-        ValueError: there is no image, a file's name is not UTF-8, or the archive is malformed or holds an unsafe name.
     """
     if path.is_dir():
         return FilesOnDisk(path, *_images(_walk(path, ""), path, expected))
@@ -241,11 +233,7 @@ def _directory(infos: Sequence[zipfile.ZipInfo]) -> Int64[np.ndarray, "images 5"
 
 
 def archive_entries(path: Path) -> list[zipfile.ZipInfo]:
-    """The entries of a zip archive except folders, from its directory.
-
-    Raises:
-        ValueError: the file is not a zip archive, or its directory is incomplete.
-    """
+    """The entries of a zip archive except folders, from its directory."""
     try:
         with open(path, "rb", opener=regular) as file, zipfile.ZipFile(file) as archive:
             return [info for info in archive.infolist() if not info.filename.endswith("/")]

@@ -12,11 +12,7 @@ SUFFIXES = (".csv", ".lst", ".txt")
 
 
 def read_listed(path: Path) -> Pack:
-    """The images of a list, in its order; see `verisphere.files.image_lists.read_images`.
-
-    Raises:
-        ValueError: the list is malformed, or an image is missing; names the line.
-    """
+    """The images of a list, in its order; see `verisphere.files.image_lists.read_images`."""
     listed = read_images(path)
     files = FilesOnDisk(path.parent, listed.paths)
     source = read_source(path, listed.paths)

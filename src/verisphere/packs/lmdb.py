@@ -55,12 +55,7 @@ def is_lmdb(path: Path) -> bool:
 
 
 def read_lmdb(path: Path) -> Pack:
-    """The images of an LMDB database, in the order of its list of identities.
-
-    Raises:
-        ValueError: the database is malformed, holds pickles, or an image has no identity or an identity no image; names
-            the file, the key and the byte offset.
-    """
+    """The images of an LMDB database, in the order of its list of identities."""
     contents = _Contents(path)
     for fault in chain(contents.walk(thorough=False), contents.join()):
         raise ValueError(str(fault))
@@ -209,9 +204,6 @@ def _entries(text: str, where: str) -> Iterator[tuple[str, str, int]]:
     """Name, text and position of each entry of a flat JSON object, or of a JSON list, whose names are empty.
 
     The entries are read one at a time: `json.loads` would hold an object for each.
-
-    Raises:
-        ValueError: the text is malformed, or an entry is neither a text nor a whole number; names the character.
     """
     opening = text.lstrip(" \t\r\n")[:1]
     pattern, last = {"{": (_PAIR, "}"), "[": (_ENTRY, "]")}.get(opening, (None, ""))
@@ -288,13 +280,7 @@ def _places(names: Texts, keys: Texts) -> Int64[np.ndarray, " names"]:
 
 
 def write_lmdb(path: Path, rows: Iterable[Row]) -> None:
-    """Writes a database into a new folder; images are written in transactions of 64 MiB.
-
-    Raises:
-        ValueError: the lmdb package is not installed, two rows have one name, a name is longer than a key can be, or
-            only some rows have a domain.
-        OSError: the database cannot be written.
-    """
+    """Writes a database into a new folder; images are written in transactions of 64 MiB."""
     if importlib.util.find_spec("lmdb") is None:
         raise ValueError(f"{path}: writing LMDB needs lmdb, not installed here; {install_extra('data')}")
     import lmdb

@@ -60,12 +60,7 @@ class _Tree:
 
 
 def values_in(path: Path) -> Iterator[Value | Fault]:
-    """The entries of the main database of an LMDB file, in the order of their keys, and every fault of its pages.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: `path` is no regular file.
-    """
+    """The entries of the main database of an LMDB file, in the order of their keys, and every fault of its pages."""
     with open(path, "rb", buffering=0, opener=regular) as file:
         yield from _Walk(path, file.fileno()).values()
 

@@ -72,11 +72,6 @@ def read_manifest(pack: Path, images: int | None = None, must_agree: bool = True
         pack: path of the pack.
         images: number of images in the pack; None if it could not be opened.
         must_agree: whether the manifest must state this number of images.
-
-    Raises:
-        ValueError: the file is too large or is not a manifest, or belongs to a pack with another number of images;
-            names the file.
-        OSError: the file cannot be read.
     """
     path = manifest_path(pack)
     if not path.is_file():

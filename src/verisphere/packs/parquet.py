@@ -41,12 +41,7 @@ _LARGEST_DICTIONARY = 64 * 2**20  # bytes; each of its images can stand in any n
 
 
 def read_parquet(path: Path) -> Pack:
-    """The images of a parquet table, in the order of its rows; without a column `name`, row numbers are the names.
-
-    Raises:
-        ValueError: pyarrow is not installed, the file is malformed or is no table of images, or a row has no identity;
-            names the file and the row.
-    """
+    """The images of a parquet table, in the order of its rows; without a column `name`, row numbers are the names."""
     table = _Table(path)
     for fault in chain(table.open(), table.texts(), table.images()):
         raise ValueError(str(fault))
@@ -320,11 +315,7 @@ def _coded(column: Any) -> tuple[list[Any], Int64[np.ndarray, " rows"]]:
 
 
 def write_parquet(path: Path, rows: Iterable[Row]) -> None:
-    """Writes a table whose images `PlainImages` reads: required, plain, not compressed, data pages of version 1.
-
-    Raises:
-        ValueError: pyarrow is not installed, or only some rows have a domain.
-    """
+    """Writes a table whose images `PlainImages` reads: required, plain, not compressed, data pages of version 1."""
     check_pyarrow(path)
     import pyarrow
     import pyarrow.parquet as parquet

@@ -71,11 +71,7 @@ class GroupedImages:
             yield name, image
 
     def group(self, group: int) -> list[bytes | None]:
-        """The images of a row group; None where a row has none.
-
-        Raises:
-            ValueError: the row group is damaged, or too large.
-        """
+        """The images of a row group; None where a row has none."""
         if group in self._kept:
             self._kept.move_to_end(group)
             return self._kept[group]

@@ -75,13 +75,7 @@ class _Array:
 
 
 def find_pairs(path: Path) -> tuple[list[Bytes], list[bool]]:
-    """The images of pairs, left and right in turn, and whether each pair is genuine.
-
-    Raises:
-        ValueError: the file is not a pickle of (list of images, list of booleans), with two images for each boolean;
-            names the byte and the opcode.
-        OSError: the file cannot be read.
-    """
+    """The images of pairs, left and right in turn, and whether each pair is genuine."""
     with open(path, "rb", opener=regular) as file:
         machine = _Machine(path, file, os.fstat(file.fileno()).st_size)
         return machine.pairs(machine.run())

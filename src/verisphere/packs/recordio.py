@@ -70,11 +70,7 @@ class Records:
         return Records(self.path, take(self.names, rows), *columns, self.labels, self.ids_are_keys)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """For each image its file, name and place as a text for error messages, and its bytes.
-
-        Raises:
-            ValueError: a record is malformed, or the key or label in its header differs from that in the pack.
-        """
+        """For each image its file, name and place as a text for error messages, and its bytes."""
         rows = np.asarray(positions, np.int64)
         keys, labels = self.keys[rows].tolist(), self.labels[self.codes[rows]].tolist()
         places = zip(take(self.names, rows), self.offsets[rows].tolist(), keys, labels, strict=True)
@@ -129,11 +125,6 @@ def read_recordio(path: Path) -> Pack:
     which at least half of a sample of records must show; programs exist that write 0, or the key of an earlier file.
     Identities come from the manifest; else they are the labels as text, and the label -1 is
     `verisphere.vocabulary.NOBODY`.
-
-    Raises:
-        ValueError: the index or the list is malformed, a key or offset appears twice, an offset lies past the end, a
-            label is not a whole number from -1, the identities overlap, or the files beside it disagree.
-        OSError: a file cannot be read.
     """
     path = _record_file(path)
     index = read_index(path)
@@ -190,10 +181,6 @@ def write_recordio(path: Path, rows: Iterable[Row]) -> None:
     `face2rec2`. The header has identity records if the images of each identity are consecutive and no image is of
     nobody; otherwise it states that there are none, and readers take the labels from the images. With 2**24 images or
     more, a number that a float32 label cannot state, there is no identity header.
-
-    Raises:
-        ValueError: there are no rows, or more than 2**24 identities; or an image has no bytes, too many bytes, or needs
-            too many parts; or a line of a list cannot hold a name.
     """
     label_of: dict[str, int] = {}
     runs: list[int] = []  # key of the first image of each run of one identity

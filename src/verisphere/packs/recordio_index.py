@@ -70,10 +70,6 @@ def read_index(path: Path) -> Index:
 
     Without an index, the key of a record is the id in its header; if an id appears twice, the keys of all records are
     their numbers from 0, as from MXNet's `rec2idx`.
-
-    Raises:
-        ValueError: without an index, a record is malformed; names its byte.
-        OSError: a file cannot be read.
     """
     place = index_path(path)
     if not place.is_file():
@@ -90,11 +86,7 @@ def read_index(path: Path) -> Index:
 
 
 def check_index(path: Path, index: Index) -> None:
-    """Refuses an index with a malformed line, a repeated key or place, or a place past the end of the file.
-
-    Raises:
-        ValueError: names the line.
-    """
+    """Refuses an index with a malformed line, a repeated key or place, or a place past the end of the file."""
     place = index_path(path)
     if len(index.wrong):
         raise ValueError(f"{place}: line {index.wrong[0]}: not `key<TAB>offset` with two whole numbers from 0")
@@ -123,12 +115,7 @@ def repeats(column: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " repeats"]
 
 
 def read_name_list(path: Path) -> NameList | None:
-    """The list beside a pack; None if there is none.
-
-    Raises:
-        ValueError: the file is not UTF-8.
-        OSError: the file cannot be read.
-    """
+    """The list beside a pack; None if there is none."""
     place = list_path(path)
     if not place.is_file():
         return None

@@ -51,12 +51,7 @@ class Identities:
 
 
 def contents(path: Path, index: Index, listed: NameList | None) -> Contents:
-    """The images of an index, with the labels from the identity records, the list or the headers of the images.
-
-    Raises:
-        ValueError: a record that states labels is malformed, a label is not a whole number from -1, identities overlap,
-            or the list has other keys or labels.
-    """
+    """The images of an index, with the labels from the identity records, the list or the headers of the images."""
     keys, offsets = index.keys, index.offsets
     if not (keys[1:] > keys[:-1]).all():  # copies would be as large as the index
         order = np.argsort(keys, kind="stable")
@@ -104,9 +99,6 @@ def identity_header(
 
     The header is record 0 if that has two labels and no image. Programs exist that state no identity records, or a
     number of identities as the second label; then the file has no keys from `end` on.
-
-    Raises:
-        ValueError: record 0 states no number of images.
     """
     if not len(keys) or keys[0] != 0:
         return None
@@ -128,11 +120,7 @@ def identity_header(
 
 
 def list_rows(path: Path, keys: Int64[np.ndarray, " images"], listed: NameList) -> Int64[np.ndarray, " images"]:
-    """The position in a list of each key.
-
-    Raises:
-        ValueError: the list does not have a key.
-    """
+    """The position in a list of each key."""
     order = np.argsort(listed.keys, kind="stable")
     place = np.minimum(np.searchsorted(listed.keys[order], keys), max(len(order) - 1, 0))
     absent = np.flatnonzero(listed.keys[order][place] != keys) if len(order) else np.arange(len(keys))

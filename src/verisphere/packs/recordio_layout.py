@@ -70,9 +70,6 @@ def parts(file: int, offset: int, size: int) -> Iterator[tuple[int, int]]:
         file: the open file.
         offset: byte at which the record begins.
         size: bytes of the file.
-
-    Raises:
-        ValueError: the bytes are not a record; the message has only the reason.
     """
     total, place, begun = 0, offset, False
     if offset % 4:
@@ -140,9 +137,6 @@ def header_of(beginning: bytes, total: int) -> Header:
     Args:
         beginning: the first bytes of the record's data.
         total: number of bytes of all the record's data.
-
-    Raises:
-        ValueError: there is no whole header; the message has only the reason.
     """
     if total < HEADER_BYTES:
         raise ValueError(f"{total} bytes of data, fewer than the {HEADER_BYTES} of the header of an image")
@@ -188,9 +182,6 @@ def gather_headers(path: Path, offsets: Int64[np.ndarray, " records"], most_prob
         path: the file.
         offsets: byte at which each record begins.
         most_problems: number of records that cannot be read after which the reading of unusual records ends.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     with open(path, "rb", buffering=0, opener=regular) as file:
         size = os.fstat(file.fileno()).st_size
@@ -249,9 +240,6 @@ def record_bytes(data: bytes) -> bytes:
 
     >>> record_bytes(b"face").hex(" ", 4)
     '0a23d7ce 04000000 66616365'
-
-    Raises:
-        ValueError: the record would have more parts than a reader accepts.
     """
     pieces: list[bytes] = []
     begin = 0

@@ -75,11 +75,7 @@ class RecordColumns:
 
     @property
     def domains(self) -> Coded | None:
-        """Domain of each record; None where no record has one.
-
-        Raises:
-            ValueError: some records have a domain and some have none.
-        """
+        """Domain of each record; None where no record has one."""
         if not any(domain is not None for domain in self._domains):
             return None
         if None in self._domains:
@@ -103,10 +99,6 @@ def pack_of_records(path: Path, form: str, parts: tuple[Path, ...], records: Ite
         form: name of its format.
         parts: files in which the images lie.
         records: the records that a reader found, in the order of the pack.
-
-    Raises:
-        ValueError: the first fault among the records; or there is no record, a name occurs twice, or only some records
-            have a domain.
     """
     columns = RecordColumns()
     for record in records:
@@ -158,21 +150,13 @@ def too_large(file: Path, record: Record) -> Fault:
 
 
 def source_of(path: Path, images: int) -> ImageSource:
-    """The source of the images of a pack, from the manifest beside it; without a manifest, only the name is known.
-
-    Raises:
-        ValueError: the file with the name of the pack's manifest is not the manifest of these images.
-    """
+    """The source of the images of a pack, from the manifest beside it; without a manifest, only the name is known."""
     manifest = read_manifest(path, images)
     return ImageSource(path.name) if manifest is None else manifest.source
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:
-    """Refuses a pack without images, or with a repeated name.
-
-    Raises:
-        ValueError: names the pack and the record.
-    """
+    """Refuses a pack without images, or with a repeated name."""
     if not len(names):
         raise ValueError(f"{path}: no images")
     for first, again in repeated(names):

@@ -25,11 +25,7 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def check_stamp(path: Path, stamp: Stamp, now: Stamp) -> None:
-    """Refuses a file that has changed since its index was read: other images could now lie at the places of the index.
-
-    Raises:
-        ValueError: the file has another stamp now.
-    """
+    """Refuse a file that has changed since its index was read: other images may lie at the places of the index."""
     if stamp != now:
         raise ValueError(
             f"{path}: has changed since it was opened ({stamp[0]:,} bytes then, {now[0]:,} now); open it again"
@@ -51,9 +47,6 @@ class Spans:
         parts: position in `paths` of the file of each image; None if there is one file.
         unread: always empty: whether an image of a pack is read does not depend on a suffix.
         stamps: stamp of each file when its index was read; taken now if none is given.
-
-    Raises:
-        OSError: a file is not there.
     """
 
     paths: tuple[Path, ...]

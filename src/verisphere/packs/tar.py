@@ -59,11 +59,6 @@ def read_tar(path: Path) -> Pack:
     Args:
         path: an archive; shards as `faces-{000000..000012}.tar`; or a folder with nothing but .tar archives, which are
             read in the order of their names, and descriptions (.json .txt .csv .md).
-
-    Raises:
-        FileNotFoundError: a shard is not there.
-        ValueError: an archive is malformed or compressed, or a sample has no image, or no identity; names the archive,
-            the member and its offset.
     """
     shards = _shards(path)
     return pack_of_records(path, TAR.name, shards, _records(shards))

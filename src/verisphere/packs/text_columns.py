@@ -77,12 +77,7 @@ class Lines:
 
 
 def blocks_of_lines(path: Path) -> Iterator[Lines]:
-    """The lines of a file, some thousands at a time.
-
-    Raises:
-        ValueError: a line is longer than `verisphere.files.text.LONGEST_LINE`.
-        OSError: the file cannot be read.
-    """
+    """The lines of a file, some thousands at a time."""
     with open(path, "rb", buffering=0, opener=regular) as file:
         size = os.fstat(file.fileno()).st_size  # not more than the size: some files below /proc are endless
         rest, number, read = b"", 1, 0

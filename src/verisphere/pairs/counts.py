@@ -9,9 +9,6 @@ def check_count(name: str, count: int, least: int = 1, most: int = 10**6) -> Non
         count: the count that was given.
         least: smallest count allowed.
         most: largest count allowed.
-
-    Raises:
-        ValueError: names the argument, the count and what is allowed.
     """
     if count < least:
         raise ValueError(f"{name} is {count}; it must be at least {least}")

@@ -65,9 +65,6 @@ class ImplicitDomains(nn.Module):
         embedding_size: numbers in an embedding, d.
         domains: number of domains, M.
         hidden: width of the hidden layer.
-
-    Raises:
-        ValueError: fewer than 2 domains, or another count below 1.
     """
 
     def __init__(self, embedding_size: int, domains: int = 8, hidden: int = HIDDEN) -> None:

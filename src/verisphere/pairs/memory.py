@@ -32,9 +32,6 @@ class Memory(nn.Module):
 
     Attributes:
         rows: numbers of the rows that this rank holds.
-
-    Raises:
-        ValueError: an unknown storage or place.
     """
 
     features: Tensor

@@ -80,9 +80,6 @@ class PairsOfSet:
             precision: type of the products that screen; None chooses by a sample. The answers do not depend on it.
             device: device on which the pairs are compared.
             world: launched processes that share each pass and ask the same questions; see `AllPairs`.
-
-        Raises:
-            ValueError: there are fewer than two embeddings, or some show no known person.
         """
         if len(embeddings) < 2:
             raise ValueError(f"{len(embeddings)} embeddings make no pair")
@@ -187,9 +184,6 @@ def all_pairs(
         calibration: a separate set; if given, only its impostor pairs determine the common threshold.
         skip_empty: skip domains without impostors or genuine pairs.
         progress: reports the progress of each pass over the pairs.
-
-    Raises:
-        ValueError: no genuine or no impostor pair; a domain without one of them, unless skipped; a bad FAR.
     """
     pairs = embeddings if isinstance(embeddings, PairsOfSet) else PairsOfSet(embeddings, progress)
     genuine = ordered(pairs.everything(genuine=True), "genuine")
@@ -221,11 +215,7 @@ def all_pairs(
 
 
 def refuse_nobody(embeddings: Embeddings) -> None:
-    """Refuse rows of the identity `NOBODY`, which would count as one person.
-
-    Raises:
-        ValueError: there are such rows; states how many.
-    """
+    """Refuse rows of the identity `NOBODY`, which would count as one person."""
     if nobody := int((embeddings.identities == NOBODY).sum()):
         raise ValueError(f"{nobody} embeddings have the identity {NOBODY}: nobody is known on them; exclude them")
 
@@ -236,9 +226,6 @@ def require_pairs(embeddings: Embeddings, source: str) -> None:
     Args:
         embeddings: the set.
         source: name of the set in the error.
-
-    Raises:
-        ValueError: all images show one person, or no two images do.
     """
     images = np.unique(embeddings.identities, return_counts=True)[1]
     if len(images) == 1:
@@ -248,11 +235,7 @@ def require_pairs(embeddings: Embeddings, source: str) -> None:
 
 
 def calibration_impostors(embeddings: Embeddings, fars: Sequence[Far], progress: Progress = quietly) -> Ordered:
-    """All impostor pairs of a separate set, ready for these FARs.
-
-    Raises:
-        ValueError: the set has no impostor pair.
-    """
+    """All impostor pairs of a separate set, ready for these FARs."""
     pairs = PairsOfSet(embeddings, progress)
     impostor = pairs.everything(genuine=False)
     if impostor.total:

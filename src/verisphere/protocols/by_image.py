@@ -50,9 +50,6 @@ def ranked_by_image(
         ranks: the ranks k, at least 1.
         precision: type of the screening products; changes speed, never the answer.
         progress: reports the progress over the gallery.
-
-    Raises:
-        ValueError: no probe is mated.
     """
     people, person = np.unique(gallery.identities.astype(str), return_inverse=True)
     order = np.argsort(person, kind="stable")

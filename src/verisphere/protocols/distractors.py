@@ -92,10 +92,6 @@ def score_distractors(
         distractors: total number of distractors.
         fars: target FARs of verification; the impostor scores are held as far as their thresholds need.
         precision: type of the screening products; changes speed, never an answer.
-
-    Raises:
-        ValueError: no person has two photos, or some photos show no known person; there are no distractors, or another
-            number of them; the sizes of the embeddings do not agree; a FAR needs more impostor scores than are held.
     """
     refuse_nobody(probes)
     if distractors < 1:
@@ -143,9 +139,6 @@ def distractor_figures(
         fars: target FARs of verification.
         fpirs: target FPIRs of identification with a threshold; see `identification_point`.
         rule: see `threshold_at`.
-
-    Raises:
-        ValueError: a bad rank, FAR, FPIR or rule.
     """
     photos = np.unique(probes.identities, return_counts=True)[1]
     searches = scores.searches
@@ -168,9 +161,6 @@ def require_mates(probes: Embeddings, source: str = "") -> None:
     Args:
         probes: the probes.
         source: beginning of the error, such as the name of their file and a colon.
-
-    Raises:
-        ValueError: no person has two photos.
     """
     if len(np.unique(probes.identities)) == len(probes):
         raise ValueError(

@@ -25,9 +25,6 @@ def drawn_pairs(identities: np.ndarray, count: int, seed: int = 0) -> Comparison
         identities: person of each image.
         count: number of pairs, even, and at least ten of each kind, so that they make ten folds.
         seed: seed of the draw.
-
-    Raises:
-        ValueError: `count` is odd or below 20, or the set has too few pairs.
     """
     if count < 2 * BLOCKS or count % 2:
         raise ValueError(f"drawn_pairs is {count}; it is an even number, at least {2 * BLOCKS}")

@@ -87,9 +87,6 @@ def identification(
         ranks: closed-set ranks.
         rule: see `threshold_at`.
         open_rank: highest rank at which a mate counts in open-set points.
-
-    Raises:
-        ValueError: a gallery without mated, or for an FPIR without non-mated probes; a bad FPIR or rank.
     """
     galleries = {}
     for name, (probe_scores, images) in scores.items():
@@ -128,9 +125,6 @@ def score_probes(
             score far above all other people; otherwise float32 leaves fewer pairs open.
         block: gallery rows at a time; changes speed and memory, never the answer.
         progress: reports the progress over blocks.
-
-    Raises:
-        ValueError: there are no probes; the sizes of the embeddings do not agree; or nobody is known on some images.
     """
     for side in (probes, gallery):
         refuse_nobody(side)
@@ -235,10 +229,6 @@ def split_gallery(
 
     Returns:
         The probes and the gallery, rows in the order of the set.
-
-    Raises:
-        ValueError: enrol below 1, a share outside [0, 1), a seed below 0, a share that leaves nobody to enrol, or
-            images without a known person.
     """
     refuse_nobody(embeddings)
     if enrol < 1:

@@ -36,9 +36,6 @@ def template_pairs(
         progress: reports the progress over blocks of products.
         keep_repeated: count pairs of a template with itself, and pairs that are listed twice, instead of refusing them.
         skip_empty: exclude groups without genuine or without impostor pairs instead of refusing them.
-
-    Raises:
-        ValueError: `listed_operating_points` refuses the list or a FAR, or `compare_domains` refuses a group.
     """
     pairs, genuine, impostor = listed_order(templates, comparisons, fars, progress, keep_repeated)
     points = tuple(operating_point(genuine, impostor, far, rule) for far in fars)

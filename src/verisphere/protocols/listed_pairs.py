@@ -41,9 +41,6 @@ def listed_folds(comparisons: Comparisons) -> np.ndarray:
     Block i holds the i-th tenth of the genuine pairs and the i-th tenth of the impostor pairs. The list is not cut as a
     whole, because some lists name all genuine pairs first: a block would then hold pairs of one kind, and the threshold
     found on the other blocks, where that kind is rarer, would be biased against it.
-
-    Raises:
-        ValueError: a list without folds has fewer than ten pairs of a kind.
     """
     if comparisons.folds is not None:
         return comparisons.folds
@@ -86,10 +83,6 @@ def listed_pairs(
         fars: target FARs.
         rule: see `threshold_at`.
         keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them.
-
-    Raises:
-        ValueError: the list has no genuine or no impostor pair, too few pairs for its folds, repeats pairs, or names a
-            row that does not exist.
     """
     if not keep_repeated:
         refuse_repeated(embeddings, comparisons)
@@ -127,10 +120,6 @@ def listed_operating_points(
         progress: reports the progress over blocks of products.
         keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them,
             which sorts 4 or 8 bytes a pair.
-
-    Raises:
-        ValueError: the list has no genuine or no impostor pair, repeats pairs, or names a row that does not exist; a
-            bad FAR.
     """
     _, genuine, impostor = listed_order(embeddings, comparisons, fars, progress, keep_repeated)
     return tuple(operating_point(genuine, impostor, far, rule) for far in fars)

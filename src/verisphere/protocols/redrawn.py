@@ -69,9 +69,6 @@ def tar_differences(
         fars: target FARs; memory grows with the largest.
         redrawing: how often people are redrawn, and the seed of the draws.
         progress: reports the progress over replicates.
-
-    Raises:
-        ValueError: the models do not hold the same images of the same people.
     """
     largest = max(fars, key=exact_rate)
 
@@ -123,9 +120,6 @@ def redrawn_set(
         one_far: target FAR of the one threshold of the set's domains; memory grows to where every domain has its own.
         redrawing: how often people are redrawn, and the seed of the draws.
         progress: reports the progress over replicates.
-
-    Raises:
-        ValueError: no target FAR; `one_far` and a set without domains.
     """
     largest = max(fars, key=exact_rate)
     tars = ask_deeper(lambda times: tars_redrawn(pairs.highest(largest, times), fars, redrawing, progress))

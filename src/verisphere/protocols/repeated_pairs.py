@@ -77,11 +77,7 @@ def _first_again(
 
 
 def repeated_text(embeddings: Embeddings, comparisons: Comparisons) -> str:
-    """The repetitions of a list as a sentence that names the first of each kind; empty where there are none.
-
-    Raises:
-        ValueError: a pair names a row that does not exist.
-    """
+    """The repetitions of a list as a sentence that names the first of each kind; empty where there are none."""
     for name, rows in (("left", comparisons.left), ("right", comparisons.right)):
         side_of(name, rows, len(embeddings))
     repeated, parts = repeated_pairs(comparisons), []
@@ -102,12 +98,7 @@ def repeated_text(embeddings: Embeddings, comparisons: Comparisons) -> str:
 
 
 def refuse_repeated(embeddings: Embeddings, comparisons: Comparisons) -> None:
-    """Refuse a list that contains a pair of an image with itself, or a pair twice.
-
-    Raises:
-        ValueError: the list contains such pairs, with the number and the first of each kind; or a pair names a row that
-            does not exist.
-    """
+    """Refuse a list that contains a pair of an image with itself, or a pair twice."""
     text = repeated_text(embeddings, comparisons)
     if text:
         raise ValueError(

@@ -37,9 +37,6 @@ def two_sets(
         device: device on which the pairs are compared.
         world: launched processes that share each pass; see `AllPairs`.
         progress: reports the progress of each pass over the pairs.
-
-    Raises:
-        ValueError: no genuine or no impostor pair; some rows show no known person; sizes do not agree; a bad FAR.
     """
     for side in (left, right):
         refuse_nobody(side)

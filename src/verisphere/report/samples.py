@@ -97,11 +97,7 @@ def varied(people: Int64[np.ndarray, "pairs 2"], count: int, per_person: int = 1
 
 
 def pictures(faces: Faces, names: Sequence[str]) -> dict[str, str]:
-    """Each named image as a data URI of a small JPEG.
-
-    Raises:
-        ValueError: the set has no image of this name, or it cannot be read.
-    """
+    """Each named image as a data URI of a small JPEG."""
     wanted = set(names)  # only these names: a set can have millions of images
     position = {name: index for index, name in enumerate(faces.names) if name in wanted}
     absent = [name for name in names if name not in position]

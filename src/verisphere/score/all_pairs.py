@@ -90,10 +90,6 @@ class AllPairs:
             store: saves the state of interrupted scans; see `StateStore`.
             world: launched processes that share each pass. All must have the same rows and ask the same questions; all
                 get the same answers.
-
-        Raises:
-            ValueError: domains together with a gallery; fewer than one process, or several on another device than the
-                CPU.
         """
         if gallery is not None and domains is not None:
             raise ValueError("probes and a gallery have no domains")

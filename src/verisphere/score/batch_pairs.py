@@ -93,9 +93,6 @@ class BatchPairs:
             world: ranks that each hold a shard of the stored rows and the same batch; all must ask the same questions,
                 and get the same answers.
             keys: most pairs of a tile; changes speed and memory. None stays within 64 MB.
-
-        Raises:
-            ValueError: the numbers of rows, labels and groups disagree.
         """
         if len(units) != len(labels) or (groups is not None and len(groups) != len(labels)):
             given = f"{len(labels)} labels" + ("" if groups is None else f" and {len(groups)} groups")

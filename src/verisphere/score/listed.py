@@ -64,9 +64,6 @@ class ListedPairs:
             progress: reports the progress over the strips.
             precision: type of the products; changes speed, never an answer.
             tile: products held at once; changes speed and memory, never an answer.
-
-        Raises:
-            ValueError: a pair names a row that does not exist.
         """
         self.units = units
         self.listing: Listing | PackedListing = Listing(left, right, genuine)

@@ -161,9 +161,6 @@ def side_of(name: str, rows_of_pairs: Int64[np.ndarray, " pairs"], rows: int) ->
         name: name of the side, for the error.
         rows_of_pairs: row of each pair.
         rows: number of rows.
-
-    Raises:
-        ValueError: a pair names a row that does not exist.
     """
     used, ascending, before = np.zeros(rows, bool), True, 0
     for share in shares(len(rows_of_pairs)):

@@ -51,9 +51,6 @@ class Reaching:
             first: position of each probe's first level, and the number of all levels at the end.
             highest: number of the highest distinct scores of all pairs to keep; 0 keeps none.
             precision: type of the screening products; changes speed, never an answer.
-
-        Raises:
-            ValueError: the precision is unknown.
         """
         check_word("precision", precision, Precision)
         self.probes, self.levels, self.first, self.precision = probes, levels, first, precision
@@ -77,11 +74,7 @@ class Reaching:
         self._room = self._left.rows.new_empty(0, dtype=product_type(self._left.rows.dtype))
 
     def take(self, rows: Float32[Tensor, "rows dim"]) -> None:
-        """Compare all probes with further rows, of length 1, from `unit_rows`.
-
-        Raises:
-            ValueError: the rows are of another size than the probes.
-        """
+        """Compare all probes with further rows, of length 1, from `unit_rows`."""
         if rows.shape[1] != self.probes.shape[1]:
             raise ValueError(f"probes have {self.probes.shape[1]} numbers a row but the others have {rows.shape[1]}")
         with full_float32():

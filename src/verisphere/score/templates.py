@@ -66,9 +66,6 @@ def pool_rows(
         membership: the rows of each template.
         templates: number of templates; each has a row.
         feature_norm: `keep` pools embeddings as they are, so that longer ones weigh more; `drop` pools unit rows.
-
-    Raises:
-        ValueError: a membership names a row that the portions do not have.
     """
     check_word("feature_norm", feature_norm, FeatureNorm)
     row, template, factor = membership.row, membership.template, membership.coefficients()
@@ -122,9 +119,6 @@ def templates_of(embeddings: Embeddings, feature_norm: FeatureNorm = "keep") -> 
     >>> frames = Embeddings([[3.0, 4.0], [0.0, 5.0]], identities=["Ann", "Ann"], media=["video 1", "video 1"])
     >>> templates_of(frames).embeddings, templates_of(frames).names
     (array([[1.5, 4.5]], dtype=float32), array(['video 1'], dtype='<U7'))
-
-    Raises:
-        ValueError: the rows of a template show different people, lie in different domains, or add up to nothing.
     """
     groups = embeddings.media if embeddings.templates is None else embeddings.templates
     if groups is None:

@@ -69,10 +69,6 @@ def train_candidate(
         until: number of steps, counted from the start of the training, after which the candidate is measured.
         reward: the figure that is measured.
         computing: device, threads, progress.
-
-    Raises:
-        ValueError: the values are not allowed; a file in the folder was changed.
-        TrainingStopped: a signal asked to stop.
     """
     if on_first_rank(lambda: "measured" if (folder / REWARD).is_file() else ""):
         return
@@ -144,20 +140,12 @@ def _write(measured: Measured | None, note: str, path: Path) -> str:
 
 
 def read_reward(folder: Path) -> Measured | None:
-    """The reward in a candidate's folder; None for one that diverged.
-
-    Raises:
-        ValueError: the file is not one that `train_candidate` writes.
-    """
+    """The reward in a candidate's folder; None for one that diverged."""
     return reward_in(reward_text(folder), folder / REWARD)
 
 
 def reward_text(folder: Path) -> str:
-    """The text of a candidate's `reward.json`.
-
-    Raises:
-        ValueError: the file is no text, or too large.
-    """
+    """The text of a candidate's `reward.json`."""
     return read_text(folder / REWARD, LARGEST_JSON)
 
 

@@ -95,11 +95,7 @@ class _Parts:
 
 
 def parts_of(described: Mapping[str, Any]) -> tuple[Space, SearchSchedule]:
-    """Space and schedule of a search from `search.json`, without its recipe and its reward.
-
-    Raises:
-        ValueError: a class or an argument is wrong.
-    """
+    """Space and schedule of a search from `search.json`, without its recipe and its reward."""
     parts, _ = _parts(described, described["space"])
     return parts.of_space, parts.schedule
 
@@ -110,11 +106,6 @@ def read_search(path: str | Path, overrides: Sequence[str] = ()) -> Search:
     Args:
         path: YAML file, or the name of a packaged one.
         overrides: words of the command line.
-
-    Raises:
-        FileNotFoundError: there is no such file, or no such recipe.
-        ValueError: a key, field or value is wrong, a field cannot be searched, the reward cannot be measured, or the
-            recipe cannot be trained; names it.
     """
     with _file_of_a_search(path) as (content, folder):
         return search_of(content, folder, overrides)
@@ -129,9 +120,6 @@ def recipe_of_search(
         path: see `read_search`.
         overrides: words of the command line.
         instead: fields that replace those of the recipe.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_search`.
     """
     with _file_of_a_search(path) as (content, folder):
         check_keys(content)
@@ -158,9 +146,6 @@ def planned_rounds(content: Mapping[str, Any], epochs: float, seed: int) -> tupl
         content: space, method and schedule, as plain data.
         epochs: length of one training.
         seed: seed of the recipe.
-
-    Raises:
-        ValueError: a class or an argument is wrong, or the length is unknown.
     """
     if not isfinite(epochs):
         raise ValueError("a training is stated in steps and the rounds of a search in epochs; add --images")
@@ -180,10 +165,6 @@ def search_of(content: Mapping[str, Any], folder: Path, overrides: Sequence[str]
         content: the keys of a file.
         folder: folder to which the path of the recipe is relative.
         overrides: words of the command line.
-
-    Raises:
-        FileNotFoundError: see `read_search`.
-        ValueError: see `read_search`.
     """
     check_keys(content)
     settings, space = (_fields(content, key) for key in ("set", "space"))
@@ -194,11 +175,7 @@ def search_of(content: Mapping[str, Any], folder: Path, overrides: Sequence[str]
 
 
 def check_keys(content: Mapping[str, Any], allowed: Sequence[str] = _ALLOWED_KEYS) -> None:
-    """Refuse keys that a search does not have, and values that YAML can hold and a recipe cannot.
-
-    Raises:
-        ValueError: names the key or the value.
-    """
+    """Refuse keys that a search does not have, and values that YAML can hold and a recipe cannot."""
     for key in content:
         if key not in allowed:
             raise ValueError(unknown_name("key", str(key), list(allowed)))
@@ -211,9 +188,6 @@ def search_over(read: ReadRecipe, content: Mapping[str, Any]) -> Search:
     Args:
         read: the recipe; its validation is not used.
         content: space, method, schedule and reward, as plain data.
-
-    Raises:
-        ValueError: see `read_search`.
     """
     space, given = (_fields(content, key) for key in ("space", "reward"))
     if not given:

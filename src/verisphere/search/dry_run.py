@@ -82,10 +82,6 @@ def search_cost(
         processes: world size of the training of a candidate.
         memory: GiB that each process has; None finds out.
         device: device of the trainings.
-
-    Raises:
-        FileNotFoundError: there is no such file, recipe or data set.
-        ValueError: the search is refused, or a number lies outside its range.
     """
     check_numbers(classes, images, memory)
     place = choose_device(device)

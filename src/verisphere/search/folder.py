@@ -60,11 +60,7 @@ def described(search: Search) -> dict[str, Any]:
 
 
 def open_search(search: Search, out: Path) -> None:
-    """Open the folder of a search: a new one, or that of the same search.
-
-    Raises:
-        ValueError: the folder holds something else, or another search.
-    """
+    """Open the folder of a search: a new one, or that of the same search."""
     path = out / SEARCH_JSON
     asked = json.loads(json.dumps(described(search)))
     if not path.is_file():
@@ -126,11 +122,7 @@ def _plain(whole: WholeRound) -> dict[str, Any]:
 
 
 def read_search_json(path: Path) -> tuple[dict[str, Any], list[WholeRound]]:
-    """The definition of a search, and its finished rounds.
-
-    Raises:
-        ValueError: the file is not one that `write_search` writes.
-    """
+    """The definition of a search, and its finished rounds."""
     try:
         read = from_json(_File, read_json_file(path))
         if read.format != FORMAT:

@@ -15,9 +15,6 @@ class GridDraws(Method):
 
     Args:
         points: number of values of each field; one is the middle.
-
-    Raises:
-        ValueError: fewer than one point.
     """
 
     def __init__(self, points: int = 4) -> None:

@@ -20,9 +20,6 @@ class SuccessiveHalving(SearchSchedule):
         keep_one_of: number of trainings of which one continues; 2 halves them, as the paper does. Hyperband (Li et al.
             2017) calls it eta.
         first: length of the first round in epochs.
-
-    Raises:
-        ValueError: a count that is too small, or a length that is not positive.
     """
 
     def __init__(self, trainings: int = 16, keep_one_of: int = 2, first: float = 1.0) -> None:
@@ -37,11 +34,7 @@ class SuccessiveHalving(SearchSchedule):
         return self.first
 
     def begin(self, epochs: float, space: Space, seed: int) -> None:
-        """Begin a search.
-
-        Raises:
-            ValueError: the first round is longer than a training.
-        """
+        """Begin a search."""
         super().begin(epochs, space, seed)
         if self.first > epochs:
             raise ValueError(f"first is {self.first:g} epochs, longer than a training of {epochs:g}")

@@ -41,9 +41,6 @@ class Map(ABC):
 
         Args:
             beside: the arguments of the same object, by name, as plain data.
-
-        Raises:
-            ValueError: names the argument that does not fit.
         """
 
 
@@ -57,9 +54,6 @@ class Linear(Map):
         low, high: the ends; equal ends make a field that does not change, as a control.
         start: value at which a method with a memory begins; None is the middle.
         whole: round to whole numbers; those at the ends are drawn half as often as each between.
-
-    Raises:
-        ValueError: ends that are not finite, not in order, or not whole where `whole` is; a start outside them.
     """
 
     def __init__(self, low: float, high: float, start: float | None = None, whole: bool = False) -> None:
@@ -94,9 +88,6 @@ class Logarithmic(Map):
     Args:
         low, high: the ends, above 0.
         start: value at which a method with a memory begins; None is the geometric mean of the ends.
-
-    Raises:
-        ValueError: ends that are not finite, not above 0 or not in order, or a start outside them.
     """
 
     def __init__(self, low: float, high: float, start: float | None = None) -> None:
@@ -132,9 +123,6 @@ class ModulatingFactor(Map):
         scale: the loss's factor from cosine to logit, below 2000, where exp(scale / 3) is still finite.
         start: x at which a method with a memory begins. 0 is a point from which the search has no direction, since
             |x| has its kink there.
-
-    Raises:
-        ValueError: a scale out of range, or a start that is not finite.
     """
 
     def __init__(self, scale: float = 32.0, start: float = 1.0) -> None:
@@ -157,11 +145,7 @@ class ModulatingFactor(Map):
         return {"value": value, "margin": additive_margin(value, self.scale)}
 
     def check(self, beside: Mapping[str, Any]) -> None:
-        """Refuse another scale than that of the loss.
-
-        Raises:
-            ValueError: names both.
-        """
+        """Refuse another scale than that of the loss."""
         scale = beside.get("scale")
         if scale is not None and scale != self.scale:
             raise ValueError(

@@ -56,9 +56,6 @@ def maximize(
             candidate's own values alone, not with those of its parent.
         epochs: length of a training for the schedule; with `EachEpoch` and `PopulationBased` the number of rounds.
         seed: seed of all draws.
-
-    Raises:
-        ValueError: the function was finite for no candidate of a round; method or schedule do not fit.
     """
     space = Space(tuple(maps), tuple(maps.values()))
     schedule.begin(epochs, space, seed)

@@ -33,10 +33,6 @@ class PopulationBased(SearchSchedule):
         share: share of the members that is replaced, and share of the members that is copied; rounded up, at most half
             of the members; 0.2 in the paper.
         factors: factors on a value, one of which is drawn evenly; 0.8 and 1.2 in the paper.
-
-    Raises:
-        ValueError: fewer than two members, a length that is not positive, a share outside (0, 0.5], a factor that is
-            not positive.
     """
 
     def __init__(

@@ -53,9 +53,6 @@ class QLearning(Method):
         explore: probability of an action at random, in [0, 1].
         rate: learning rate of the values, in (0, 1].
         discount: factor on the value of the next state, in [0, 1).
-
-    Raises:
-        ValueError: a number outside its range.
     """
 
     def __init__(

@@ -43,9 +43,6 @@ class Reinforce(Method):
     Args:
         deviation: standard deviation of the draws; the paper's sigma.
         rate: learning rate of Adam.
-
-    Raises:
-        ValueError: a deviation or rate that is not positive.
     """
 
     def __init__(self, deviation: float = 0.2, rate: float = 0.05) -> None:

@@ -64,9 +64,6 @@ class Reward:
 
         The first target FAR of the set is that of the reward, for a figure that has one. `domain_bias` also takes
         `anchor`, the name of a domain.
-
-        Raises:
-            ValueError: the figure is unknown or the set does not have it; the set cannot be measured.
         """
         asked = dict(given)
         figure, replicates = asked.pop("figure", TAR), asked.pop("replicates", 200)
@@ -127,11 +124,7 @@ class Reward:
 
 
 def _check_anchor(figure: str, opened: MeasuredSet, anchor: object) -> None:
-    """Refuse a missing anchor domain, one that the images lack, and one that the figure does not use.
-
-    Raises:
-        ValueError: names the fault.
-    """
+    """Refuse a missing anchor domain, one that the images lack, and one that the figure does not use."""
     if figure != DOMAIN_BIAS:
         raise ValueError(f"reward: anchor is {shown(anchor)}, and figure {figure}; only {DOMAIN_BIAS} has an anchor")
     with errors_naming("reward"):

@@ -20,9 +20,6 @@ class Optuna(Method):
     Args:
         sampler: "tpe" (tree-structured Parzen estimator) or "cma" (CMA-ES, which takes two fields or more).
         random_first: trials that are drawn evenly before the sampler's own.
-
-    Raises:
-        ValueError: an unknown sampler, a negative count, or Optuna (for "cma" also cmaes) is not installed.
     """
 
     def __init__(self, sampler: Sampler = "tpe", random_first: int = 5) -> None:
@@ -33,11 +30,7 @@ class Optuna(Method):
         _optuna(sampler)
 
     def begin(self, start: Float64[np.ndarray, " fields"], seed: int) -> None:
-        """Begin a study in memory; the start is not used.
-
-        Raises:
-            ValueError: CMA-ES has a single field to search.
-        """
+        """Begin a study in memory; the start is not used."""
         super().begin(start, seed)
         if self.sampler == "cma" and len(start) < 2:
             raise ValueError("sampler is cma, which searches two fields or more; the space has one: take tpe")
@@ -67,11 +60,7 @@ class Optuna(Method):
 
 
 def _optuna(sampler: Sampler) -> Any:
-    """The package, without its messages.
-
-    Raises:
-        ValueError: Optuna, or for CMA-ES the package cmaes, is not installed.
-    """
+    """The package, without its messages."""
     try:
         import optuna
 

@@ -34,9 +34,6 @@ class SearchSchedule(ABC):
             epochs: length of a whole training.
             space: the fields that are searched.
             seed: seed of the schedule's own draws.
-
-        Raises:
-            ValueError: the schedule does not fit the length.
         """
         self.epochs, self.space, self.seed = epochs, space, seed
 
@@ -68,9 +65,6 @@ class EachEpoch(SearchSchedule):
     Args:
         candidates: candidates of an epoch; the paper's B.
         every: length of a round in epochs.
-
-    Raises:
-        ValueError: a number that is not positive.
     """
 
     def __init__(self, candidates: int = 4, every: float = 1.0) -> None:
@@ -104,9 +98,6 @@ class WholeTrainings(SearchSchedule):
         trainings: number of trainings.
         at_once: number of trainings whose draws are chosen before any of them has a reward; they can be trained side by
             side.
-
-    Raises:
-        ValueError: a number below 1.
     """
 
     whole = True
@@ -134,21 +125,13 @@ class WholeTrainings(SearchSchedule):
 
 
 def check_at_least(name: str, value: int, least: int) -> None:
-    """Refuse a count that is too small.
-
-    Raises:
-        ValueError: names the argument.
-    """
+    """Refuse a count that is too small."""
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 def check_positive(name: str, value: float) -> None:
-    """Refuse a number that is not finite and above 0.
-
-    Raises:
-        ValueError: names the argument.
-    """
+    """Refuse a number that is not finite and above 0."""
     if not (isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive number, got {value}")
 

@@ -94,11 +94,6 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
         search: the search, from `read_search`; its method and schedule cannot be used again.
         out: folder of the search; a new one, or that of the same search.
         computing: device, threads, progress, and how many groups of ranks train candidates side by side.
-
-    Raises:
-        ValueError: the folder holds something else; a candidate refuses its values; all candidates of a round diverged;
-            the number of groups does not divide the number of ranks.
-        TrainingStopped: a signal asked to stop; the same call continues.
     """
     groups = Groups(computing.groups)
     if world().first:

@@ -60,9 +60,6 @@ class Space:
         Args:
             resolved: the value of every field of the recipe, as plain data.
             own_seeds: whether candidates may differ in the seed, as whole trainings may.
-
-        Raises:
-            ValueError: names the field.
         """
         for field in self.fields:
             shared = field.partition(".")[0]

@@ -109,13 +109,6 @@ def adopt_onnx(
             pixels are measured; the best one is used if the user stated none.
         detector: finds the faces on photographs; by default MTCNN, if the images look unaligned and MTCNN is installed.
         progress: reports the progress of the probe.
-
-    Raises:
-        FileExistsError: `out` is a file, a folder that is not empty, or the input.
-        FileNotFoundError: there is no such file.
-        ValueError: the extra `export` is missing; the file is refused (see `read_foreign_onnx` and `first_run`); the
-            description contradicts the graph, or is incomplete; or the graph cannot be trained further (see
-            `read_trainable`).
     """
     refuse_overwriting(out, [model])
     refuse_file(out)
@@ -196,11 +189,6 @@ def adopt_callable(
         told: size (by default 112 x 112) and template of the faces, as the user states them.
         flip, name, source, licence: see `adopt_onnx`.
         trust_code: whether the function may run.
-
-    Raises:
-        FileExistsError: `out` is a file, or a folder that is not empty.
-        ValueError: code is not trusted, there is no such function, it gives no vector for each image (see
-            `first_calls`), or an option is for ONNX files alone.
     """
     for_graphs = {"--colour": told.colour, "--mean": told.mean, "--scale": told.scale, "--layout": told.layout,
                   "--output": told.output}  # fmt: skip
@@ -230,11 +218,7 @@ def adopt_callable(
 
 
 def refuse_file(out: Path) -> None:
-    """Refuse a file at the path of a folder to create.
-
-    Raises:
-        FileExistsError: there is a file at the path.
-    """
+    """Refuse a file at the path of a folder to create."""
     if out.is_file():
         raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
 
@@ -284,11 +268,7 @@ def _written(out: Path, network: Backbone, about: _About, file: str, content: by
 
 
 def _pixels(ends: GraphEnds, told: Told, known: Preset | None, flip: bool) -> Pixels | None:
-    """The preparation of a face, as the user or the preset states it; None if this is incomplete.
-
-    Raises:
-        ValueError: the user states only one of mean and scale, and the preset would take the other from the graph.
-    """
+    """The preparation of a face, as the user or the preset states it; None if this is incomplete."""
     colour, mean, scale = told.colour, told.mean, told.scale
     if known is not None:
         if known.mean is None and (mean is None) != (scale is None):

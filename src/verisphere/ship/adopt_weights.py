@@ -45,11 +45,6 @@ def adopt_weights(
         flip: the model adds the embedding of the mirror image.
         name: name of the model; by default that of the file.
         published, licence: place of publication and licence of the model, for its card.
-
-    Raises:
-        FileExistsError: `out` is a file, a folder that is not empty, or the input.
-        FileNotFoundError: there is no such file.
-        ValueError: the checkpoint is refused (see `read_foreign_weights`), or the template does not fit the network.
     """
     refuse_overwriting(out, [path])
     refuse_file(out)
@@ -92,11 +87,7 @@ def adopt_weights(
 
 
 def _first_run(model: Model) -> FirstRun:
-    """Embed a black image, and one of noise, by one thread.
-
-    Raises:
-        ValueError: an embedding holds NaN or infinity, or both images have the same.
-    """
+    """Embed a black image, and one of noise, by one thread."""
     pixels = torch.randint(
         0, 256, (1, 3, *model.backbone.input_size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
     )

@@ -145,12 +145,6 @@ def align_photos(
         device: device of the detector; by default a GPU where there is one.
         trust_code: whether `detector` may name a function from outside verisphere, which runs its code.
         progress: reports the progress over the photos.
-
-    Raises:
-        FileNotFoundError: `source` or `landmarks` does not exist.
-        FileExistsError: `out` is a folder that is not empty, a file where it should be a folder, or an input.
-        ValueError: no photo gives a crop, listed landmarks lie outside their photo, the template or the detector does
-            not exist, both landmarks and a detector are given, or the extra `detect` is missing.
     """
     check_word("image_format", image_format, ImageFormat)
     if landmarks is not None and detector is not None:
@@ -225,9 +219,6 @@ def _folders(names: Sequence[str]) -> set[str]:
 
 def crop_names(names: Sequence[str], suffix: str) -> tuple[str, ...]:
     """The name of the crop of each photo: the path of the photo with this suffix in place of its own.
-
-    Raises:
-        ValueError: two crops would have the same name.
 
     >>> crop_names(["a/1.jpg", "a/2.jpg", "a/2.bmp"], ".png")
     ('a/1.png', 'a/2.jpg.png', 'a/2.bmp.png')

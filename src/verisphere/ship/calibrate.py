@@ -121,11 +121,6 @@ def calibrate_set(
         redrawing: how often people are redrawn for `approximate`; its seed is also that of the matching.
         accept_implausible, accept_training_people: see `calibrate`.
         progress: reports the progress over passes and replicates.
-
-    Raises:
-        TooFewComparisonsError: too few people for the guarantee; a ValueError.
-        ValueError: a FAR is not allowed, the set has no impostor comparison, its scores are implausible, or the model
-            was trained on its people or images.
     """
     distinct_fars(fars)
     digest_of_set = sha256(np.ascontiguousarray(embeddings.embeddings).data)
@@ -296,12 +291,7 @@ class _ScoresFile:
 
 
 def _open(path: Path, progress: Progress) -> _File:
-    """A file of either kind: an .npz by the arrays in it, a table with identities, or else a scores file in CSV.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is neither an embeddings nor a scores file.
-    """
+    """A file of either kind: an .npz by the arrays in it, a table with identities, or else a scores file in CSV."""
     check_file(path)
     if holds_vectors(path):
         return _EmbeddingsSet(read_known_people(path), path, digest(path), progress)

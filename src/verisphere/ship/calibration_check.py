@@ -39,11 +39,7 @@ class CheckedFile(Protocol):
 
 
 def refuse_empty(file: CheckedFile, calibrating: bool, skip_empty: bool) -> dict[str, tuple[str, ...]]:
-    """The kinds of comparison that each domain, and the whole set, lacks; checked before any work.
-
-    Raises:
-        ValueError: a kind is missing where that is not allowed.
-    """
+    """The kinds of comparison that each domain, and the whole set, lacks; checked before any work."""
     empty = {name: kinds for name, kinds in file.lacking().items() if kinds}
     whole = empty.get(ALL, ())
     if calibrating and "impostor" in whole:
@@ -63,11 +59,7 @@ def refuse_empty(file: CheckedFile, calibrating: bool, skip_empty: bool) -> dict
 
 
 def implausible_reasons(file: CheckedFile, accepted: bool) -> list[str]:
-    """The reasons why a file's scores cannot be right, with its name.
-
-    Raises:
-        ValueError: there are such reasons, and they were not accepted.
-    """
+    """The reasons why a file's scores cannot be right, with its name."""
     reasons = file.implausible()
     if reasons and not accepted:
         raise ValueError(

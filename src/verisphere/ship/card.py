@@ -41,9 +41,6 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
     Args:
         about: the content of `model.json`; its `files` need not contain the card.
         folder: folder of those files.
-
-    Raises:
-        ValueError: a file does not have the format of its name.
     """
     files: Mapping[str, Mapping[str, Any]] = about["files"]
     recipe = read_settings(folder / RECIPE) if RECIPE in files else None

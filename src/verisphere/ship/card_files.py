@@ -40,11 +40,7 @@ class Figures:
 
 
 def _check_target(point: OperatingPoint) -> None:
-    """Refuses an operating point that its rule could not have found at its target.
-
-    Raises:
-        ValueError: the target is not a FAR, the rule does not exist, or the counts contradict them.
-    """
+    """Refuses an operating point that its rule could not have found at its target."""
     rate = exact_rate(point.far_target)
     check_word("rule", point.rule, Rule)
     if point.rule == "at_most" and point.impostor_accepted > rate * point.impostor_total:
@@ -54,12 +50,7 @@ def _check_target(point: OperatingPoint) -> None:
 
 
 def read_figures(path: Path) -> Figures:
-    """The figures in a file of `verisphere evaluate --json`.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file has another format.
-    """
+    """The figures in a file of `verisphere evaluate --json`."""
     try:
         fields = read_json_file(path)
         return from_json(Figures, {"accuracy": None, "one_threshold": None, "sources": []} | fields)
@@ -69,12 +60,7 @@ def read_figures(path: Path) -> Figures:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """A resolved recipe as plain data; no class in it is imported.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is not YAML, or lacks data, backbone or loss.
-    """
+    """A resolved recipe as plain data; no class in it is imported."""
     recipe = read_yaml_file(path)
     for name in ("data", "backbone", "loss"):
         part = recipe.get(name) if isinstance(recipe, dict) else None

@@ -17,9 +17,6 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
     Args:
         folder: folder with the figures.
         source: reference to their file; None where it is not there.
-
-    Raises:
-        ValueError: the figures have another format.
     """
     if source is None:
         yield "How well faces can be recovered from this model was not tested (`verisphere leak` tests it)."

@@ -24,9 +24,6 @@ def precision_section(about: Mapping[str, Any], folder: Path, source: str) -> It
         about: the content of `model.json`.
         folder: folder with the figures.
         source: reference to the file of the figures.
-
-    Raises:
-        ValueError: the figures have another format.
     """
     reduced = about.get("reduced")
     if reduced is None:

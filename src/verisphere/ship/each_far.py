@@ -16,9 +16,6 @@ def for_each_far(
         guarantee: guarantee of the thresholds.
         people: number of people; for a scores file, twice the number of comparisons.
         threshold: finds the threshold at one FAR.
-
-    Raises:
-        TooFewComparisonsError: too few for some of the FARs; describes the first, and states what the others need.
     """
     found: list[GuaranteedThreshold] = []
     for far in fars:

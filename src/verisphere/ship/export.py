@@ -133,14 +133,6 @@ def export_model(
         accept_unrecorded_pixels: take a calibration and figures of a version that did not record the pixels that the
             model took.
         progress: reports the progress over the steps.
-
-    Raises:
-        FileExistsError: `out` is a file, a folder that is not empty, an input, or inside the model or the faces.
-        FileNotFoundError: the run or a file does not exist.
-        ValueError: the extra `export` is missing; the calibration or a figure was made by another model or in another
-            way (pixels, template, flip, precision), with pixels that are not recorded, or on people or images of the
-            training, unless that is accepted; a smaller model was measured with another flip; a file has another
-            format; the template does not fit the network; or the ONNX file differs from the network.
     """
     require_export()
     refuse_place(out, [run], [calibration, leak, *evaluation])
@@ -184,11 +176,7 @@ def export_model(
 def described_run(
     checkpoint: Checkpoint, name: str | None, template: str | None, trust_code: bool
 ) -> tuple[Backbone, Description]:
-    """The network of a checkpoint on the CPU, and its `model.json` without thresholds and mirror images.
-
-    Raises:
-        ValueError: the network cannot be built, or the template does not fit it.
-    """
+    """The network of a checkpoint on the CPU, and its `model.json` without thresholds and mirror images."""
     backbone = open_model(checkpoint.path, torch.device("cpu"), trust_code).backbone
     template = _TEMPLATE if template is None else template
     check_template(template, backbone)
@@ -331,11 +319,7 @@ def _copies(
     leak: Path | None,
     with_head: bool,
 ) -> dict[str, Path]:
-    """The files that are copied into the folder, by their names there; each is checked before any work.
-
-    Raises:
-        FileNotFoundError, ValueError: a file is missing, damaged, or has another format; or two would have one name.
-    """
+    """The files that are copied into the folder, by their names there; each is checked before any work."""
     copies = {WEIGHTS: checkpoint.path / WEIGHTS}
     if with_head:
         checkpoint.tensors("head")  # raises where it is damaged

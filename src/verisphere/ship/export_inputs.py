@@ -32,9 +32,6 @@ def refuse_place(out: Path, folders: Sequence[Path], files: Sequence[Path | None
         folders: folders, or files, that are read whole: the model and the faces. A run is not sealed and may hold the
             models made of it.
         files: further files that are read; None for an optional one that was not given.
-
-    Raises:
-        FileExistsError: `out` is a file, is or holds an input, or lies inside one of `folders`.
     """
     refuse_overwriting(out, [*folders, *files])
     if out.is_file():
@@ -76,10 +73,6 @@ def check_same(
         file: file of the calibration, for messages.
         evaluation: files with figures.
         accept_unrecorded: accept a file that does not record the pixels that its model took.
-
-    Raises:
-        ValueError: the origins differ; names each difference, and a remedy. Or pixels are not recorded, or a file holds
-            no figures.
     """
     if calibration is not None:
         theirs = calibration.origin
@@ -107,11 +100,7 @@ def _advice(precision: str, theirs: str) -> str:
 
 
 def check_same_leak(own: Origin, model: Path, file: Path, accept_unrecorded: bool) -> None:
-    """Refuse a test of what another model reveals; whether the mirror image is added may differ.
-
-    Raises:
-        ValueError: the test is of other weights or pixels, does not record its pixels, or the file holds no test.
-    """
+    """Refuse a test of what another model reveals; whether the mirror image is added may differ."""
     tested = read_leak(file)
     theirs = replace(own, model=tested.sha256, preprocessing=tested.preprocessing)
     check_same_origin(f"{model} is", own, file, theirs, "test this model")
@@ -145,9 +134,6 @@ def check_measured_flip(flip: bool, folder: Path, before: Description) -> None:
         flip: whether the model to ship adds the mirror image.
         folder: the folder that is exported again, for messages.
         before: the content of its `model.json`.
-
-    Raises:
-        ValueError: the folder is of a smaller model, and the two differ.
     """
     if before.reduced is not None and flip != before.flip:
         precision, measured, wanted = before.reduced.precision, str(before.flip).lower(), str(flip).lower()
@@ -159,11 +145,7 @@ def check_measured_flip(flip: bool, folder: Path, before: Description) -> None:
 
 
 def check_same_template(asked: str | None, folder: Path, before: Description) -> None:
-    """Refuse another template than that of a model folder, whose faces it was made for; None asks for none.
-
-    Raises:
-        ValueError: the two differ.
-    """
+    """Refuse another template than that of a model folder, whose faces it was made for; None asks for none."""
     if asked is not None and asked != before.template:
         raise ValueError(
             f"{folder}: its template is {before.template}, and {asked} was asked for; a model folder keeps its own, so "
@@ -174,11 +156,7 @@ def check_same_template(asked: str | None, folder: Path, before: Description) ->
 def copies_of_results(
     calibration: Path | None, evaluation: Sequence[Path], leak: Path | None = None
 ) -> dict[str, Path]:
-    """The calibration, the figures and the test of leaks that are copied into a folder, by their names there.
-
-    Raises:
-        FileNotFoundError, ValueError: a file is missing or has another format; or two would have one name.
-    """
+    """The calibration, the figures and the test of leaks that are copied into a folder, by their names there."""
     copies = {} if calibration is None else {CALIBRATION: calibration}
     for path in evaluation:
         read_figures(path)

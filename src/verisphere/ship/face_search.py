@@ -142,9 +142,6 @@ def detected_faces(template: str, detector: FaceDetector, *, others: bool = Fals
         template: name of the model's template.
         detector: finds the faces; `verisphere.images.detect.detector_named` makes one.
         others: also crop the other faces.
-
-    Raises:
-        ValueError: there is no template of this name.
     """
     target = template_named(template)
 
@@ -167,9 +164,6 @@ def listed_faces(template: str, listed: Mapping[str, ListedFaces], file: Path) -
         template: name of the template.
         listed: faces by the names of their photographs, from `verisphere.files.landmarks.read_landmarks`.
         file: the file that lists them, for the reasons.
-
-    Raises:
-        ValueError: there is no template of this name.
     """
     target = template_named(template)
 

@@ -161,12 +161,6 @@ def identify(
         top: most matches in the result.
         accept_drawn: accept a model that was trained or calibrated on drawn faces.
         progress: reports the progress over the photographs.
-
-    Raises:
-        FileNotFoundError: `probe` or `gallery` does not exist.
-        ValueError: there is no face on the probe, or on any photograph of the gallery; an image lies outside the folder
-            of a person; another model embedded the gallery; the model has no such threshold; or it was trained or
-            calibrated on drawn faces, which was not accepted.
     """
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
@@ -252,11 +246,7 @@ def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Pr
 
 
 def _from_embeddings(gallery: Path, model: Model, find: FindFaces) -> _Gallery:
-    """The people of an embeddings file of the same model.
-
-    Raises:
-        ValueError: the file is not an embeddings file, or was made by another model, or in another way.
-    """
+    """The people of an embeddings file of the same model."""
     embedded = read_known_people(gallery)
     size = model.backbone.embedding_size
     if embedded.embeddings.shape[1] != size:

@@ -30,10 +30,6 @@ def notes_on_model(model: Model, far: Far | None, accept_drawn: bool, find: Find
         far: target FAR of the threshold.
         accept_drawn: see `refuse_drawn`.
         find: finds the faces that are compared.
-
-    Raises:
-        ValueError: see `refuse_drawn`; or the threshold is of another model, pixels or template than those that are
-            used now.
     """
     warning = model.threshold(None if far is None else str(far)).warning()
     calibration = model.folder / CALIBRATION
@@ -65,9 +61,6 @@ def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | 
         file: file of the calibration, or of the gallery.
         origin: origin of the file; None if nothing is recorded.
         verb: what has to be done again.
-
-    Raises:
-        ValueError: the file was made by another model, or with other pixels or another template.
     """
     if origin is None:
         return []
@@ -89,10 +82,6 @@ def refuse_drawn(model: Model, far: Far | None, accept_drawn: bool) -> str:
         model: the model with its thresholds.
         far: target FAR of the threshold.
         accept_drawn: accept such a model.
-
-    Raises:
-        ValueError: the model was trained or calibrated on drawn faces, which was not accepted; or it has no such
-            threshold.
     """
     how = model.drawn(None if far is None else str(far))
     if not how:

@@ -155,11 +155,7 @@ class Photographs:
         ]
 
     def embed(self, model: Model) -> Float32[np.ndarray, "used dim"]:
-        """Embeddings of the photographs that can be compared, in order.
-
-        Raises:
-            ValueError: no photograph can be compared.
-        """
+        """Embeddings of the photographs that can be compared, in order."""
         if not self.used:
             first = f"the first, {self.names[0]}: {self.faces[0].reason}"
             raise ValueError(f"none of the {len(self.names)} photographs can be used; {first}")
@@ -167,12 +163,7 @@ class Photographs:
 
 
 def photographs_at(path: Path, find: FindFaces, progress: Progress = quietly) -> Photographs:
-    """The photographs of a folder or a zip archive, or the one photograph of an image file, each searched for a face.
-
-    Raises:
-        FileNotFoundError: `path` does not exist.
-        ValueError: a folder or archive without photographs, or a file that is too large.
-    """
+    """The photographs of a folder or a zip archive, or of one image file, each searched for a face."""
     if path.is_dir() or path.suffix.lower() == ".zip":
         return photographs_in(image_files(path), find, progress)
     return Photographs([path.name], list(search_photographs([path.name], [partial(_read, path)], find)))
@@ -198,10 +189,6 @@ def embedded_person(path: Path, model: Model, find: FindFaces, progress: Progres
         model: computes the embeddings.
         find: finds the face on each photograph.
         progress: reports the progress over the photographs.
-
-    Raises:
-        FileNotFoundError: `path` does not exist.
-        ValueError: no photograph shows a face.
     """
     photographs = photographs_at(path, find, progress)
     if len(photographs.names) == 1 and not photographs.used:

@@ -49,9 +49,6 @@ class Told:
         layout: order of the axes of its input.
         template: positions of eyes, nose and mouth in an aligned face.
         output: name of the output with the embeddings.
-
-    Raises:
-        ValueError: a number is not finite, the scale is 0, or a side has no pixel or too many.
     """
 
     size: tuple[int, int] | None = None

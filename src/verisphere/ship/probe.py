@@ -132,10 +132,6 @@ def probe(
         told: the known parts, if no way is declared as a whole; ways that contradict them are measured, but not used.
         flip: whether the mirror image is known to be added; False leaves it to the measurement where nothing is
             declared as a whole.
-
-    Raises:
-        ValueError: fewer than `FEWEST_PEOPLE` people have two images with a face, an image cannot be read, the network
-            fails, or all images are grey, which cannot show the order of colours, and no order is stated.
     """
     pairs = _pairs(faces)
     seen = probe_faces(faces, pairs, network.input_size, detector, progress)

@@ -61,9 +61,6 @@ def probe_faces(
         detector: finds the faces on photographs, which then need not look unaligned; None takes MTCNN where the images
             look unaligned and it is installed.
         progress: reports the progress over photographs.
-
-    Raises:
-        ValueError: an image cannot be read, or the detector fails.
     """
     rows = [index for pair in pairs for index in pair]
     if isinstance(faces, Photos) and (detector is not None or not _look_aligned(faces, rows, size)):

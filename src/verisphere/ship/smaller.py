@@ -127,13 +127,6 @@ def export_smaller(
         calibration: thresholds to ship; of embeddings that this very folder made, since the same model and images give
             the same graph.
         progress: reports the progress of embedding and measuring.
-
-    Raises:
-        FileExistsError: `out` is a file, a folder that is not empty, an input, or inside the model or the faces.
-        FileNotFoundError: the run or a file does not exist.
-        ValueError: the extra `export` is missing; the model is a function or already smaller; its graph cannot be
-            converted; two FARs are equal; the set has no two images of a person, or too few people; or the
-            calibration is of another model, or of this one in another way (see `export_model`).
     """
     require_export()
     check_word("precision", precision, SmallerPrecision)
@@ -244,11 +237,7 @@ class _Source:
 
 
 def _source(run: Path, name: str | None, template: str | None, trust_code: bool) -> _Source:
-    """The model of a model folder, or of a run or checkpoint.
-
-    Raises:
-        ValueError: the model is a function, smaller already, or a model folder of another template.
-    """
+    """The model of a model folder, or of a run or checkpoint."""
     if not is_model_folder(run):
         checkpoint = read_checkpoint(run)
         recipe = run_folder(checkpoint) / RECIPE
@@ -272,11 +261,7 @@ def _source(run: Path, name: str | None, template: str | None, trust_code: bool)
 
 
 def _parts(faces: Faces, precision: SmallerPrecision) -> tuple[Faces, Faces]:
-    """The images to measure on, and those of other people that set ranges: for fp16 none.
-
-    Raises:
-        ValueError: no two of the images to measure on are of one person, or there are too few people.
-    """
+    """The images to measure on, and those of other people that set ranges: for fp16 none."""
     require_people(faces, at_least=3 if precision == "int8" else 2)
     known = faces.labels != NO_CLASS
     if not known.all():  # the images of nobody make no pair
@@ -294,11 +279,7 @@ def _parts(faces: Faces, precision: SmallerPrecision) -> tuple[Faces, Faces]:
 
 
 def _graph_in_float32(source: _Source) -> tuple[bytes, dict[str, Any]]:
-    """The model as an ONNX graph, and the arguments of the `OnnxNetwork` that runs it.
-
-    Raises:
-        ValueError: weights of ours cannot be written as ONNX, or the graph differs from the network.
-    """
+    """The model as an ONNX graph, and the arguments of the `OnnxNetwork` that runs it."""
     about = source.description
     if about.weights == NETWORK:
         return read_file(source.path / NETWORK, LARGEST_ONNX), dict(about.backbone["init_args"])

@@ -10,11 +10,7 @@ _OVERRIDE = "or say --accept-training-people (accept_training_people=True)"
 
 
 def refuse_training_people(embeddings: Embeddings, name: str | Path) -> None:
-    """Refuse a set with people or images that its model was trained on, as far as the set states it.
-
-    Raises:
-        ValueError: the model was trained on people or images of the set; names the first.
-    """
+    """Refuse a set with people or images that its model was trained on, as far as the set states it."""
     known, shared = embeddings.in_training, embeddings.shared_with_training
     if known is None or not shared:
         return
@@ -27,12 +23,7 @@ def refuse_training_people(embeddings: Embeddings, name: str | Path) -> None:
 
 
 def check_training_people(file: Path) -> None:
-    """Refuse a file of thresholds that were found or checked on people or images that the model was trained on.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_calibration`.
-        ValueError: the model was trained on people or images of the calibration.
-    """
+    """Refuse a file of thresholds that were found or checked on people or images that the model was trained on."""
     calibration = read_calibration(file)
     for source in (calibration.source, *(check.source for check in calibration.checks)):
         if source.in_training:

@@ -100,11 +100,6 @@ def verify(
         far: target FAR of the threshold; required where the model has several.
         accept_drawn: accept a model that was trained or calibrated on drawn faces.
         progress: reports the progress over the photographs.
-
-    Raises:
-        FileNotFoundError: `left` or `right` does not exist.
-        ValueError: no photograph of one side shows a face; the model has no such threshold; or it was trained or
-            calibrated on drawn faces, which was not accepted.
     """
     asked = None if far is None else str(far)
     threshold, notes = model.threshold(asked), notes_on_model(model, far, accept_drawn, find)

@@ -168,9 +168,6 @@ def check_given(owner: type, given: Mapping[str, Any], where: str = "") -> None:
         owner: dataclass or class whose arguments were given.
         given: the arguments as plain data; a class among them is a `class_path` and its `init_args`.
         where: name of the owner in messages.
-
-    Raises:
-        ValueError: names the field.
     """
     hints, parameters = _hints(owner), inspect.signature(owner).parameters
     for name, value in given.items():

@@ -117,12 +117,6 @@ def train(
         plateau: progress of the validation figure that the schedule follows, or None for a schedule that follows none.
             It is updated in place, as `figures_since` is. A checkpoint is saved before the validation of its step, so a
             resumed training makes that validation again, if the plateau lacks it.
-
-    Raises:
-        TrainingDiverged: a loss, their sum or a gradient is NaN or infinite on any rank; raised on all ranks, before
-            the update.
-        TrainingStopped: `stopping` asked for it on any rank; a checkpoint has been saved.
-        ValueError: the samples end before the training does, or the validation has no figure for the schedule.
     """
 
     def validated(done: int, validate: Callable[[], dict[str, float]]) -> None:
@@ -193,11 +187,7 @@ def train(
 
 
 def _followed(figures: Mapping[str, float], schedule: Schedule) -> float:
-    """The figure that a schedule follows, as rank 0 has it: all ranks must take the same decision.
-
-    Raises:
-        ValueError: the validation has no such figure.
-    """
+    """The figure that a schedule follows, as rank 0 has it: all ranks must take the same decision."""
     name = next(iter(figures), "") if schedule.figure is None else schedule.figure
     if name not in figures:
         raise ValueError(f"schedule.figure is {name!r}, but the validation has {', '.join(figures) or 'no figure'}")

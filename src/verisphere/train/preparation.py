@@ -19,12 +19,7 @@ from verisphere.vocabulary import NO_CLASS
 
 
 def length_of(recipe: Recipe) -> Length:
-    """The length of a recipe's training on its data, in steps.
-
-    Raises:
-        ValueError: the data have too few people, or too few images for one batch; or the schedule waits for a
-            validation that does not take place.
-    """
+    """The length of a recipe's training on its data, in steps."""
     require_people(recipe.data)
     steps_per_epoch = len(recipe.data) // recipe.batch_size
     if not steps_per_epoch:
@@ -52,11 +47,7 @@ def epochs_of(recipe: Recipe, steps_per_epoch: int | None) -> float:
 
 
 def check_plateau(recipe: Recipe) -> None:
-    """Refuse a schedule that follows a validation which does not take place, or a figure that it does not have.
-
-    Raises:
-        ValueError: names the field.
-    """
+    """Refuse a schedule that follows a validation which does not take place, or a figure that it does not have."""
     if recipe.schedule.shape != "plateau":
         return
     if recipe.validation is None or not recipe.validate_every or not recipe.validation_far:
@@ -70,12 +61,7 @@ def check_plateau(recipe: Recipe) -> None:
 
 
 def domains_for_loss(recipe: Recipe) -> tuple[str, ...] | None:
-    """The domain of each class, for a loss that distinguishes domains; None for any other loss.
-
-    Raises:
-        ValueError: the data have no domains, a person has images in several, or the domains of the data and those of
-            the loss are not the same.
-    """
+    """The domain of each class, for a loss that distinguishes domains; None for any other loss."""
     told_apart = recipe.loss.class_domains
     if not told_apart:
         return None

@@ -13,10 +13,6 @@ def printed_recipe(named: str | Path) -> str:
 
     A recipe is printed with the values of all its fields. A base, a network alone or an experiment is printed with the
     fields that it and its bases set, and no others.
-
-    Raises:
-        FileNotFoundError: there is no such recipe; names the nearest.
-        ValueError: the file is no recipe; names file and line.
     """
     file = find_recipe(named)
     based = read_based(file.path)

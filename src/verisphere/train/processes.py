@@ -117,9 +117,6 @@ def divided(batch: int, parts: int = 1, here: World | None = None) -> Division:
         batch: number of images over all ranks.
         parts: number of parts that are processed one after another.
         here: rank and world size; by default those of the joined group.
-
-    Raises:
-        ValueError: a part has fewer images than there are ranks.
     """
     here = world() if here is None else here
     pieces = [World(size=parts).share(batch, part) for part in range(parts)]

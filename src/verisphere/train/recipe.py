@@ -220,10 +220,6 @@ def read_recipe(path: str | Path | None, overrides: list[str]) -> ReadRecipe:
     Args:
         path: a file, or the name of a packaged recipe; None takes the fields from the options alone.
         overrides: words of the command line.
-
-    Raises:
-        FileNotFoundError: there is no such recipe, or no such base.
-        ValueError: a field is unknown, or a value has the wrong type or is not allowed; names file and line.
     """
     given = _Given.of(path, overrides)
     with given.errors():
@@ -241,9 +237,6 @@ def changed_recipe(read: ReadRecipe, resolved: dict[str, Any]) -> ReadRecipe:
     Args:
         read: the recipe.
         resolved: the value of every field, as plain data; `data` and `validation` are those of `read`.
-
-    Raises:
-        ValueError: a value has the wrong type or is not allowed.
     """
     given = _Given.of(None, [])
     with given.errors():
@@ -267,9 +260,6 @@ def with_defaults(fields: Mapping[str, Any], given: Any) -> dict[str, Any]:
     Args:
         fields: the recipe in the file.
         given: the fields that the user has given, as plain data; they name the user's own classes.
-
-    Raises:
-        ValueError: these are not fields of a recipe, or a text could name a class that the user has not named.
     """
     if foreign := _dotted(fields) - _dotted(given):
         raise ValueError(f"{shown(min(foreign))} stands in the file alone")
@@ -289,12 +279,7 @@ def _dotted(value: Any) -> set[str]:
 
 
 def resolve_recipe(path: str | Path | None, overrides: list[str]) -> dict[str, Any]:
-    """All fields of a recipe with their values, as plain data; nothing is built, so the images need not exist.
-
-    Raises:
-        FileNotFoundError: see `read_recipe`.
-        ValueError: see `read_recipe`; only errors that show before the objects are built.
-    """
+    """All fields of a recipe with their values, as plain data; nothing is built, so the images need not exist."""
     given = _Given.of(path, overrides)
     with given.errors():
         return given.parsed()[1]
@@ -366,11 +351,7 @@ class _Given:
 
 
 def _built(parser: jsonargparse.ArgumentParser, settings: jsonargparse.Namespace, resolved: dict[str, Any]) -> Any:
-    """Build the objects that a recipe names.
-
-    Raises:
-        ValueError: a class refuses its arguments, or the user's own code fails; names the class.
-    """
+    """Build the objects that a recipe names."""
     try:
         return parser.instantiate(settings)
     except (ValueError, OSError, MemoryError):
@@ -383,11 +364,7 @@ def _built(parser: jsonargparse.ArgumentParser, settings: jsonargparse.Namespace
 
 
 def _check_built(built: jsonargparse.Namespace) -> None:
-    """Refuse objects of another class than their field requires; a user's own function may return anything.
-
-    Raises:
-        ValueError: names the field.
-    """
+    """Refuse objects of another class than their field requires; a user's own function may return anything."""
     kinds = {"data": Faces, "backbone": Backbone, "loss": ClassLoss}
     if built["validation"] is not None:
         kinds["validation"] = Faces

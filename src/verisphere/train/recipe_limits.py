@@ -26,11 +26,7 @@ _MOST_PULL = 10**6  # beyond it the loss would consist of this term alone
 
 
 def check_counts(fields: Mapping[str, Any]) -> None:
-    """Refuse counts and weights of a recipe that are too small or too large.
-
-    Raises:
-        ValueError: names the field, its value and what is allowed.
-    """
+    """Refuse counts and weights of a recipe that are too small or too large."""
     for name, (least, most) in _ALLOWED.items():
         if fields[name] < least:
             raise ValueError(f"{name} must be at least {least}, got {fields[name]}")
@@ -43,11 +39,7 @@ def check_counts(fields: Mapping[str, Any]) -> None:
 
 
 def check_length(fields: Mapping[str, Any]) -> None:
-    """Refuse a recipe that states no length or two, and lengths and intervals that are no training's.
-
-    Raises:
-        ValueError: names the field, its value and what is allowed.
-    """
+    """Refuse a recipe that states no length or two, and lengths and intervals that are no training's."""
     epochs, steps, unit = fields["epochs"], fields["steps"], fields["unit"]
     if epochs is None and steps is None:
         raise ValueError("epochs and steps are both null; one of them states the length of the training")

@@ -27,12 +27,7 @@ _WRITTEN_OUT = ("init_args", "class_path")  # which the command line may omit
 
 
 def read_recipe_text(path: Path) -> Based:
-    """The fields of a recipe's file, over those of its bases.
-
-    Raises:
-        FileNotFoundError: a base does not exist.
-        ValueError: a file is too long, is not YAML, has a name that `check_names` refuses, or is its own base.
-    """
+    """The fields of a recipe's file, over those of its bases."""
     based = read_based(path, _plain_values)
     for file in based.files:
         with errors_naming(file.path):
@@ -150,11 +145,7 @@ def with_present_names(word: str) -> str:
 
 
 def check_words(overrides: list[str]) -> None:
-    """Refuse values of the command line that would take more memory to read than a recipe may.
-
-    Raises:
-        ValueError: names the field.
-    """
+    """Refuse values of the command line that would take more memory to read than a recipe may."""
     field = ""
     for word in overrides:
         value = word
@@ -175,11 +166,7 @@ def check_words(overrides: list[str]) -> None:
 
 
 def check_names(content: object) -> None:
-    """Refuse names by which a recipe could set a field twice, or include another file.
-
-    Raises:
-        ValueError: there is such a name; the message holds it.
-    """
+    """Refuse names by which a recipe could set a field twice, or include another file."""
     if not isinstance(content, dict):
         return
     if "recipe" in content and "space" in content:
@@ -198,11 +185,7 @@ def check_names(content: object) -> None:
 
 
 def _check_classes(value: object) -> None:
-    """Refuse names of the standard library, such as os.system, before they are imported.
-
-    Raises:
-        ValueError: there is such a name; the message holds it.
-    """
+    """Refuse names of the standard library, such as os.system, before they are imported."""
     if isinstance(value, dict):
         _check_classes(value.get("class_path"))
         _import(value.get("class_path"))
@@ -218,11 +201,7 @@ def _check_classes(value: object) -> None:
 
 
 def _import(path: object) -> None:
-    """Import the module of a class path; the parser reports a module that does not exist.
-
-    Raises:
-        ValueError: the code of the module fails.
-    """
+    """Import the module of a class path; the parser reports a module that does not exist."""
     if not isinstance(path, str) or "." not in path or not all(word.isidentifier() for word in path.split(".")):
         return
     try:

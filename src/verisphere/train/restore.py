@@ -83,11 +83,7 @@ def _sources_of_model(folder: Path) -> tuple[ImageSource, ...]:
 def loaded(
     path: Path, data: dict[str, int | str], objective: Objective, optimizer: torch.optim.Optimizer
 ) -> Checkpoint:
-    """Load the checkpoint at a path into backbone, head, pair terms and optimizer, and return it.
-
-    Raises:
-        ValueError: the checkpoint is damaged, does not fit, or was trained on other data.
-    """
+    """Load the checkpoint at a path into backbone, head, pair terms and optimizer, and return it."""
     checkpoint = read_checkpoint(path)
     before = checkpoint.state.get("data")
     if before != data:
@@ -106,11 +102,7 @@ def loaded(
 
 
 def unlogged_figures(checkpoint: Checkpoint) -> dict[str, list[float]]:
-    """Losses and figures of pair terms that were not logged before the checkpoint.
-
-    Raises:
-        ValueError: the entry of the checkpoint is not lists of numbers.
-    """
+    """Losses and figures of pair terms that were not logged before the checkpoint."""
     figures = checkpoint.state.get("figures", {})
     if isinstance(figures, dict) and all(
         isinstance(values, list) and values and all(isinstance(value, int | float) for value in values)
@@ -121,11 +113,7 @@ def unlogged_figures(checkpoint: Checkpoint) -> dict[str, list[float]]:
 
 
 def plateau_of(recipe: Recipe, checkpoint: Checkpoint | None) -> Plateau | None:
-    """The progress of the figure that the recipe's schedule follows; None for a schedule that follows none.
-
-    Raises:
-        ValueError: the entry of the checkpoint is not that of a plateau.
-    """
+    """The progress of the figure that the recipe's schedule follows; None for a schedule that follows none."""
     if recipe.schedule.shape != "plateau":
         return None
     if checkpoint is None:
@@ -134,11 +122,7 @@ def plateau_of(recipe: Recipe, checkpoint: Checkpoint | None) -> Plateau | None:
 
 
 def check_teachers(teachers: Teachers | None, checkpoint: Checkpoint | None) -> None:
-    """Refuse to continue a distillation with other teachers.
-
-    Raises:
-        ValueError: the weights of a teacher are not those of the training so far; names it.
-    """
+    """Refuse to continue a distillation with other teachers."""
     if teachers is None or checkpoint is None:
         return
     before = checkpoint.state.get(TEACHERS)
@@ -170,13 +154,7 @@ def set_centers(head: Head, centers: Float[Tensor, "classes dim"] | None, start:
 
 
 def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
-    """Load backbone and centers of the run that the recipe starts from, or the backbone of a model folder.
-
-    Raises:
-        FileNotFoundError: there is no such run.
-        ValueError: the backbone of the run differs; or its people or centers differ, and `start_head` asks for the
-            centers.
-    """
+    """Load backbone and centers of the run that the recipe starts from, or the backbone of a model folder."""
     assert recipe.start is not None
     if is_model_folder(recipe.start):
         _begin_with_model(Path(recipe.start), objective.backbone)
@@ -211,12 +189,7 @@ def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opti
 
 
 def _begin_with_model(folder: Path, backbone: Backbone) -> None:
-    """Load the backbone of a model folder, which has no centers.
-
-    Raises:
-        FileNotFoundError: the weights of the model are missing.
-        ValueError: the folder holds no weights of a backbone, one of its files was changed, or its backbone differs.
-    """
+    """Load the backbone of a model folder, which has no centers."""
     where, description = f"start: {folder}", read_model_json(folder / NAME)
     if description.weights != WEIGHTS:
         what = "a graph" if description.weights == NETWORK else "a function"

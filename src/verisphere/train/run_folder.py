@@ -28,12 +28,7 @@ _OF_A_RUN = (*_ALWAYS_THERE, "people.txt", "run.json", "checkpoints", "tensorboa
 
 
 def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
-    """Create the run's folder; or, to resume, check that it holds this recipe's run and find its newest checkpoint.
-
-    Raises:
-        ValueError: there is no run to resume, the folder already holds a run or foreign files, or the run has another
-            recipe.
-    """
+    """Create the run's folder; or, to resume, check that it holds this recipe's run and find its newest checkpoint."""
     recipe_file = out / "recipe.yaml"
     if resume:
         if not recipe_file.is_file():
@@ -74,9 +69,6 @@ def require_run_still_there(out: Path) -> None:
     """Refuse to continue in a folder that was removed, moved or emptied while a training wrote to it.
 
     Files written afterwards would look like a run without its recipe or the beginning of its log.
-
-    Raises:
-        FileNotFoundError: the recipe or the log is missing; names the missing files.
     """
     missing = [name for name in _ALWAYS_THERE if not (out / name).is_file()]
     if missing:
@@ -112,11 +104,7 @@ Record = Callable[[int, dict[str, float]], None]
 
 
 def event_writer() -> Callable[..., Any]:
-    """The event writer of TensorBoard.
-
-    Raises:
-        ValueError: TensorBoard is not installed.
-    """
+    """The event writer of TensorBoard."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -32,9 +32,6 @@ class Sample:
         whole: number of images of all ranks; by default that of this sample.
         domains: number of each image's domain; None for data without domains.
         teacher: a teacher's embedding of each image; None without a teacher.
-
-    Raises:
-        ValueError: the parts do not add up to the images.
     """
 
     images: Float[Tensor, "batch 3 height width"]

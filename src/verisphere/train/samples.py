@@ -29,11 +29,7 @@ def samples(
     taught: Taught | None = None,
     seen: ImagesSeen | None = None,
 ) -> Iterator[Sample]:
-    """This rank's rows of the batches from `first_step` to the end; the same whether or not the run was interrupted.
-
-    Raises:
-        ValueError: while iterating: more images cannot be read than `unreadable` allows, by default a single one.
-    """
+    """This rank's rows of the batches from `first_step` to the end; the same whether or not the run was interrupted."""
     labels, domains, places = faces.labels, _domain_numbers(faces), division.places
     normalisation = recipe.backbone.mean, recipe.backbone.scale
     parts = tuple(Part(len(own), weight) for own, weight in zip(division.own, division.weights, strict=True))

@@ -107,21 +107,13 @@ class Schedule:
         )
 
     def check_whole_steps(self) -> None:
-        """Refuse positions that are no whole numbers, in a recipe whose unit is steps.
-
-        Raises:
-            ValueError: names the position.
-        """
+        """Refuse positions that are no whole numbers, in a recipe whose unit is steps."""
         places = {f"schedule.milestones, place {number}": place for number, place in enumerate(self.milestones, 1)}
         check_whole_steps({**places, "schedule.warmup": self.warmup, "schedule.margin_warmup": self.margin_warmup})
 
 
 def check_whole_steps(positions: Mapping[str, float]) -> None:
-    """Refuse positions in steps that are no whole numbers.
-
-    Raises:
-        ValueError: names the position.
-    """
+    """Refuse positions in steps that are no whole numbers."""
     for name, value in positions.items():
         if value != int(value):
             raise ValueError(f"{name} is {value:g}, but unit is steps: it must be a whole number")
@@ -161,11 +153,7 @@ class Plateau:
 
     @classmethod
     def of_state(cls, state: object, where: str) -> "Plateau":
-        """The plateau of a checkpoint's state.
-
-        Raises:
-            ValueError: the state is not that of a plateau.
-        """
+        """The plateau of a checkpoint's state."""
         if isinstance(state, dict) and state.keys() == asdict(cls()).keys():
             counts = [state[name] for name in ("waited", "falls", "step")]
             best = state["best"]

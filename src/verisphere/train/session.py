@@ -118,13 +118,6 @@ def train_run(
         until: number of steps after which to save a checkpoint and return; a call without it continues from there. None
             trains to the end.
         progress: reports the progress over the steps.
-
-    Raises:
-        FileNotFoundError: the run's folder was removed while it trained.
-        ValueError: fewer than two people, too few images for a batch, nothing that validation could measure, a folder
-            that already holds a run, a recipe or data that differ from the run's, a damaged checkpoint.
-        TrainingDiverged: a loss or gradient is not finite.
-        TrainingStopped: a signal asked to stop.
     """
     recipe, here = read.recipe, world()
     if recipe.validation is not None and measure is None:
@@ -250,11 +243,7 @@ def train_run(
 def _prepared(
     recipe: Recipe, device: str | None, tensorboard: bool
 ) -> tuple[Length, Division, torch.device, dict[str, int | str]]:
-    """The values that each rank computes before anything is written: length, rows of a batch, device, data digest.
-
-    Raises:
-        ValueError: the recipe or its data cannot be trained.
-    """
+    """The values that each rank computes before anything is written: length, rows of a batch, device, data digest."""
     length, place = length_of(recipe), choose_device(device)
     with errors_naming("data"):
         check_labels(recipe.data.labels, len(recipe.data.people), recipe.loss)
@@ -271,11 +260,7 @@ def _prepared(
 
 
 def _check_alike(read: ReadRecipe, data: dict[str, int | str]) -> None:
-    """Refuse ranks that have read another recipe or other data than rank 0.
-
-    Raises:
-        ValueError: the recipe or the data of a rank differ from those of rank 0.
-    """
+    """Refuse ranks that have read another recipe or other data than rank 0."""
     digests = gather_text(json.dumps([hashlib.sha256(read.yaml.encode()).hexdigest(), data]))
     for rank, text in enumerate(digests):
         if text != digests[0]:

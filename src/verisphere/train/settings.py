@@ -20,9 +20,6 @@ def check_plain(where: str, value: object) -> None:
     Args:
         where: name of the value in messages.
         value: value read from YAML.
-
-    Raises:
-        ValueError: the value is or holds a date, bytes, a set, or a mapping with a key that is not text.
     """
     if isinstance(value, Mapping):
         for key, inside in value.items():
@@ -70,9 +67,6 @@ def split_options(overrides: Sequence[str]) -> tuple[list[str], Settings]:
 
     >>> split_options(["--epochs", "2", "--pair_terms.0.init_args.K=3"])
     (['--epochs', '2'], {'pair_terms.0.init_args.K': 3})
-
-    Raises:
-        ValueError: a value is missing, or is not YAML.
     """
     whole, inside = [], {}
     words = iter(overrides)
@@ -101,9 +95,6 @@ def changed_inside(lists: Settings, settings: Settings) -> Settings:
     Args:
         lists: the fields as plain data.
         settings: values by dotted name; a number in a name is a place in a list, from 0.
-
-    Raises:
-        ValueError: a place does not exist.
     """
     changed = deepcopy(lists)
     for name, value in settings.items():
@@ -138,10 +129,6 @@ def read_with(recipe: Path, given: Sequence[str], settings: Settings) -> ReadRec
         recipe: the file.
         given: `--field=value` options, which come first.
         settings: values by dotted name.
-
-    Raises:
-        FileNotFoundError: there is no such recipe.
-        ValueError: see `read_recipe`; a place inside a list does not exist.
     """
     whole, inside = split_settings(settings)
     given = [*given, *as_options(whole)]

@@ -77,10 +77,6 @@ def finite_norm(
 
     Returns:
         the norm, and the number of the signal if any rank has been asked to end.
-
-    Raises:
-        TrainingDiverged: something is not finite on some rank; raised on all ranks, with the same message.
-        ValueError: the loss of the batch differs between ranks by more than rounding.
     """
     backbone, *others = (
         torch.nn.utils.get_total_norm(computed_gradients(part))

@@ -28,9 +28,6 @@ def training_threads(asked: int | None, checkpoint: Checkpoint | None) -> Iterat
 
     Yields:
         the number of threads of each rank.
-
-    Raises:
-        ValueError: the number is less than 1, or the checkpoint's record is not a list of such numbers.
     """
     if asked is not None and asked < 1:
         raise ValueError(f"threads is {asked}; it must be at least 1")
@@ -68,11 +65,7 @@ def record_threads(numbers: list[int]) -> dict[str, list[int]]:
 
 
 def recorded_threads(checkpoint: Checkpoint) -> list[int]:
-    """The number of threads of each rank that wrote a checkpoint; empty if an earlier version wrote it.
-
-    Raises:
-        ValueError: the record has another form than that of `record_threads`.
-    """
+    """The number of threads of each rank that wrote a checkpoint; empty if an earlier version wrote it."""
     numbers = checkpoint.state.get(_KEY, [])
     if isinstance(numbers, list) and all(type(number) is int and 1 <= number <= _MOST for number in numbers):
         return numbers

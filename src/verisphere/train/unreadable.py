@@ -11,11 +11,7 @@ KEY = "unreadable"  # in the checkpoint's state
 
 
 def unreadable_of_ranks(unreadable: UnreadableImages) -> set[int]:
-    """Positions of the unreadable images that any rank has found; every rank must call this.
-
-    Raises:
-        ValueError: more images are unreadable than are allowed; raised on all ranks.
-    """
+    """Positions of the unreadable images that any rank has found; every rank must call this."""
     positions: set[int] = set()
     for text in gather_text(json.dumps(sorted(unreadable.positions))):
         positions.update(json.loads(text))
@@ -28,11 +24,7 @@ def unreadable_of_ranks(unreadable: UnreadableImages) -> set[int]:
 
 
 def unreadable_before(checkpoint: Checkpoint) -> list[int]:
-    """Positions of the training images that could not be read before the checkpoint.
-
-    Raises:
-        ValueError: the entry of the checkpoint is not a list of positions.
-    """
+    """Positions of the training images that could not be read before the checkpoint."""
     positions = checkpoint.state.get(KEY, [])
     if isinstance(positions, list) and all(type(position) is int and position >= 0 for position in positions):
         return positions

@@ -170,11 +170,6 @@ def find_duplicates(
         image_cosine: least cosine of two images; None compares no images.
         workers: processes that read images.
         progress: reports the progress.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a cosine is outside (-1, 1]; the file is malformed; the faces lack an image of it; or more than a
-            million pairs reach a threshold.
     """
     for option, value in (("cosine", cosine), ("image_cosine", image_cosine)):
         if value is not None and not -1 < value <= 1:
@@ -238,9 +233,6 @@ def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -
     """Positions of pairs of images of two identities whose pixels are equal, each image with the first such image.
 
     Equal files are included, since equal bytes have equal pixels. The function holds 16 bytes an image.
-
-    Raises:
-        ValueError: an image cannot be read.
     """
     first: dict[bytes, list[int]] = {}
     read = batches(faces, torch.arange(len(faces)), _IMAGES_AT_ONCE, workers)
@@ -259,13 +251,7 @@ def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """The pairs of identities that are to be merged: the columns `identity` and `other` of a CSV, such as `pairs.csv`.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a column is missing, a row has another number of values, or an identity is empty or merged with
-            itself; names the line.
-    """
+    """The pairs of identities to merge: the columns `identity` and `other` of a CSV, such as `pairs.csv`."""
     rows = csv_rows(path)
     number_of_line, header = next(rows, (1, []))
     columns = [cell.strip() for cell in header]
@@ -296,9 +282,6 @@ def merged_identities(counts: Mapping[str, int], pairs: Sequence[tuple[str, str]
     Args:
         counts: number of images of each identity.
         pairs: pairs of identities that are one person.
-
-    Raises:
-        ValueError: a pair has an identity that the set does not have.
     """
     parent = {identity: identity for pair in pairs for identity in pair}
     absent = [identity for identity in parent if identity not in counts]
@@ -321,11 +304,7 @@ def merged_identities(counts: Mapping[str, int], pairs: Sequence[tuple[str, str]
 
 
 def merged_labels(labels: LabelList, pairs: Sequence[tuple[str, str]]) -> LabelList:
-    """A list of labels whose identities are merged; see `merged_identities`. Images of `NOBODY` stay unchanged.
-
-    Raises:
-        ValueError: a pair has an identity that the list does not have.
-    """
+    """A list of labels whose identities are merged; see `merged_identities`. Images of `NOBODY` stay unchanged."""
     identities, sizes = np.unique(np.array(labels.identities), return_counts=True)
     counts = dict(zip(identities.tolist(), sizes.tolist(), strict=True))
     counts.pop(NOBODY, None)

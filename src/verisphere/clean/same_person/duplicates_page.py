@@ -20,9 +20,6 @@ def duplicates_page(duplicates: Duplicates, faces: Faces) -> str:
     Args:
         duplicates: the pairs that were found.
         faces: the images, under the names of the embeddings.
-
-    Raises:
-        ValueError: an image cannot be read.
     """
     people, images = duplicates.people[:MOST_SHOWN], duplicates.pictures[:MOST_SHOWN]
     wanted = {name for pair in people for name in (pair.identity, pair.other)}

@@ -60,9 +60,6 @@ def near_pairs(
             person.
         others: rows of another set; each row is then paired with each of these instead, regardless of their people.
         progress: reports the progress.
-
-    Raises:
-        ValueError: more than a million pairs reach the cosine, or the sets differ in the size of embeddings.
     """
     if others is None:
         numbers = torch.arange(len(units)) if people is None else torch.from_numpy(people)
@@ -119,10 +116,6 @@ def class_centers(
         progress: reports the progress over portions.
         take: receives the rows of each portion at length 1, in their order.
         people: the identities whose centers are computed; None computes those of all.
-
-    Raises:
-        ValueError: the file states no identities, has none of these people, or the embeddings of an identity add up to
-            zero.
     """
     if rows.identities is None:
         raise ValueError(f"{rows.path}: it does not say who is on an image (no array identities)")

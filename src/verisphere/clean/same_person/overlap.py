@@ -65,10 +65,6 @@ def open_people(path: Path, trust: bool = False) -> People:
 
     A `.txt` file is a list of people for `read_people`, unless its first line names the columns of a list of labels or
     holds the path of an image.
-
-    Raises:
-        FileNotFoundError: nothing is at the path.
-        ValueError: the file is malformed, or names nobody.
     """
     if path.suffix == ".npz":
         rows = open_rows(path, ("names", "identities"))
@@ -169,9 +165,6 @@ class Overlap:
         """Write `overlap.csv`, `overlap.json` and the kept part of the set into a new folder, completely or not at all.
 
         The kept part is `kept.txt`, a list of labels, if the training set has images, else `kept_people.txt`.
-
-        Raises:
-            ValueError: nobody would be kept.
         """
         gone = set(self.removed)
         people_left = [identity for identity in self.train.identities if identity not in gone]
@@ -272,11 +265,6 @@ def find_overlap(
         embeddings: embeddings of the two sets, from one model; None compares none.
         cosine: least cosine.
         progress: reports the progress.
-
-    Raises:
-        FileNotFoundError: an embeddings file does not exist.
-        ValueError: the training set has no known people; an embeddings file is malformed, or has nobody of its set; or
-            the cosine is outside (-1, 1].
     """
     if not -1 < cosine <= 1:
         raise ValueError(f"cosine is {cosine}; a threshold of cosines lies above -1 and is at most 1")

@@ -47,10 +47,6 @@ def read_images(path: Path) -> TemplateImages:
     """Reads `ijbc_face_tid_mid.txt`: image, template and medium, separated by spaces or tabs, without a header.
 
     An image may belong to several templates, but to a template only once.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a line is of another form, or repeats an image of a template; names file and line.
     """
     check_file(path)
     places: dict[str, int] = {}
@@ -98,11 +94,6 @@ def read_detector_scores(path: Path, names: Sequence[str]) -> tuple[Float64[np.n
 
     Returns:
         The score of each of `names`, and the number of other images in the file.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a line is of another form, a score is negative or not finite, an image has two scores or none; names
-            file and line.
     """
     check_file(path)
     place = {name: number for number, name in enumerate(names)}

@@ -32,10 +32,6 @@ def read_template_pairs(path: Path, templates: Int64[np.ndarray, " templates"], 
 
     Returns:
         Pairs of positions in `templates`; 17 bytes a pair are held.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a line is of another form, or names an unknown template; names file and line.
     """
     check_file(path)
     lines = sum(portion.count(b"\n") for portion in _portions(path))

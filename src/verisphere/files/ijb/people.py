@@ -53,11 +53,6 @@ def read_people(path: Path) -> TemplatePeople:
     """Reads a gallery or probe file: CSV with a header that has TEMPLATE_ID and SUBJECT_ID; other columns are ignored.
 
     A template has one row, or one for each of its faces.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a column is missing, a template is no whole number, a person is missing, or a template has two
-            people; names file and line.
     """
     first: dict[int, tuple[str, int]] = {}
     for line, (template, subject) in _cells(path, (TEMPLATE, SUBJECT)):
@@ -81,10 +76,6 @@ def read_covariate(path: Path, column: str) -> Covariate:
     """Reads one column of a file of covariates: CSV with a header that has TEMPLATE_ID or SUBJECT_ID, and the column.
 
     Values are text; numbers that are whole lose their decimals (`1.0` is `1`). Their meaning is not known here.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a column is missing, or a template is no whole number; names file and line.
     """
     header = _header(path)
     by = next((name for name in (TEMPLATE, SUBJECT) if name in header), TEMPLATE)

@@ -22,12 +22,7 @@ _LINES_LOOKED_AT = 8
 
 
 def read_pairs(path: str | Path) -> PairList:
-    """The pairs of a list in any layout of `LAYOUTS`, recognised by its first lines, or its name for a folder.
-
-    Raises:
-        FileNotFoundError: there is nothing at the path.
-        ValueError: no layout fits, or a line is malformed or missing; names the line.
-    """
+    """The pairs of a list in any layout of `LAYOUTS`, recognised by its first lines, or its name for a folder."""
     path = Path(path)
     if path.suffix == ".mat":
         raise ValueError(f"{path}: MATLAB files are not read; write the pairs as CSV with left,right,label,fold")

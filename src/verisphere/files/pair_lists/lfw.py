@@ -84,9 +84,6 @@ def rows_without_header(path: Path, rows: Sequence[Line], separator: str | None 
         path: the list, for errors.
         rows: rows of the list.
         separator: separator of the fields; None for white space or commas.
-
-    Raises:
-        ValueError: a row is malformed, or a run of pairs of one kind is not as long as the others; names the line.
     """
     pairs, genuine = [], []
     for line in rows:

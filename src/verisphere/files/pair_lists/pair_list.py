@@ -95,10 +95,6 @@ class PairList:
 
         An image is found by its exact name, else by the rules of `verisphere.files.image_names.find_rows`: without its
         suffix, and below or above folders that all names share (in a list with groups, all names of a group).
-
-        Raises:
-            ValueError: the set lacks some images (names the first, with its line); or a name fits several images, or
-                one image fits several names.
         """
         position = {name: index for index, name in enumerate(names)}
         try:

@@ -18,9 +18,6 @@ def folds_of_runs(
 
     >>> folds_of_runs("list", [True, False, True, False], [1, 2, 3, 4])
     (0, 0, 1, 1)
-
-    Raises:
-        ValueError: a run is longer or shorter than the others, or a fold lacks one; names the last line of the run.
     """
     runs = [(kind, len(list(run))) for kind, run in itertools.groupby(genuine)]
     usual = Counter(length for _, length in runs).most_common(1)[0][0]
@@ -42,11 +39,7 @@ def folds_of_runs(
 
 
 def two_lines_a_pair(path: Path, lines: Sequence[Line]) -> list[tuple[Line, Line]]:
-    """Join lines 2k and 2k + 1 into pairs.
-
-    Raises:
-        ValueError: the last line has no partner; names it.
-    """
+    """Join lines 2k and 2k + 1 into pairs."""
     if len(lines) % 2:
         raise ValueError(
             f"{path}: line {lines[-1][0]}: an image without a second one; this layout has two lines for each pair"

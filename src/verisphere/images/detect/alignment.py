@@ -70,11 +70,7 @@ TEMPLATES = {
 
 
 def template_named(name: str) -> Template:
-    """The template of this name.
-
-    Raises:
-        ValueError: there is no such template; names those there are.
-    """
+    """The template of this name."""
     if name not in TEMPLATES:
         raise ValueError(f"template {name!r} is not known; allowed are {', '.join(TEMPLATES)}")
     return TEMPLATES[name]
@@ -114,9 +110,6 @@ def similarity(points: Points, targets: Points) -> Float64[np.ndarray, "2 3"]:
 
     Returns:
         the matrix that maps (x, y, 1) of a point to its target.
-
-    Raises:
-        ValueError: the points are not finite, are all equal, or have a shape that does not resemble the targets.
     """
     if not np.isfinite(points).all():
         raise ValueError(f"landmarks must be finite, got {_text(points)}")
@@ -147,9 +140,6 @@ def align(image: Image, landmarks: Points, template: Template) -> UInt8[np.ndarr
         landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner as seen in the image, in pixels; the
             centre of the first pixel is (0, 0).
         template: the places of the landmarks in the crop.
-
-    Raises:
-        ValueError: the errors of `similarity`, or the whole crop lies outside the image.
     """
     back = inverse(similarity(landmarks, np.array(template.points)))
     back[:, 2] += 0.5 - back[:, :2].sum(axis=1) / 2  # from centres at whole numbers to edges at whole numbers

@@ -45,20 +45,12 @@ def choose_face(detections: Detections, height: int, width: int) -> int:
 
 
 def crop_face(image: Image, detections: Detections, template: Template) -> Crop:
-    """The aligned crop of the chosen face.
-
-    Raises:
-        ValueError: there is no face, or its landmarks cannot be aligned.
-    """
+    """The aligned crop of the chosen face."""
     return crop_at(image, detections, choose_face(detections, *image.shape[:2]), template)
 
 
 def crop_at(image: Image, detections: Detections, index: int, template: Template) -> Crop:
-    """The aligned crop of the face at this position of the detections.
-
-    Raises:
-        ValueError: the landmarks of this face cannot be aligned.
-    """
+    """The aligned crop of the face at this position of the detections."""
     landmarks = detections.landmarks[index]
     return Crop(
         pixels=align(image, landmarks, template),

@@ -36,10 +36,6 @@ class Detector:
         max_side: an image with a longer side is shrunk to it for the search; results are in pixels of the original.
         thresholds: the probability that a box must exceed, one for each of the three networks.
         border: width of the border, in longer sides of the image; 0 for no second search.
-
-    Raises:
-        ValueError: an argument out of its range, or the weights are missing (see
-            `verisphere.images.detect.weights.read_weights`).
     """
 
     name = "MTCNN"

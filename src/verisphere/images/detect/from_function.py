@@ -32,9 +32,6 @@ class FunctionDetector:
 
         Args:
             images: RGB, [0, 255], of any sizes.
-
-        Raises:
-            ValueError: the function raises, or returns values that cannot be faces of the image.
         """
         return [self._detect(image) for image in images]
 
@@ -60,12 +57,7 @@ class FunctionDetector:
         return faces_from(boxes, landmarks, scores, self.min_face)
 
     def _checked(self, face: Any, height: int, width: int) -> tuple[np.ndarray, np.ndarray, float]:
-        """Box, landmarks and score of a face.
-
-        Raises:
-            TypeError, ValueError: the results have other shapes, are not finite, lie far from the image, or are in
-                another order.
-        """
+        """Box, landmarks and score of a face."""
         if not isinstance(face, Sequence) or len(face) != 3:
             raise ValueError(f"{_FORM}; a face has {len(face) if hasattr(face, '__len__') else type(face).__name__}")
         box, score, points = np.asarray(face[0], np.float64), float(face[1]), np.asarray(face[2], np.float64)

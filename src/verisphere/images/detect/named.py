@@ -29,11 +29,6 @@ def detector_named(
         device: device of the detector; YuNet runs on the CPU.
         min_face: side of the smallest face that is found, in pixels.
         trust_code: whether a function from outside verisphere may be loaded, which runs its code.
-
-    Raises:
-        FileNotFoundError: there is no such ONNX file.
-        ValueError: no detector has this name, its weights or a package are missing, a file is refused, or code from
-            outside is not trusted.
     """
     if name == "mtcnn":
         return Detector(device, min_face=min_face)

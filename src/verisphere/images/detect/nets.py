@@ -102,11 +102,7 @@ class OutputNet(nn.Module):
 
 
 def trained_nets(device: torch.device) -> tuple[ProposalNet, RefinementNet, OutputNet]:
-    """The three networks with the weights of the `mtcnn` wheel, in evaluation mode.
-
-    Raises:
-        ValueError: see `verisphere.images.detect.weights.read_weights`.
-    """
+    """The three networks with the weights of the `mtcnn` wheel, in evaluation mode."""
     nets = ProposalNet(), RefinementNet(), OutputNet()
     for net, name in zip(nets, ("pnet", "rnet", "onet"), strict=True):
         fill(net, read_weights(name))
@@ -121,10 +117,6 @@ def fill(net: nn.Module, arrays: Sequence[Float32[np.ndarray, "..."]]) -> None:
 
     Convolutions are stored as (height, width, in, out), dense layers as (in, out), slopes as (1, 1, channels) or
     (channels).
-
-    Raises:
-        ValueError: the number of arrays is not that of the parameters, or an array has another shape than its
-            parameter.
     """
     parameters = list(net.named_parameters())
     if len(parameters) != len(arrays):

@@ -34,10 +34,6 @@ class InsightFaceDetector:
         model: name of a pack (`PACKS`), whose detector is taken, or path of an ONNX file of a detector.
         device: device of the detector.
         min_face: side of the smallest face that is returned, in pixels.
-
-    Raises:
-        FileNotFoundError: there is no such ONNX file.
-        ValueError: the package is missing, there is no such pack, the file is refused, or the package cannot load it.
     """
 
     def __init__(self, model: str = PACKS[0], device: torch.device | str = "cpu", min_face: int = 20) -> None:
@@ -64,9 +60,6 @@ class InsightFaceDetector:
 
         Args:
             images: RGB, [0, 255], of any sizes.
-
-        Raises:
-            ValueError: the package fails, or the detector gives no landmarks.
         """
         return [self._detect(image) for image in images]
 
@@ -86,11 +79,7 @@ class InsightFaceDetector:
 
 
 def _check_graph(path: Path) -> None:
-    """Check a file like every graph from elsewhere, before the package runs it without limits.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_graph` and `run_limited`.
-    """
+    """Check a file like every graph from elsewhere, before the package runs it without limits."""
     content, model = read_graph(path)
     try:
         image = only_input(model.graph)

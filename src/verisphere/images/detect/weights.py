@@ -40,9 +40,6 @@ def read_weights(network: str) -> list[Array]:
 
     Args:
         network: pnet, rnet or onet.
-
-    Raises:
-        ValueError: the extra `detect` is not installed, or the installed file is not the known one.
     """
     spec = importlib.util.find_spec("mtcnn")  # found, but not imported: its code needs TensorFlow
     if spec is None or not spec.submodule_search_locations:
@@ -51,11 +48,7 @@ def read_weights(network: str) -> list[Array]:
 
 
 def read_file(path: Path, network: str) -> list[Array]:
-    """The arrays of one network from its file, once the file's digest is the known one.
-
-    Raises:
-        ValueError: there is no such file, its digest is another, or the module `lz4` is missing.
-    """
+    """The arrays of one network from its file, once the file's digest is the known one."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -67,11 +60,7 @@ def read_file(path: Path, network: str) -> list[Array]:
 
 
 def decompress(data: bytes, name: str) -> bytes:
-    """The content of an lz4 frame of at most the size of a weight file.
-
-    Raises:
-        ValueError: the frame is damaged, cut short or too large, or the module `lz4` is missing.
-    """
+    """The content of an lz4 frame of at most the size of a weight file."""
     try:
         import lz4.frame
     except ImportError:
@@ -87,11 +76,7 @@ def decompress(data: bytes, name: str) -> bytes:
 
 
 def unpickle(data: bytes, name: str) -> list[Array]:
-    """The arrays of a joblib pickle with a list of float32 arrays.
-
-    Raises:
-        ValueError: the pickle holds or names anything else, or ends early.
-    """
+    """The arrays of a joblib pickle with a list of float32 arrays."""
     stream = io.BytesIO(data)
     try:
         content = _Reader(stream).load()

@@ -42,11 +42,6 @@ class YuNet:
     Args:
         path: the ONNX file; it is checked like every graph from elsewhere, and first run in a process with limits.
         min_face: side of the smallest face that is returned, in pixels of the searched image.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is no ONNX file, is refused by the checks, has other inputs or outputs than YuNet, or the
-            extra `export` is missing.
     """
 
     def __init__(self, path: Path, min_face: int = 20) -> None:
@@ -68,9 +63,6 @@ class YuNet:
 
         Args:
             images: RGB, [0, 255], of any sizes.
-
-        Raises:
-            ValueError: the graph fails, or its outputs are not those of YuNet.
         """
         return [self._detect(image) for image in images]
 
@@ -155,11 +147,7 @@ def decoded(
 
 
 def _ends(graph: Any) -> tuple[str, tuple[int, int] | None]:
-    """Name of the input, and its (height, width) if they are fixed.
-
-    Raises:
-        ValueError: the outputs are not those of YuNet.
-    """
+    """Name of the input, and its (height, width) if they are fixed."""
     names = {end.name for end in graph.output}
     missing = [name for name in OUTPUTS if name not in names]
     if missing:

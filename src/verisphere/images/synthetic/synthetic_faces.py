@@ -131,11 +131,7 @@ class SyntheticFaces(Faces):
 
 
 def mislabelled(identities: Sequence[str], domains: Sequence[str], rate: float, seed: int) -> tuple[str, ...]:
-    """The identities, of which exactly round(rate * images), chosen by the seed, are replaced within their domain.
-
-    Raises:
-        ValueError: the rate is not in [0, 1), or a domain has only one person, so that no other name is available.
-    """
+    """The identities, of which exactly round(rate * images), chosen by the seed, are replaced within their domain."""
     if not 0 <= rate < 1:
         raise ValueError(f"label_noise is {rate}; it is a share of the images, at least 0 and below 1")
     wrong = round(rate * len(identities))
@@ -183,11 +179,7 @@ def _check_conditions(domains: Sequence[str], difficulty: str) -> None:
 
 
 def contact_sheet(faces: Faces, people: int, images: int) -> UInt8[Tensor, "3 height width"]:
-    """The first images of the first people in a grid: one row for each person, black where a person has fewer images.
-
-    Raises:
-        ValueError: the set has fewer people, or a count is below 1.
-    """
+    """The first images of the first people in a grid: a row for each person, black where images are missing."""
     if not 1 <= people <= len(faces.people) or images < 1:
         raise ValueError(
             f"a sheet of {people} people x {images} images was asked for; the set has {len(faces.people)} people"

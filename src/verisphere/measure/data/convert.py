@@ -86,12 +86,6 @@ def convert(
         min_images: people with fewer images are excluded.
         max_images: largest number of images of a person; None sets no limit.
         progress: reports the progress.
-
-    Raises:
-        FileExistsError: `out` exists, or a file beside it that would be written, with other content.
-        FileNotFoundError: `source` does not exist.
-        ValueError: the source is malformed or has no identities, the format cannot be written, one of the two paths
-            lies in the other, or the written pack differs from the source when read back.
     """
     origin = format_of(source)
     target = target_format(out, to)
@@ -147,11 +141,7 @@ def _written(pack: Pack, target: Format, partial: Path, progress: Progress) -> l
 
 
 def target_format(out: Path, to: str | None) -> Format:
-    """The format to write: the named one, or that of the path's suffix; a folder if no format has the suffix.
-
-    Raises:
-        ValueError: there is no such format, or it cannot be written.
-    """
+    """The format to write: the named one, or that of the path's suffix; a folder if no format has the suffix."""
     writable = [known.name for known in FORMATS if known.write is not None]
     if to is None:
         fitting = [known for known in FORMATS if known.fits(out)]
@@ -230,11 +220,7 @@ def _manifest(pack: Pack, target: Format, written: Path, names: FileNames | None
 def _compare(
     pack: Pack, written: Pack, digests: UInt8[np.ndarray, "images bytes"], out: Path, progress: Progress
 ) -> None:
-    """Refuses a written pack that differs from its source.
-
-    Raises:
-        ValueError: names the first image that differs.
-    """
+    """Refuses a written pack that differs from its source."""
     if len(pack) != len(written):
         raise ValueError(f"{out}: {len(written):,} images were read back, of {len(pack):,} that were written")
     for what, before, after in (

@@ -121,10 +121,6 @@ def data_info(path: Path, trust: bool = False) -> Info:
     Args:
         path: folder, archive, list or pack, or YAML file that describes a data set.
         trust: also build a data set from outside verisphere, which runs its code.
-
-    Raises:
-        FileNotFoundError: nothing is at `path`.
-        ValueError: `path` is no data set, or malformed.
     """
     faces = open_faces(path, trust=trust)
     counts = images_of_people(faces.identities)

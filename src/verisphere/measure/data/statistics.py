@@ -135,10 +135,6 @@ def data_statistics(path: Path, landmarks: Path | None = None, trust: bool = Fal
         landmarks: file of five points for each photograph, whose name is that of the image, if need be with another
             suffix; None omits the yaw.
         trust: also build a data set from outside verisphere, which runs its code.
-
-    Raises:
-        FileNotFoundError: nothing is at `path` or `landmarks`.
-        ValueError: `path` or `landmarks` is malformed, or no image of the set has landmarks.
     """
     faces = open_faces(path, trust=trust)
     counts = images_of_people(faces.identities)

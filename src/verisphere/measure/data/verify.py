@@ -94,10 +94,6 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
         workers: processes that read and decode; 0 does so in this process.
         allow_single: accept identities with one image, as in a set for evaluation.
         progress: reports the progress.
-
-    Raises:
-        FileNotFoundError: nothing is at `path`.
-        ValueError: `path` has no format that can be read.
     """
     form = format_of(path)
     faults = list(progress(form.faults(path), "structure"))

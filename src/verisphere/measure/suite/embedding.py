@@ -47,9 +47,6 @@ class EmbedOnce:
         """The embeddings file of these images, `name`.npz; an equal file of an earlier run is used unchanged.
 
         Beside it `name`.images.txt lists a digest and the name of each image, which a later run compares.
-
-        Raises:
-            ValueError: an image cannot be read, and is named; or the file was not written by a suite.
         """
         path, record = self.folder / f"{name}.npz", self.folder / f"{name}.images.txt"
         keys: list[bytes] = []

@@ -80,11 +80,7 @@ class SetFaces(Faces):
         return self.set.source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
-        """The images at these positions, in this order: RGB, [0, 255], in channels-last memory.
-
-        Raises:
-            ValueError: an image cannot be read, aligned or resampled; names it.
-        """
+        """The images at these positions, in this order: RGB, [0, 255], in channels-last memory."""
         pixels = np.empty((len(indices), *self.size, 3), np.uint8)
         with quiet_decoders():
             for row, (index, (name, data)) in enumerate(zip(indices, self.set.files.read(indices), strict=True)):
@@ -137,10 +133,6 @@ def find_images(
     Returns:
         the place of the images, the files there, and for each name the positions of its files: one, or those of its
             frames.
-
-    Raises:
-        ValueError: no place has all of them; names the place with the most, and the first image that is missing there.
-            Or a name fits several files, or a file fits several names.
     """
     wanted = [_key(name, folders) for name in names]
     searched = set(wanted)
@@ -183,11 +175,7 @@ def find_images(
 def _one_file_a_name(
     where: Path, files: Sequence[str], names: Sequence[str], positions: Sequence[list[int]], prefix: str
 ) -> list[list[int]]:
-    """The file of each name among those that differ from it only in their suffix.
-
-    Raises:
-        ValueError: a name fits several files, or a file fits several names; names them.
-    """
+    """The file of each name among those that differ from it only in their suffix."""
     chosen: list[list[int]] = []
     name_of: dict[int, str] = {}
     for name, rows in zip(names, positions, strict=True):

@@ -47,11 +47,6 @@ def run_suite(
         flip, batch_size, workers, precision: see `verisphere.models.embed.embed`.
         device: device of the model.
         trust: also build a network from outside verisphere, which runs its code.
-
-    Raises:
-        FileExistsError: `embeddings` is a file.
-        FileNotFoundError: there is no such folder, or no such model.
-        ValueError: neither a model nor embeddings are given, or no set is found.
     """
     if not folder.is_dir():
         raise FileNotFoundError(

@@ -114,12 +114,7 @@ def _loose_crops(meta: Path, scores: Path, place: Path, root: Path) -> SetImages
 
 
 def _points(path: Path, names: Sequence[str]) -> Float64[np.ndarray, "images 5 2"]:
-    """The five points of each image: `image x1 y1 ... x5 y5 score` a line.
-
-    Raises:
-        ValueError: a line is of another form, a point is not finite, an image has two lines that differ, or none; names
-            the line, or the image.
-    """
+    """The five points of each image: `image x1 y1 ... x5 y5 score` a line."""
     points: dict[str, list[float]] = {}
     for line, text in numbered_lines(path):
         image, *numbers = text.rsplit(None, 11)

@@ -106,9 +106,6 @@ class Scan:
             store: saves passes and filled windows; for a single launched process only.
             before: a scan of the same rows with products of another type, which this one replaces.
             world: launched processes that share each pass; all ask the same questions.
-
-        Raises:
-            ValueError: the saved state belongs to another scan; or a store together with several launched processes.
         """
         if store is not None and world.size > 1:
             raise ValueError(
@@ -254,12 +251,7 @@ class SavedScan:
 
 
 def _saved_scan(state: State, batches: int) -> SavedScan:
-    """Read a saved state from its arrays.
-
-    Raises:
-        KeyError: an array is missing.
-        ValueError: the arrays do not describe a scan with this number of batches.
-    """
+    """Read a saved state from its arrays."""
     done = state["done"]
     if done.dtype != np.bool_ or done.shape != (batches,):
         raise ValueError(f"done must be {batches} booleans, got {done.dtype} {done.shape}")

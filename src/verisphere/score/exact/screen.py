@@ -69,9 +69,6 @@ def rounded(
         precision: the type; int8 for a CPU alone.
         first: number of the first row, for the error.
         unit: unit of int8 rows; None chooses one that suits the rows.
-
-    Raises:
-        ValueError: a row does not have length 1, or int8 was requested on another device than a CPU.
     """
     rows, unit = _in_type(units, precision, unit)
     widened = 1 + units.shape[1] * 2.0**-23
@@ -210,9 +207,6 @@ class Screen:
             highest: upper end of that range; beyond it the keys are coarse.
             room: memory for the products, of `product_type`; None allocates it.
             tried: whether products of such rows were compared with their bound before.
-
-        Raises:
-            RuntimeError: products of this device are less exact than the bound.
         """
         self.left, self.right = left.rows, right.rows
         self.dtype, dim = self.left.dtype, self.left.shape[1]

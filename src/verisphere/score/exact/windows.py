@@ -180,12 +180,7 @@ class Window:
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray]) -> "Window":
-        """A window from its arrays.
-
-        Raises:
-            KeyError: an array is missing.
-            ValueError: the arrays do not describe a window.
-        """
+        """A window from its arrays."""
         whole = [state[name] for name in ("pairs", "groups", "ranks", "above", "group", "count")]
         if not all(array.dtype == np.int64 and array.ndim == 1 for array in whole):
             raise ValueError("these arrays do not describe a window of scores")

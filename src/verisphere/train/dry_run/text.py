@@ -69,10 +69,6 @@ def dry_run(
             one process.
         device: device of the training.
         out: JSON file that receives the cost.
-
-    Raises:
-        FileNotFoundError: there is no such recipe.
-        ValueError: the recipe is refused, or a number lies outside its range.
     """
     check_numbers(classes, images, memory)
     read = read_recipe(path, [*overrides, *(() if classes is None else as_options(NO_DATA))])
@@ -87,11 +83,7 @@ def dry_run(
 
 
 def check_numbers(classes: int | None, images: int | None, memory: float | None) -> None:
-    """Refuse numbers of a dry run outside their ranges.
-
-    Raises:
-        ValueError: names the option.
-    """
+    """Refuse numbers of a dry run outside their ranges."""
     if memory is not None and not 0 < memory <= _MOST_MEMORY:
         raise ValueError(f"--memory is {memory}; it must be a positive number of GiB, at most 2^30")
     for name, number, most in (("classes", classes, MOST_CLASSES), ("images", images, MOST_IMAGES)):

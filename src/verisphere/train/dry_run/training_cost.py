@@ -209,9 +209,6 @@ def training_cost(
         available: bytes that one process has.
         device: type of the device, cpu or cuda; chunks of classes are larger on a GPU.
         measurements: measurements of the recipe's backbone and loss, to share them between several calls.
-
-    Raises:
-        ValueError: a number outside its range, or a batch that is too small for the processes.
     """
     if classes < 1:
         raise ValueError(f"classes is {classes}; a dry run needs at least 1")
