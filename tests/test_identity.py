@@ -107,6 +107,33 @@ def test_two_spellings_are_refused_merged_or_kept_apart():
     assert truth.tar > 0.9 > 0.5 > apart.tar  # what passed in silence before
 
 
+@pytest.mark.parametrize(("column", "people"), [
+    (["52.0", "-1.0", "52.00"], ["52", "-1", "52"]),
+    (["52.0", "52"], ["52.0", "52"]),
+    (["p1.0", "52.0"], ["p1.0", "52.0"]),
+    (["1.5", "2.0"], ["1.5", "2.0"]),
+    (["007.0"], ["7"]),
+])  # fmt: skip
+def test_whole_numbers_with_a_point_are_whole_numbers(tmp_path: Path, column: list[str], people: list[str]):
+    names = [f"{place}.png" for place in range(len(column))]
+    made = Embeddings(np.eye(len(column) + 1, dtype=np.float32)[:-1], names, column)
+    assert made.identities.tolist() == people
+    lines = [f"{name},{person}" for name, person in zip(names, column, strict=True)]
+    (tmp_path / "l.csv").write_text("\n".join(["name,identity", *lines]) + "\n")
+    assert list(read_labels(tmp_path / "l.csv").identities) == people
+    for name in names:
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    assert list(Photos(tmp_path / "l.csv", size=(4, 4)).identities) == people
+
+
+def test_the_first_file_decides_the_spelling():
+    """What is drawn from the first file stays the same whatever a second one calls its people."""
+    first, second = np.array(["ann", "Ben", "cy"]), np.array(["ANN", "ANN", "BEN", "BEN", "Dee"])
+    sides = [(f" of {name}", column, column) for name, column in (("a", first), ("b", second))]
+    assert [column.tolist() for column in settled(sides, "merge")] == [
+        ["ann", "Ben", "cy"], ["ann", "ann", "Ben", "Ben", "Dee"]]  # fmt: skip
+
+
 def test_the_spelling_of_most_images_stays():
     made = Embeddings(np.eye(5), identities=["ann", "Ann", "Ann", "Ben", "BEN"], names_rule="merge")
     assert made.identities.tolist() == ["Ann", "Ann", "Ann", "BEN", "BEN"]

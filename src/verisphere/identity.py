@@ -10,6 +10,7 @@ refused, unless `--names` (`names` in Python and in recipes) decides.
 (True, False)
 """
 
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ _UNNAMED = frozenset(
 _CROWD, _CROWD_TIMES = 10, 5  # images of such a name that are noted: at least so many, and so many times the median
 _UNSEEN = frozenset(map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164,
                               0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))  # fmt: skip
+_WITH_POINT = re.compile(r"-?[0-9]{1,18}\.0+")
 _asked: ContextVar[Names | None] = ContextVar("names", default=None)
 
 
@@ -73,16 +75,27 @@ def is_missing(name: str) -> bool:
 
 
 def spellings(
-    distinct: Iterable[str], column: Iterable[str], where: Callable[[int], str], how: Names | None
+    distinct: Iterable[str],
+    column: Iterable[str],
+    where: Callable[[int], str],
+    how: Names | None,
+    parts: Sequence[Iterable[str]] = (),
 ) -> dict[str, str]:
     """The new spelling of each name that is merged with another: that of most rows, the first in order among equals.
+
+    Where every name is a whole number with a point, as data frames write them, each is that number: 52.0 is `52`.
 
     Args:
         distinct: the names of the column, each once.
         column: name of each row; it is read only if names are missing or equal once folded.
         where: a row in words, for errors.
         how: `merge` or `exact`; None refuses names that are equal once folded.
+        parts: the column in parts, of which the first that has a person decides the spelling: what is drawn from one
+            file does not change beside another.
     """
+    distinct = list(distinct)
+    if distinct and all(map(_WITH_POINT.fullmatch, distinct)):
+        return {name: str(int(name.partition(".")[0])) for name in distinct}
     names = list(dict.fromkeys((*distinct, NOBODY)))
     forms = _all_folded(names)
     if len(set(forms)) == len(forms) and MISSING.isdisjoint(forms):
@@ -109,9 +122,9 @@ def spellings(
             f"form or invisible letters{more}; --names merge takes such names as one person, --names exact as "
             "different people (in Python and in a recipe: names)"
         )
-    images = Counter(column)
-    images[NOBODY] = len(images) + images.total()  # nobody stays nobody
-    best = [min(group, key=lambda name: (-images[name], name)) for group in groups]
+    images = [Counter(part) for part in parts or (column,)]
+    images[0][NOBODY] = 1 + images[0].total()  # nobody stays nobody
+    best = [min(group, key=lambda name: (*(-part[name] for part in images), name)) for group in groups]
     return {name: chosen for group, chosen in zip(groups, best, strict=True) for name in group if name != chosen}
 
 
@@ -152,7 +165,7 @@ def settled(sides: Sequence[tuple[str, np.ndarray, np.ndarray]], how: Names | No
         raise IndexError(row)
 
     together = [name for names in columns for name in names]
-    new = spellings(dict.fromkeys(together), together, where, how)
+    new = spellings(dict.fromkeys(together), together, where, how, columns)
     if not new:
         return [names for *_, names in sides]
     return [np.array([new.get(name, name) for name in names]) for names in columns]

@@ -56,6 +56,37 @@ def test_the_file_speaks_for_the_folders_below_it(folder):
     assert Photos(folder / "all").source == ImageSource("all", drawn=True, alignment=ALIGNED)
 
 
+@pytest.mark.parametrize(
+    ("day", "night", "source"),
+    [
+        ((False, ALIGNED), (False, ALIGNED), (False, ALIGNED)),
+        ((False, ALIGNED), (True, "arcface_112x112 by YuNet"), (True, "arcface_112x112 by MTCNN+YuNet")),
+        ((None, ALIGNED), (False, "sphereface_112x96"), (None, "arcface_112x112+sphereface_112x96 by MTCNN")),
+        ((None, ALIGNED), (True, "the place they are drawn at"), (True, ALIGNED)),
+        ((False, ALIGNED), None, (False, ALIGNED)),
+    ],
+)
+def test_domains_with_files_of_their_own_are_stated_together(tmp_path, day, night, source):
+    root = tmp_path / "faces"
+    for domain, record in (("day", day), ("night", night)):
+        for person in ("Ann", "Bo"):
+            (root / domain / person).mkdir(parents=True)
+            Image.new("RGB", (112, 112)).save(root / domain / person / "1.png")
+        if record is not None:
+            (root / domain / NAME).write_text(images_json(*record))
+    names = [f"{domain}/{person}/1.png" for domain in ("day", "night") for person in ("Ann", "Bo")]
+    (root / "list.txt").write_text("".join(f"{name}\t{name[-7:-6]}\n" for name in names))
+    shutil.make_archive(str(tmp_path / "faces"), "zip", root)
+    for path in (root, tmp_path / "faces.zip", root / "list.txt"):
+        assert read_source(path, names) == ImageSource(path.name, *source)
+
+
+def test_a_photograph_has_the_file_of_the_folder_that_holds_its_person_s(folder):
+    (folder / "all" / NAME).write_text(images_json(False, ALIGNED))
+    photograph = folder / "all" / "Ann" / "1.png"
+    assert read_source(photograph, (photograph.name,)) == ImageSource("1.png", False, ALIGNED)
+
+
 @pytest.mark.parametrize("drawn", [True, False, None])
 def test_aligned_crops_keep_the_word_of_their_photographs_wherever_it_lies(folder, drawn, tmp_path):
     if drawn is not None:

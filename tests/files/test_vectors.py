@@ -295,6 +295,25 @@ def test_parquet_of_any_type_in_several_row_groups(tmp_path: Path, kind: str):
     assert (read.names.tolist(), read.identities.tolist()) == (columns["name"], people)
 
 
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="no extra `data`")
+@pytest.mark.parametrize(("kind", "first"), [("float16", 3000), ("float32", 2**25), ("float64", 2**53)])
+def test_parquet_identities_that_their_type_cannot_tell_apart_are_refused(tmp_path: Path, kind: str, first: int):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    people = pyarrow.array(np.arange(first, first + 9).astype(kind))
+    rows = pyarrow.array(ROWS[:1].repeat(9, 0).tolist())
+    parquet.write_table(
+        pyarrow.table({"name": list("abcdefghi"), "identity": people, "embedding": rows}), tmp_path / "v.parquet"
+    )
+    with pytest.raises(ValueError, match=rf"v\.parquet: identities are {kind} numbers, .* too large to be distinct"):
+        read_embeddings(tmp_path / "v.parquet")
+    with_null = pyarrow.table({"name": ["a", "b"], "identity": pyarrow.array([1.0, None]), "embedding": rows[:2]})
+    parquet.write_table(with_null, tmp_path / "v.parquet")
+    with pytest.raises(ValueError, match=r"v\.parquet: identities holds NaN or infinity in 1 of 2 rows"):
+        read_embeddings(tmp_path / "v.parquet")
+
+
 def cell_of(number: float, kind: str) -> object:
     return {"float16": np.float16(number), "int32": int(number), "decimal": Decimal(int(number))}.get(kind, number)
 

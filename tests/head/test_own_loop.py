@@ -189,6 +189,14 @@ def test_a_head_keeps_the_loss_that_it_was_built_with(loss):
         copied(rows, labels)
 
 
+def test_a_term_of_a_sum_is_not_the_loss_of_its_head():
+    rows, labels = batch()
+    head = Head(WeightedSum([ArcFace(), Inter()]), CLASSES, SIZE).double()
+    head.loss = head.loss.terms[0][1]
+    with pytest.raises(ValueError, match=r"head\.loss was replaced by this ArcFace"):
+        head(rows, labels)
+
+
 def test_domains_of_classes_are_the_reason_why_a_second_head_is_refused():
     loss = DomainMargins({"day": 0.1, "night": 0.3})
     first = Head(loss, CLASSES, SIZE)

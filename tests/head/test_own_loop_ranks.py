@@ -87,6 +87,8 @@ def evaluated_in_ddp() -> dict[str, str | float]:
         alone, network = Network(Dense(), example.make()).eval(), Network(Dense(), example.make()).eval()
         wrapped = DistributedDataParallel(network, find_unused_parameters=True)
         found[name] = refusal(lambda: wrapped(*batch(0)).backward())  # noqa: B023  # called in this turn
+        with torch.no_grad():
+            assert refusal(lambda: wrapped(*batch(0))) == found[name]  # noqa: B023
         if not found[name]:
             alone(*batch(0, whole=True)).backward()
             pairs = zip(network.parameters(), alone.parameters(), strict=True)

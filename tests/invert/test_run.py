@@ -1,5 +1,6 @@
 """An inversion from files to a folder: open and closed set, stored embeddings, pairs, resumption, bad input."""
 
+import copy
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,11 @@ import pytest
 import torch
 from PIL import Image
 
+from tiny_inversion import SmallNet
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.plan import plan_of
-from verisphere.invert.run import Asked, prepare, run_inversion
-from verisphere.models.embed import embed_faces, open_model
+from verisphere.invert.run import Asked, _alike, prepare, run_inversion
+from verisphere.models.embed import EmbeddingModel, embed_faces, open_model
 from verisphere.report.inversion_findings import InversionFindings
 
 CPU = torch.device("cpu")
@@ -179,3 +181,10 @@ def test_the_plan_grows_with_the_batch(tiny: Path):
     weights = sum(tensor.nbytes for tensor in network.state_dict().values())
     assert large.bytes - weights == pytest.approx(2 * (small.bytes - weights), rel=0.05)
     assert "12 images in 4 batches of 8 steps" in small.text()
+
+
+def test_a_network_that_was_adopted_in_two_ways_is_no_judge_of_itself():
+    first, other = SmallNet(16).eval(), SmallNet(16).eval()
+    rounded = copy.deepcopy(first).half().float()  # as in a smaller precision, with other weights
+    assert _alike(EmbeddingModel(first, "a"), EmbeddingModel(rounded, "b"))
+    assert not _alike(EmbeddingModel(first, "a"), EmbeddingModel(other, "b"))

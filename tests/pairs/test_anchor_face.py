@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from interrupting import Interrupting
 from verisphere.backbones.extract import extract
@@ -52,6 +53,21 @@ def at_degrees(*degrees: float) -> Tensor:
 
 def figure(given: PairOutput, name: str, far: str = "0.25") -> float:
     return given.figures[f"anchor_{name}_at_far_{short_far(far)}"]
+
+
+def test_a_term_with_a_memory_is_refused_under_checkpointing():
+    embeddings = at_degrees(0, 90, 180).float().requires_grad_()
+    for term, refused in ((anchor(), True), (anchor(compare="centers"), False)):
+
+        def loss_of(rows: Tensor, term: AnchorFace = term) -> Tensor:
+            return term(step_of(rows, [0, 1, 1], centers=torch.eye(3, 2)[:, None], held=range(3))).loss
+
+        loss = checkpoint(loss_of, embeddings, use_reentrant=False)
+        if refused:
+            with pytest.raises(ValueError, match="AnchorFace runs a second time inside the backward pass"):
+                loss.backward()
+        else:
+            loss.backward()
 
 
 # By hand ---------------------------------------------------------------------------------------------------

@@ -536,6 +536,21 @@ def test_a_healthy_evaluation_says_nothing(tmp_path: Path):
     assert "implausible" not in result.fields()
 
 
+def test_a_threshold_of_implausible_scores_says_so_wherever_it_is_used(tmp_path: Path):
+    rows, person = faces(60, 5, 0.5)
+    right, shifted = saved(tmp_path / "r.npz", rows, person), saved(tmp_path / "s.npz", rows, np.roll(person, 1))
+    warning = "the scores calibrated on cannot be right, so the threshold promises nothing: s.npz: with all labels"
+    calibrate(shifted, ["1e-1"], accept_implausible=True).write_json(tmp_path / "s.json")
+    found = read_calibration(tmp_path / "s.json")
+    assert found.thresholds[0].warning().startswith(warning)
+    assert found.thresholds[0].meaning().startswith(warning)
+    assert str(found).startswith(f"T{warning[1:]}")
+    report = make_report(report_inputs([right]), tmp_path / "report", fars=["1e-1"], one_far="1e-1", calibration=found)
+    assert f"T{warning[1:]}" in (tmp_path / "report" / "report.html").read_text(), report
+    only_checked = calibrate(right, ["1e-1"], checks=[shifted], accept_implausible=True)
+    assert (len(only_checked.implausible), only_checked.thresholds[0].warning()) == (1, "")
+
+
 def test_a_calibration_is_refused_unless_it_is_accepted_and_then_records_it(tmp_path: Path):
     rows, person = faces(60, 5, 0.5)
     right, shifted = saved(tmp_path / "right.npz", rows, person), saved(tmp_path / "s.npz", rows, np.roll(person, 1))

@@ -123,6 +123,30 @@ READERS: dict[str, Callable[[Path, Path, Path], object]] = {
 }
 
 
+WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
+    "one-threshold": lambda one, two, plain: evaluate_one_threshold([one, plain], Options(["0.5"], calibration=two)),
+    "one-threshold, plain first": lambda one, two, plain: evaluate_one_threshold(
+        [plain, one], Options(["0.5"], calibration=two)
+    ),
+    "distractors of a gallery": lambda one, two, plain: evaluate_galleries(
+        plain, [one], IdentificationOptions(ranks=(1,), fpirs=()), [two]
+    ),
+    "two files of distractors": lambda one, two, plain: evaluate_megaface(
+        plain, [one, two], DistractorOptions(fars=(), ranks=(1,))
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", WITH_AN_UNKNOWN)
+def test_two_known_origins_are_compared_beside_an_unknown_one(reader, tmp_path):
+    plain = rows(tmp_path / "plain.npz", None, 2)
+    for name, (theirs, words) in OTHERS.items():
+        one, two = rows(tmp_path / "one.npz", OURS, 0), rows(tmp_path / f"{name}.npz", theirs, 1)
+        with pytest.raises(ValueError, match=" against ") as caught:
+            WITH_AN_UNKNOWN[reader](one, two, plain)
+        assert words in str(caught.value), name
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_each_setting_alone_is_refused_with_both_values(reader, tmp_path):
     one = rows(tmp_path / "one.npz", OURS, 0)

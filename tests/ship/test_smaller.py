@@ -12,11 +12,14 @@ from PIL import Image
 from foreign_graphs import SIDE, graph, written
 from verisphere.cli import main
 from verisphere.files.embeddings import read_embeddings
+from verisphere.images.photos import Photos
 from verisphere.models.checkpoint import save_checkpoint
 from verisphere.models.folder import load
 from verisphere.models.model_json import read_model_json
+from verisphere.models.trained_on import as_tensors
 from verisphere.ship.export import export_model
 from verisphere.ship.smaller import export_smaller
+from verisphere.trained_on import TrainedOn, image_digests
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package)
@@ -188,13 +191,19 @@ def test_a_run_becomes_a_smaller_model_that_keeps_its_training(room, tmp_path, m
     torch.manual_seed(0)
     run = tmp_path / "run"
     described = {"class_path": "own_parts.TinyNet", "init_args": {}}
-    parts = {"backbone": dict(TinyNet().state_dict())}
+    seen = Photos(room / "faces", size=(16, 16)).images([0, 3]).numpy()
+    record = TrainedOn(np.zeros(0, np.int64), np.sort(image_digests(seen)))
+    parts = {"backbone": dict(TinyNet().state_dict()), "trained_on": as_tensors(record)}
     save_checkpoint(run, 3, parts, {"backbone": described, "data": {"images": 4, "people": 2, "sha256": "0"}})
     (run / "recipe.yaml").write_text(RECIPE)
     out, faces = tmp_path / "small", room / "faces"
     with_flip = {"flip": True, "template": "own", "trust_code": True}
     result = export_smaller(run, out, "fp16", faces, fars=["0.1"], **with_flip)
     assert "note: drawn faces stand behind this model" in result.text()
+    known = "the model was trained on 2 of the 120 images; the drop of TAR is not that of new people"
+    assert known in result.text()
+    assert known in (out / "model_card.md").read_text()
+    assert json.loads((out / "precision.json").read_text())["in_training"]["images"] == 2
     small = load(tmp_path / "small")
     assert (small.flip, small.training.drawn, small.precision) == (True, True, "fp16")
     assert (tmp_path / "small" / "recipe.yaml").read_text() == RECIPE

@@ -21,6 +21,7 @@ from verisphere.clean.clusters import EPS, MIN_SAMPLES, check_dbscan, clusters_o
 from verisphere.clean.found import Found
 from verisphere.clean.spherical_k_means import cosines_to_sub_centers, equal_sizes, unit_rows
 from verisphere.clean.sub_classes import NONE, SubClasses, sub_classes
+from verisphere.files.embeddings import note_crowds
 from verisphere.files.streamed_rows import StreamedRows, open_rows
 from verisphere.packs.columns import Coded, Letters
 from verisphere.seeds import check_seed
@@ -73,6 +74,7 @@ def found_in_embeddings(
     finder = Finder(method, sub_centers, restarts, seed, eps, min_samples)
     opened = open_rows(Path(path), ("names", "identities"))
     assert opened.identities is not None
+    note_crowds(path, opened.identities)
     people = _coded(opened.identities)
     labels = people.codes if NOBODY not in people.values else _without_nobody(people)
     cosines = np.full((len(labels), finder.columns), np.nan, np.float32)

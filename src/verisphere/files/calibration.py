@@ -164,6 +164,7 @@ class Calibration:
                 calibrated_on=source if found.calibrated_on is None else found.calibrated_on,
                 genuine=GenuineRate.at(measured[0].points[place], measured[0].source.file) if measured else None,
                 in_training=self.source.in_training or None,
+                implausible=next((why for why in self.implausible if why.startswith(f"{self.source.file}: ")), ""),
             )
             for place, found in enumerate(self.thresholds)
         )

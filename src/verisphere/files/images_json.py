@@ -8,9 +8,9 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from verisphere.files.class_paths import present_name
@@ -53,31 +53,43 @@ def images_json(drawn: bool | None, alignment: str | None) -> str:
 
 
 def read_source(path: Path, names: Sequence[str]) -> ImageSource:
-    """The source of the images of a folder, archive or list.
+    """The source of the images of a folder, archive, list, or of one image file.
 
-    `images.json` describes all images below its folder. It is searched for in every folder that all of the images
-    share, from the folder of the set downward, and in the folder above that of the set; the innermost file counts.
+    `images.json` describes all images below its folder. It is searched for from the folder that holds the folders of
+    the images, which may be a domain's, or from the folder of the images if they have but one, upward to the folder
+    above that of the set or image; the innermost file counts. Parts of a set that were aligned differently are stated
+    together: `arcface_112x112+sphereface_112x96 by MTCNN`.
 
     Args:
-        path: folder, zip archive, or list.
-        names: paths of the images, below the folder, in the archive, or in the list.
+        path: folder, zip archive, list, or image file.
+        names: paths of the images, below the folder, in the archive, or in the list; the name of the image file.
 
     Returns:
         the source; without such a file, only its name is known.
     """
     packed = path.suffix.lower() == ".zip" and not path.is_dir()
     root = path if packed or path.is_dir() else path.parent
-    shared = _shared_folder(names)
-    folders = ["/".join(shared[:depth]) for depth in range(len(shared), -1, -1)]
-    if not packed:
-        folders += [os.pardir] if path.is_dir() else []
+    inner = {os.path.dirname(name) for name in names} or {""}
+    if len(inner) > 1:
+        inner = {os.path.dirname(folder) for folder in inner}
+    above = [os.pardir] if path.is_dir() or tuple(names) == (path.name,) else []
+    chains = [[folder, *map(str, PurePath(folder).parents)] if folder else [""] for folder in inner]
+    files = [[NAME if folder in ("", ".") else f"{folder}/{NAME}" for folder in chain + above] for chain in chains]
+    texts = (_packed_texts if packed else _texts)(root, {file for chain in files for file in chain})
+    innermost = {next((file for file in chain if file in texts), "") for chain in files} - {""}
     place = real_path(path).name
-    for folder in folders:
-        name = f"{folder}/{NAME}" if folder else NAME
-        text = _content(root, name)
-        if text is not None:
-            return _parsed(text, place, root / name)
-    return ImageSource(place)
+    return _together(place, [_parsed(texts[file], place, root / file) for file in sorted(innermost)])
+
+
+def _together(place: str, parts: Sequence[ImageSource]) -> ImageSource:
+    """The source of a set whose parts have these; what nothing is recorded of counts as the rest."""
+    drawn = {part.drawn for part in parts} or {None}
+    recorded = sorted({part.alignment for part in parts if part.alignment is not None})
+    if len(recorded) > 1:
+        templates = {word for alignment in recorded if (word := ImageSource(place, None, alignment).template)}
+        finders = {alignment.partition(" by ")[2] for alignment in recorded} - {""}
+        recorded = [" by ".join("+".join(sorted(words)) for words in (templates, finders) if words)]
+    return ImageSource(place, True if True in drawn else None if None in drawn else False, *recorded)
 
 
 def described_source(description: Mapping[str, Any]) -> ImageSource:
@@ -101,15 +113,6 @@ def described_source(description: Mapping[str, Any]) -> ImageSource:
     return ImageSource(Path(path).name if isinstance(path, str) else place)
 
 
-def _shared_folder(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of the folders, from the top, that contain all images."""
-    try:
-        shared = os.path.commonpath({os.path.dirname(name) for name in names})
-    except ValueError:  # no images, or absolute paths among relative ones
-        return ()
-    return tuple(shared.split("/")) if shared else ()
-
-
 def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
     try:
         content = from_json(_Content, read_json(text.decode("utf-8")))
@@ -120,21 +123,21 @@ def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
     return ImageSource(place, content.drawn, content.alignment)
 
 
-def _content(root: Path, name: str) -> bytes | None:
-    """A small file below a folder or in an archive; None if it does not exist."""
-    if root.is_dir():
-        file = root / name
-        if not file.is_file():
-            return None
-        return read_file(file, _MOST_BYTES)
+def _texts(root: Path, names: Collection[str]) -> dict[str, bytes]:
+    """The files of these names below a folder that exist."""
+    return {name: read_file(root / name, _MOST_BYTES) for name in names if (root / name).is_file()}
+
+
+def _packed_texts(root: Path, names: Collection[str]) -> dict[str, bytes]:
+    """The entries of these names in an archive."""
     try:
         with open(root, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as archive:
-            entries = {info.filename: info for info in archive.infolist() if info.filename == name}
-            if name not in entries:
-                return None
-            size = entries[name].file_size
-            if size > _MOST_BYTES:
-                raise ValueError(f"{root / name}: {size:,} bytes, more than the {_MOST_BYTES:,} allowed")
-            return archive.read(entries[name])
+            entries = [info for info in archive.infolist() if info.filename in names]
+            for info in entries:
+                if info.file_size > _MOST_BYTES:
+                    raise ValueError(
+                        f"{root / info.filename}: {info.file_size:,} bytes, more than the {_MOST_BYTES:,} allowed"
+                    )
+            return {info.filename: archive.read(info) for info in entries}
     except _DAMAGE as error:
-        raise ValueError(f"{root / name}: cannot be read from the archive ({error})") from None
+        raise ValueError(f"{root / NAME}: cannot be read from the archive ({error})") from None

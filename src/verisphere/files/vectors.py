@@ -29,6 +29,8 @@ _COLUMNS = {
     "medium": "media",
     "template": "templates",
 }
+#: Types of Parquet whose numbers are read in their own precision, in which large ones may be alike.
+_POINTS = {"halffloat": np.float16, "float": np.float32, "double": np.float64}
 _LONGEST_EMBEDDING = 1 << 16
 _HEADS = ("name", "file", "filename", "path", "image")  # names of the column of names in other projects' lists
 _NO_LISTS = f"column 'embedding' holds no lists of numbers of one length, 1 to {_LONGEST_EMBEDDING:,}"
@@ -163,7 +165,8 @@ def _of_parquet(path: Path) -> dict[str, np.ndarray]:
         row += len(rows)
     if row != table.rows:
         raise ValueError(f"{path}: {row:,} rows, but its footer states {table.rows:,}")
-    return {"embeddings": embeddings, **{_COLUMNS[name]: np.array(_filled(cells)) for name, cells in texts.items()}}
+    known = {name: _array(name, str(table.schema.field(name).type), cells) for name, cells in texts.items()}
+    return {"embeddings": embeddings, **{_COLUMNS[name]: column for name, column in known.items()}}
 
 
 def _numbers_in_lists(path: Path, table: ParquetTable, names: Sequence[str]) -> int:
@@ -222,9 +225,14 @@ def _texts(path: Path, column: str, cells: Sequence[str]) -> np.ndarray:
     return np.array([_number(cell) for cell in cells] if numbers else cells)
 
 
-def _filled(cells: list[Any]) -> list[Any]:
-    """The cells of a column, or, if some are null, their text with null as an empty text, as in a CSV."""
-    return ["" if cell is None else str(cell) for cell in cells] if any(cell is None for cell in cells) else cells
+def _array(name: str, kind: str, cells: list[Any]) -> np.ndarray:
+    """The cells of a column; if some are null, their text with null as an empty text, as in a CSV.
+
+    Identities that are numbers with a point keep their precision, and null is NaN.
+    """
+    if name == "identity" and kind in _POINTS:
+        return np.array([np.nan if cell is None else cell for cell in cells], _POINTS[kind])
+    return np.array(["" if cell is None else str(cell) for cell in cells] if None in cells else cells)
 
 
 def _check_family(path: Path, names: Sequence[str]) -> None:

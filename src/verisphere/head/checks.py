@@ -5,7 +5,7 @@ replicated centers must not diverge between ranks, and sharded centers must not 
 """
 
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import ReferenceType, WeakKeyDictionary, WeakSet, ref
 
 import torch
 from jaxtyping import Int64, Shaped
@@ -18,8 +18,9 @@ from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.vocabulary import NO_CLASS
 
-#: The heads that have each loss.
+#: The heads that have each loss, as theirs or as a term of it; and the loss that each head was built with.
 _heads_of: WeakKeyDictionary[ClassLoss, WeakSet[nn.Module]] = WeakKeyDictionary()
+_loss_of: WeakKeyDictionary[nn.Module, ReferenceType[ClassLoss]] = WeakKeyDictionary()
 
 
 def check_parts(loss: object, classes: Any, size: Any, centers: object, engine: object) -> None:
@@ -44,11 +45,13 @@ def own(loss: ClassLoss, head: nn.Module) -> None:
     """Record that a head has this loss, with every term of it."""
     for part in {loss, *(term for _, term in loss.terms)}:
         _heads_of.setdefault(part, WeakSet()).add(head)
+    _loss_of[head] = ref(loss)
 
 
 def is_own(loss: ClassLoss, head: nn.Module) -> bool:
     """Whether a head was built with this loss."""
-    return head in _heads_of.get(loss, ())
+    built_with = _loss_of.get(head)
+    return built_with is not None and built_with() is loss
 
 
 def check_own(loss: ClassLoss, head: nn.Module) -> None:

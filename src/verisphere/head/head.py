@@ -203,8 +203,7 @@ class Head(nn.Module):
         check_teacher(self.loss, self.teacher, teacher, len(labels))
         if torch.is_grad_enabled() and self.deferred:
             check_ranks(self.held, self.classes)
-        if torch.is_grad_enabled() or self.training:
-            check_ddp(self, len(self.held) < self.classes, self.loss, self.draws is not None)
+        check_ddp(self, len(self.held) < self.classes, self.loss, self.draws is not None)
         if self.training:
             check_repeated(self.loss, self.draws is not None)
         labels = labels.long()

@@ -48,6 +48,7 @@ log = logging.getLogger(__name__)
 INVERSION_JSON, GRID = "inversion.json", "grid.png"
 _CHOICE, _DIRECTION = 4, 5  # purposes of random numbers; see photographs.py
 _CANDIDATES = 200  # people whom an image of a random direction may stand for
+_ALIKE = 0.999  # cosine of two embeddings of one image by one network, in float32 and in int8
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,20 @@ class Prepared:
     plan: Plan
 
 
+def _alike(one: EmbeddingModel, other: EmbeddingModel) -> bool:
+    """Whether two models embed alike, as a network does that was adopted in two ways, or made smaller."""
+    first, second = ((model.backbone.input_size, model.backbone.embedding_size) for model in (one, other))
+    if first != second:
+        return False
+    noise = torch.randint(256, (4, 3, *one.backbone.input_size), generator=torch.Generator().manual_seed(0))
+    rows = []
+    for backbone in (one.backbone, other.backbone):
+        pixels = noise.to(next(iter(backbone.parameters()), noise).device, torch.uint8)
+        with torch.inference_mode():
+            rows.append(backbone(backbone.normalise(pixels)).double().cpu())
+    return bool((torch.nn.functional.cosine_similarity(*rows) > _ALIKE).all())
+
+
 def prepare(
     asked: Asked,
     device: torch.device,
@@ -151,7 +166,7 @@ def prepare(
     judge = None
     if asked.judge is not None:
         judge = opened.get(asked.judge) or open_model(asked.judge, device, asked.trust)
-    if judge is not None and judge.sha256 is not None and judge.sha256 == model.sha256:
+    if judge is not None and ((judge.sha256 is not None and judge.sha256 == model.sha256) or _alike(judge, model)):
         raise ValueError(f"--judge {asked.judge}: has the weights of {asked.model}; the judge is another model")
     faces = None
     if asked.faces is not None:

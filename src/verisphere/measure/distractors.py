@@ -16,7 +16,7 @@ from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
 from verisphere.files.results import EvaluatedFile, first_lines, json_text
 from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_templates, read_rows
-from verisphere.measure.sides import check_alike
+from verisphere.measure.sides import check_alike, check_one_model
 from verisphere.protocols.distractors import (
     MOST_HELD,
     DistractorResult,
@@ -186,6 +186,7 @@ def _evaluate(
     opened = [open_templates(path, options.feature_norm, of_features, options.ending) for path in distractors]
     for rows in opened:
         check_alike(probes, used.embeddings.shape[1], source.origin, rows.path, rows.dim, rows.source.origin)
+    check_one_model({rows.path: rows.source.origin for rows in opened})
     listed = _listed(options.distractor_list, opened, notes) if of_features is None else _everything(opened)
     noise = _noisy(options.noisy_distractors, [rows.names for rows in opened], distractors, notes)
     kept = [chosen & ~marked for chosen, marked in zip(listed, noise, strict=True)]

@@ -1,6 +1,6 @@
 """From an embeddings or scores file to figures, as an object, as text, as JSON, and as a curve."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +49,7 @@ from verisphere.vocabulary import (
     REDRAWING,
     Embeddings,
     OperatingPoint,
+    Origin,
     Precision,
     Progress,
     Redrawing,
@@ -172,7 +173,7 @@ def _implausible_scores(scores: Scores) -> tuple[str, ...]:
 def evaluate_all_pairs(path: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
     """Figures of all pairs of an embeddings file; with domains also at one threshold."""
     embeddings = read_known_people(path, options.feature_norm)
-    return _all_pairs(embeddings, [evaluated(path, embeddings)], str(path), options, against)
+    return _all_pairs(embeddings, [evaluated(path, embeddings)], {path: embeddings.origin}, options, against)
 
 
 def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
@@ -180,24 +181,26 @@ def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluatio
     sets = [(path.stem, read_known_people(path, options.feature_norm)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
-    check_one_model({path: embeddings for path, (_, embeddings) in zip(paths, sets, strict=True)})
+    origins = {path: embeddings.origin for path, (_, embeddings) in zip(paths, sets, strict=True)}
+    check_one_model(origins)
     sources = [evaluated(path, embeddings) for path, (_, embeddings) in zip(paths, sets, strict=True)]
-    return _all_pairs(pool_embeddings(sets), sources, ", ".join(map(str, paths)), options)
+    return _all_pairs(pool_embeddings(sets), sources, origins, options)
 
 
 def _all_pairs(
     embeddings: Embeddings,
     sources: Sequence[EvaluatedFile],
-    source: str,
+    origins: Mapping[Path, Origin | None],
     options: Options,
     against: Sequence[Path] = (),
 ) -> Evaluation:
+    source = ", ".join(map(str, origins))
     require_pairs(embeddings, source)
     refuse_without_domains(options, embeddings.domains is not None, source)
     if against and options.rule != "at_most":
         raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
     check_redrawing(options)
-    calibration, file, of_calibration = calibration_of(embeddings, source, options)
+    calibration, file, of_calibration = calibration_of(embeddings, origins, options)
     store = None if options.state is None else ScanState(options.state)
     device = choose_device(options.device)
     with errors_naming(source):
@@ -337,7 +340,7 @@ def _refuse_json(calibration: Path, takes: str) -> None:
 
 
 def calibration_of(
-    embeddings: Embeddings, source: str | Path, options: Options, listed_domains: bool = False
+    embeddings: Embeddings, origins: Mapping[Path, Origin | None], options: Options, listed_domains: bool = False
 ) -> tuple[Ordered | None, EvaluatedFile | None, list[str]]:
     """All impostor pairs of the calibration file, made by the same model as `embeddings`.
 
@@ -345,18 +348,20 @@ def calibration_of(
 
     Args:
         embeddings: the embeddings that the threshold is for.
-        source: file of the embeddings, for errors.
+        origins: the origin of each file of the embeddings, each of which is compared with that of the calibration.
         options: the options with the calibration file.
         listed_domains: whether a list of pairs states the domains, so that the rows need none.
     """
     if options.calibration is None:
         return None, None, []
     if embeddings.domains is None and not listed_domains:
+        source = ", ".join(map(str, origins))
         raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
     _refuse_json(options.calibration, "an embeddings file")
     calibration = read_known_people(options.calibration, options.feature_norm)
     sizes = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
-    check_alike(source, sizes[0], embeddings.origin, options.calibration, sizes[1], calibration.origin)
+    for file, origin in origins.items():
+        check_alike(file, sizes[0], origin, options.calibration, sizes[1], calibration.origin)
     with errors_naming(options.calibration):
         impostors = calibration_impostors(calibration, options.fars, options.progress)
     reasons = [f"{options.calibration.name}: {reason}" for reason in implausible_set(calibration)]

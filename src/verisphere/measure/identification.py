@@ -17,7 +17,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile, first_lines, json_text
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.tables import plain_cell
-from verisphere.measure.sides import check_sides, with_distractors
+from verisphere.measure.sides import check_one_model, check_sides, with_distractors
 from verisphere.protocols.by_image import ByImage, ranked_by_image
 from verisphere.protocols.identification import (
     IdentificationResult,
@@ -247,6 +247,7 @@ def evaluate_galleries(
     for name, path in zip(names, galleries, strict=True):
         enrolled = read_known_people(path, options.feature_norm)
         check_sides(probes, shown, path, enrolled)
+        check_one_model({path: enrolled.origin} | dict(zip(distractors, (rows.origin for rows in others), strict=True)))
         searched, enrolled = same_people((probes, shown), (path, enrolled))
         unlikely += implausible_sides(searched, enrolled, (probes.name, path.name))
         with errors_naming(path):

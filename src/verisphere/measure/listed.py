@@ -68,7 +68,8 @@ def evaluate_pairs(
         raise ValueError(f"{max(lists, key=lists.count)}: the list is named twice")
     _check_packs(lists, len(paths))
     opened = {file: read_embeddings(file) for file in dict.fromkeys(paths)}
-    check_one_model(opened)
+    origins = {file: embeddings.origin for file, embeddings in opened.items()}
+    check_one_model(origins)
     files = [(file, opened[file]) for file in (paths * len(lists) if len(paths) == 1 else paths)]
     ours, list_files = _rows(lists, files, options, options.intervals or bool(against))
     source = ", ".join(map(str, lists))
@@ -102,7 +103,7 @@ def evaluate_pairs(
             options.progress,
         )
     calibration, of_calibration, reasons = calibration_of(
-        ours.embeddings, paths[0], options, ours.comparisons.domains is not None
+        ours.embeddings, origins, options, ours.comparisons.domains is not None
     )
     common = at_one_threshold(result.scores, options, calibration)
     by_domain = _accuracies(ours.comparisons, result)

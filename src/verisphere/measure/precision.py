@@ -17,6 +17,7 @@ from verisphere.files.json_values import from_json, shown
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols.redrawn import MOST_SCORES, tar_differences
 from verisphere.report.tables import interval_text, noise_line, number, small, table
+from verisphere.trained_on import SharedWithTraining
 from verisphere.vocabulary import REDRAWING, Embeddings, ImageSource, OperatingPoint, Progress, Redrawing, quietly
 from verisphere.words import SmallerPrecision
 
@@ -71,6 +72,7 @@ class PrecisionDrop:
         cosine_mean, cosine_lowest: over images, of the cosine between the embeddings by the two models.
         points: a point for each target FAR.
         flip: whether the embedding of the mirror image was added, in both precisions; None in older files.
+        in_training: what these images share with the training; None in older files, and where nothing is recorded.
     """
 
     precision: SmallerPrecision
@@ -84,6 +86,7 @@ class PrecisionDrop:
     cosine_lowest: float
     points: tuple[DropAtFar, ...]
     flip: bool | None = None
+    in_training: SharedWithTraining | None = None
 
     def text(self) -> str:
         """The set, the sizes, and a table."""
@@ -91,7 +94,9 @@ class PrecisionDrop:
 
     def lines(self) -> list[str]:
         """The set and the sizes, one sentence each."""
-        lines = [
+        known = self.in_training.described() if self.in_training is not None else ""
+        lines = [f"{known}; the drop of TAR is not that of new people" if self.in_training else known] if known else []
+        lines += [
             f"{self.precision} against float32, measured on {self.images:,} {self.measured_on.described(self.people)}",
             f"{self.bytes_smaller:,} bytes for {self.bytes_float32:,}; cosine between the two embeddings of an image: "
             f"{number(self.cosine_mean)} on average, {number(self.cosine_lowest)} at the lowest",

@@ -283,7 +283,8 @@ def _calibrated(
     calibration: Calibration, findings: Sequence[Findings], sets: Sequence[PairsOfSet], redrawing: Redrawing
 ) -> Calibrated:
     """The thresholds of a calibration, with their operating points on the sets that the same model made."""
-    notes, tried = [], []
+    warning = calibration.thresholds[0].warning()
+    notes, tried = [f"{warning[0].upper()}{warning[1:]}."] if warning else [], []
     for finding, pairs in zip(findings, sets, strict=True):
         if calibration.origin is None:
             notes.append(f"{finding.title}: tried on trust; the calibration does not say of which model it is.")

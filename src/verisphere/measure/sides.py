@@ -29,13 +29,13 @@ def check_alike(
     check_same_origin(f"{probes} was", origin, other, other_origin, ONE_WAY)
 
 
-def check_one_model(opened: Mapping[Path, Embeddings]) -> None:
+def check_one_model(origins: Mapping[Path, Origin | None]) -> None:
     """Refuse embeddings of two models, or of one in two ways: their scores share no threshold.
 
     Args:
-        opened: the embeddings by their files; those of an unknown origin are not compared.
+        origins: the origin of each file, if known.
     """
-    known = [(file, embeddings.origin) for file, embeddings in opened.items() if embeddings.origin is not None]
+    known = list(origins.items())
     for place, (file, origin) in enumerate(known):
         for first, other in known[:place]:  # each with each: one of them may not record what two others do
             check_same_origin(f"{first} was", other, file, origin, ONE_WAY)

@@ -214,11 +214,17 @@ class PairTerm(nn.Module):
 
         Raises:
             TypeError: the only argument is not a `Step`; says how to make one.
+            ValueError: a term with a memory is computed a second time, inside a backward pass.
         """
         if len(inputs) != 1 or named or not isinstance(inputs[0], Step):
             raise TypeError(
                 f"{type(self).__name__} takes one Step of verisphere.pairs: write "
                 "term(Step(GlobalBatch.of(embeddings, labels), embeddings, labels))"
+            )
+        if torch._C._current_graph_task_id() != -1 and any(isinstance(part, Memory) for part in self.children()):
+            raise ValueError(
+                f"{type(self).__name__} runs a second time inside the backward pass, as under activation "
+                "checkpointing, and would insert the batch into its memory again: checkpoint the backbone alone"
             )
         return super().__call__(inputs[0])
 

@@ -16,7 +16,7 @@ def calibration_text(calibration: Calibration) -> str:
         else "the model is not known: the file does not name it"
     )
     warning, shared = calibration.thresholds[0].warning(), calibration.source.in_training
-    lines = [*([warning] if warning else []), f"calibrated on {_size(calibration.source)}; {model}"]
+    lines = [*([warning] if shared else []), f"calibrated on {_size(calibration.source)}; {model}"]
     lines += [f"implausible: {printable(reason)}" for reason in calibration.implausible]
     lines += [shared.described()] if shared is not None and not shared else []
     lines.append(thresholds_table(calibration))

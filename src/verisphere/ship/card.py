@@ -84,8 +84,9 @@ def _head(about: Mapping[str, Any], calibrated: Calibration | None) -> Section:
     height, width = about["preprocessing"]["size"]
     yield f"# {plain(about['name'])}"
     warning = calibrated.thresholds[0].warning() if calibrated else ""
-    if warning:
-        yield f"**Calibrated on people of the training.** {plain(warning.capitalize())}."
+    if calibrated and warning:
+        what = "Calibrated on people of the training" if calibrated.thresholds[0].in_training else "Implausible scores"
+        yield f"**{what}.** {plain(warning[0].upper() + warning[1:])}."
     yield (
         f"A face recognition model. It turns an aligned face ({height} x {width} pixels, template "
         f"{plain(about['template'])}) into {about['embedding_size']} numbers. Two faces are compared by the cosine of "

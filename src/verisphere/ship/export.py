@@ -368,7 +368,7 @@ def notes_on(
         recipe: whether its recipe is known, or cannot be.
         with_head: whether the head is inside.
     """
-    notes = [threshold.warning() for threshold in description.thresholds[:1] if threshold.in_training]
+    notes = [warning for threshold in description.thresholds[:1] if (warning := threshold.warning())]
     if calibration is None:
         notes.append("no calibration was given, so this model ships no threshold and `verisphere verify` refuses it")
     elif calibration.origin is None:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from verisphere.decide import Far, GuaranteedThreshold
-from verisphere.files.embeddings import read_known_people
+from verisphere.files.embeddings import note_crowds, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import json_text
 from verisphere.identity import decided
@@ -232,6 +232,7 @@ def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Pr
     owners = [_owner(name, gallery) for name in files.names]
     with errors_naming(gallery):
         owners = list(spelled_once(owners, files.names, decided()))
+    note_crowds(gallery, np.array(owners))
 
     def find_central(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
         return [replace(face, others=()) for face in find(photographs, names)]  # crops would pile up

@@ -38,6 +38,7 @@ from verisphere.measure.precision import (
 )
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.models.described_faces import open_faces
+from verisphere.models.embed import trained_on
 from verisphere.models.folder import Model, is_model_folder, load
 from verisphere.models.model_json import (
     FUNCTION,
@@ -159,8 +160,12 @@ def export_smaller(
     own = shipped_origin(digest.sha256, networks[1], description.template, description.flip, precision)
     check_same(out, own, calibrated, calibration, evaluation, accept_unrecorded_pixels)
     say_flip(description.flip, run, described)
+    record = trained_on(source.path)
     try:
-        rows = [extract(network, measured, flip=description.flip, progress=progress) for network in networks]
+        rows = [
+            extract(network, measured, flip=description.flip, progress=progress, trained_on=record)
+            for network in networks
+        ]
     except ValueError as error:
         raise ValueError(f"{run}: cannot be measured in {precision} on {measured_on}: {error}") from None
     with errors_naming(measured_on):
@@ -175,6 +180,7 @@ def export_smaller(
         *cosines(rows[0], rows[1]),
         points,
         description.flip,
+        rows[0].shared_with_training,
     )
     description = replace(
         description,

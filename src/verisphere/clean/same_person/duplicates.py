@@ -15,6 +15,7 @@ from torch import Tensor
 
 from verisphere.clean.same_person.near_pairs import class_centers, near_pairs
 from verisphere.files.disk import write_whole
+from verisphere.files.embeddings import note_crowds
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList
 from verisphere.files.results import json_text
@@ -175,6 +176,8 @@ def find_duplicates(
         if value is not None and not -1 < value <= 1:
             raise ValueError(f"{option} is {value}; a threshold of cosines lies above -1 and is at most 1")
     rows = open_rows(path, ("names", "identities"))
+    assert rows.identities is not None
+    note_crowds(path, rows.identities)
     if faces is not None and (absent := sorted(set(rows.names.tolist()) - set(faces.names))):
         raise ValueError(
             f"{len(absent):,} of {len(rows):,} images of {path} are not in the set of faces, the first is "

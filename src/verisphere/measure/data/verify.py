@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from verisphere.files.disk import write_whole
 from verisphere.files.json_values import shown
+from verisphere.identity import crowds
 from verisphere.images.decode import decode
 from verisphere.measure.data.labels import label_faults, repeated_images
 from verisphere.measure.data.manifests import manifest_faults
@@ -110,6 +111,7 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
     notes: list[Fault] = []
     if pack.files.unread:
         notes.append(Fault(str(path), "", None, counted(pack.files.unread)))
+    notes += [Fault(str(path), "", None, note) for note in crowds(Counter(pack.identities))]
     sizes = np.zeros((len(pack), 2), np.int32)
     digests = np.zeros((len(pack), 2), np.uint64)
     for seen in progress(_looked_at(pack, workers), "decoding", -(-len(pack) // _AT_ONCE)):
