@@ -179,8 +179,8 @@ def draw_cleaning(out: Path, size: DrawnSet | None = None) -> str:
     cleaning, faces = drawn_cleaning(DrawnSet() if size is None else size)
     findings = cleaning_findings(cleaning, "Drawn faces")
     out.mkdir(parents=True, exist_ok=True)
-    for name, figure in cleaning_figures(findings).items():
-        save_compact(figure, out / f"{name}.png")
+    for name, draw in cleaning_figures(findings).items():
+        save_compact(draw(), out / f"{name}.png")
     path = save_plot(sheet_plot(findings.shown[0], faces), out / f"{SHEET}.png")
     with Image.open(path) as image:
         photographs = image.convert("RGB")

@@ -9,7 +9,6 @@ import torch
 from PIL import Image
 
 from read_page import Page
-from verisphere.clean import page
 from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.found import Found
 from verisphere.clean.page import cleaning_findings, even_steps, rule_in_words, telling_identities, write_page
@@ -149,7 +148,7 @@ def test_the_rule_in_words(rule: Rule, words: str):
 @pytest.fixture
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the plots out, which take most of the time of a page."""
-    monkeypatch.setattr(page, "cleaning_figures", lambda findings: {})
+    monkeypatch.setattr("verisphere.report.cleaning_sections.cleaning_figures", lambda findings: {})
 
 
 def test_one_page_and_its_plots_are_written(tmp_path: Path):

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from cleaning_examples import contents
-from verisphere.report.cleaning_findings import Category
-from verisphere.report.cleaning_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT, bins, cleaning_figures
+from verisphere.report import cleaning_plots
+from verisphere.report.cleaning_findings import Category, CleaningFindings
+from verisphere.report.cleaning_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT, bins
 from verisphere.report.plots import save_plot
 
 
@@ -26,6 +27,10 @@ def counted(figure: Figure) -> list[dict[float, int]]:
 
 def legend(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def cleaning_figures(findings: CleaningFindings) -> dict[str, Figure]:
+    return {name: draw() for name, draw in cleaning_plots.cleaning_figures(findings).items()}
 
 
 def test_all_samples_to_the_dominant_sub_center():

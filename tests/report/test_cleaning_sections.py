@@ -18,8 +18,7 @@ from verisphere.report.cleaning_findings import (
     SubClass,
     Truth,
 )
-from verisphere.report.cleaning_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT
-from verisphere.report.cleaning_sections import MOST_LOST, render_cleaning_page
+from verisphere.report.cleaning_sections import MOST_LOST, cleaning_page
 
 EVIL = '<script>alert("1")</script> & $x$'
 URI = "data:image/jpeg;base64,AAAA"
@@ -27,8 +26,7 @@ PERCENT = "\N{NO-BREAK SPACE}%"
 
 
 def rendered(findings: CleaningFindings) -> str:
-    names = (SPLIT, IN_DOMINANT, NEAREST, TO_DOMINANT) if findings.sub_centers > 1 else (SPLIT,)
-    return render_cleaning_page(findings, dict.fromkeys(names if findings.categories else (), b"<svg/>"))
+    return cleaning_page(findings).html(lambda plot: b"<svg/>")
 
 
 def page(**changes: object) -> Page:

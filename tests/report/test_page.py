@@ -14,7 +14,7 @@ from verisphere.decide.guarantee import independent_threshold
 from verisphere.decide.order import SortedScores
 from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
 from verisphere.report.html import Markup, joined, table, tag
-from verisphere.report.page import figures_of, plot_name, render_page
+from verisphere.report.page import plot_name, report_page
 from verisphere.report.samples import Picture, SamplePair, Samples
 from verisphere.report.sections import percent, rate_text
 
@@ -68,8 +68,16 @@ def contents(*found: Findings, **changes: object) -> Contents:
     return dataclasses.replace(whole, **changes)  # type: ignore[arg-type]
 
 
+def rendered(whole: Contents) -> str:
+    return report_page(whole).html(lambda plot: b"<svg/>")
+
+
+def plots(whole: Contents) -> list[str]:
+    return [plot.name for plot in report_page(whole).plots]
+
+
 def shown(whole: Contents) -> Page:
-    return Page(render_page(whole, dict.fromkeys(figures_of(whole), b"<svg/>")))
+    return Page(rendered(whole))
 
 
 def test_the_page_is_well_formed_and_can_be_read_by_machine():
@@ -93,7 +101,7 @@ def test_the_page_is_well_formed_and_can_be_read_by_machine():
 
 def test_nothing_is_fetched_and_nothing_runs():
     whole = contents(findings(), calibrated=calibrated("ours"))
-    text = render_page(whole, dict.fromkeys(figures_of(whole), b"<svg/>"))
+    text = rendered(whole)
     page = Page(text)
     for name, attributes in page.elements:
         assert name not in ("script", "link", "iframe", "object", "embed", "base", "form", "video", "audio")
@@ -123,7 +131,7 @@ def test_every_name_is_text():
         calibrated=dataclasses.replace(calibrated(EVIL), file=File(EVIL, None), notes=(EVIL,)),
         trainings=(run,),
     )
-    text = render_page(whole, dict.fromkeys(figures_of(whole), b"<svg/>"))
+    text = rendered(whole)
     assert "<script" not in text
     page = Page(text)
     assert not page.all("script")
@@ -168,7 +176,7 @@ def test_each_domain_has_its_row():
         assert f"{domain.neg_log10_far:.3f}" in page.text
     without = dataclasses.replace(found, one=None, without_domains="the embeddings name no domains.")
     assert "The embeddings name no domains." in shown(contents(without)).text
-    assert not [name for name in figures_of(contents(without)) if name.startswith("domains")]
+    assert not [name for name in plots(contents(without)) if name.startswith("domains")]
 
 
 def test_a_pair_says_what_was_decided():
@@ -193,7 +201,8 @@ def test_calibrated_thresholds_are_shown_with_what_they_promise():
     page = shown(contents(findings(), calibrated=found))
     assert found.shipped[0].threshold.meaning() in page.text
     assert "theirs: not tried." in page.text
-    figure = figures_of(contents(findings(), calibrated=found))["scores-1-ours"]
+    drawn = {plot.name: plot.draw for plot in report_page(contents(findings(), calibrated=found)).plots}
+    figure = drawn["scores-1-ours"]()
     assert found.shipped[0].threshold.threshold in [line.get_xdata()[0] for line in figure.axes[0].lines]
 
 
@@ -208,7 +217,7 @@ def test_a_run_without_embeddings_still_has_a_page():
 def test_a_run_that_has_not_begun_to_log():
     run = dataclasses.replace(training(), entries=[])
     whole = contents(findings(), trainings=(run,))
-    assert not [name for name in figures_of(whole) if name.startswith("training")]
+    assert not [name for name in plots(whole) if name.startswith("training")]
     assert "the run has logged nothing yet" in shown(whole).text
 
 
@@ -282,5 +291,5 @@ def test_a_power_of_ten_is_not_broken_at_its_dash():
 
 
 def test_the_summary_begins_with_the_figure_that_is_asked_for():
-    text = render_page(contents(findings()), dict.fromkeys(figures_of(contents(findings())), b"<svg/>"))
+    text = rendered(contents(findings()))
     assert re.findall(r'<th scope="col">(.*?)</th>', text)[:3] == ["Set", "TAR", "95 % over people"]

@@ -25,12 +25,10 @@ from verisphere.report.cleaning_findings import (
     SubClass,
     Truth,
 )
-from verisphere.report.cleaning_plots import cleaning_figures
-from verisphere.report.cleaning_sections import render_cleaning_page
-from verisphere.report.plots import save_plot
+from verisphere.report.cleaning_sections import cleaning_page
 from verisphere.report.samples import pictures, varied
 
-PAGE, PLOTS = "index.html", "plots"
+PAGE = "index.html"
 IDENTITIES = 3  # identities shown in their sub-classes
 IN_ROW = 8  # images shown of a sub-class
 ON_SHEET = 24  # images of a contact sheet
@@ -52,12 +50,7 @@ def write_page(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str
     findings = cleaning_findings(cleaning, title)
     if faces is not None:
         findings = _with_pictures(findings, faces)
-    (folder / PLOTS).mkdir(exist_ok=True)
-    plots = {}
-    for name, figure in cleaning_figures(findings).items():
-        save_plot(figure, folder / PLOTS / f"{name}.png")
-        plots[name] = save_plot(figure, folder / PLOTS / f"{name}.svg").read_bytes()
-    (folder / PAGE).write_text(render_cleaning_page(findings, plots), encoding="utf-8")
+    cleaning_page(findings).write(folder / PAGE)
 
 
 def cleaning_findings(cleaning: Cleaning, title: str) -> CleaningFindings:

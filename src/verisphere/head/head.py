@@ -389,9 +389,8 @@ class Head(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy has its loss as the original has: built with it, or assigned after building."""
-        built_with = state.pop("_built_with", True)
         super().__setstate__(state)
-        if built_with:
+        if self.__dict__.pop("_built_with", True):
             own(self.loss, self)
 
     def _defer(self, gradient: DeferredGradient) -> None:

@@ -7,15 +7,13 @@ import numpy as np
 from jaxtyping import UInt8
 from torch import Tensor
 
-from verisphere.files.disk import write_whole
 from verisphere.invert.likeness import Compared
 from verisphere.invert.marks import marked
 from verisphere.report.inversion_findings import InversionFindings, InversionPage, Shown
-from verisphere.report.inversion_sections import inversion_figures, render_inversion_page
-from verisphere.report.plots import save_plot
+from verisphere.report.inversion_sections import inversion_page
 from verisphere.report.samples import data_uri
 
-PAGE, PLOTS = "index.html", "plots"
+PAGE = "index.html"
 _MOST_SHOWN = 64
 
 
@@ -61,10 +59,4 @@ def write_page(
         np.concatenate(to_own).tolist() if to_own else [],
         [] if compared is None else compared.cosines[compared.strangers].tolist(),
     )
-    plots = {}
-    for name, figure in inversion_figures(contents).items():
-        (out / PLOTS).mkdir(exist_ok=True)
-        save_plot(figure, out / PLOTS / f"{name}.png")
-        plots[name] = save_plot(figure, out / PLOTS / f"{name}.svg").read_bytes()
-    page = render_inversion_page(contents, plots)
-    write_whole(out / PAGE, lambda partial: partial.write_text(page, encoding="utf-8"))
+    inversion_page(contents).write(out / PAGE)

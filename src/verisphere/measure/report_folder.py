@@ -11,15 +11,15 @@ from verisphere.decide.histogram import Histogram
 from verisphere.files.disk import replace_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.results import json_text
+from verisphere.report.blocks import PLOTS
 from verisphere.report.findings import ALL, Calibrated, Contents, Findings
-from verisphere.report.page import figures_of, render_page
-from verisphere.report.plots import save_plot
+from verisphere.report.page import report_page
 from verisphere.report.samples import Picture, SamplePair
 from verisphere.vocabulary import OperatingPoint
 
 FORMAT = "verisphere report"
 VERSION = 1
-PAGE, FIGURES, PLOTS = "report.html", "figures.json", "plots"
+PAGE, FIGURES = "report.html", "figures.json"
 
 
 def require_free(out: Path) -> None:
@@ -52,11 +52,7 @@ def write_report(out: Path, contents: Contents) -> Path:
 
 def _write(folder: Path, contents: Contents) -> None:
     (folder / PLOTS).mkdir(parents=True)
-    plots = {}
-    for name, figure in figures_of(contents).items():
-        save_plot(figure, folder / PLOTS / f"{name}.png")
-        plots[name] = save_plot(figure, folder / PLOTS / f"{name}.svg").read_bytes()
-    (folder / PAGE).write_text(render_page(contents, plots), encoding="utf-8")
+    report_page(contents).write(folder / PAGE)
     (folder / FIGURES).write_text(json_text(_numbers(contents)), encoding="utf-8")
 
 

@@ -3,7 +3,8 @@
 Deng et al. 2021, arXiv:1801.07698v4.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float32, Float64
@@ -26,8 +27,8 @@ _MARKS = (0, 15, 30, 45, 60, 75, 90, 105, 120, 135, 150, 165, 180)
 SPLIT, IN_DOMINANT, NEAREST, TO_DOMINANT = "sub_classes", "dominant", "non_dominant_nearest", "non_dominant_angle"
 
 
-def cleaning_figures(findings: CleaningFindings) -> dict[str, Figure]:
-    """The plots of a page, by file name; a plot without samples is skipped."""
+def cleaning_figures(findings: CleaningFindings) -> dict[str, Callable[[], Figure]]:
+    """What draws the plots of a page, by file name; a plot without samples is skipped."""
     total = sum(len(category.angle) for category in findings.categories)
     dominant = [category for category in findings.categories if category.dominant]
     others = [category for category in findings.categories if not category.dominant]
@@ -36,40 +37,24 @@ def cleaning_figures(findings: CleaningFindings) -> dict[str, Figure]:
     if findings.sub_centers == 1:
         kinds = {_KINDS[part.noisy]: (_style(part), part.angle) for part in dominant}
         label = "angle to the center of the identity, degrees"
-        return {SPLIT: angles_plot(kinds, total, "All samples", label, findings.angle)}
-    groups = {"dominant": (DOMINANT, dominant), "non-dominant": (OTHERS, others)}
-    figures = {
-        SPLIT: angles_plot(
-            {name: (style, np.concatenate([part.angle for part in parts])) for name, (style, parts) in groups.items()},
-            total,
-            "All samples",
-            "angle to the dominant sub-center, degrees",
-            findings.angle,
-        ),
-        IN_DOMINANT: angles_plot(
-            {part.name: (_style(part), part.angle) for part in dominant},
-            total,
-            "Samples of dominant sub-classes",
-            "angle to the nearest sub-center, degrees",
-            findings.angle,
-        ),
+        return {SPLIT: partial(angles_plot, kinds, total, "All samples", label, findings.angle)}
+    to_dominant, to_nearest = (f"angle to the {which} sub-center, degrees" for which in ("dominant", "nearest"))
+    split = {
+        name: (style, np.concatenate([part.angle for part in parts]))
+        for name, style, parts in (("dominant", DOMINANT, dominant), ("non-dominant", OTHERS, others))
+    }
+    inside = {part.name: (_style(part), part.angle) for part in dominant}
+    title = "Samples of dominant sub-classes"
+    figures: dict[str, Callable[[], Figure]] = {
+        SPLIT: partial(angles_plot, split, total, "All samples", to_dominant, findings.angle),
+        IN_DOMINANT: partial(angles_plot, inside, total, title, to_nearest, findings.angle),
     }
     if any(len(part.angle) for part in others):
         title = "Samples of non-dominant sub-classes"
-        figures[NEAREST] = angles_plot(
-            {part.name: (_style(part), part.nearest) for part in others},
-            total,
-            title,
-            "angle to the nearest sub-center, degrees",
-            None,
-        )
-        figures[TO_DOMINANT] = angles_plot(
-            {part.name: (_style(part), part.angle) for part in others},
-            total,
-            title,
-            "angle to the dominant sub-center, degrees",
-            findings.angle,
-        )
+        nearest = {part.name: (_style(part), part.nearest) for part in others}
+        outside = {part.name: (_style(part), part.angle) for part in others}
+        figures[NEAREST] = partial(angles_plot, nearest, total, title, to_nearest, None)
+        figures[TO_DOMINANT] = partial(angles_plot, outside, total, title, to_dominant, findings.angle)
     return figures
 
 

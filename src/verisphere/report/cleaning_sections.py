@@ -1,45 +1,38 @@
 """The page about cleaning: which images were dropped, why, which people lost images, and the images themselves."""
 
-import base64
 from collections.abc import Mapping
 
+from verisphere.report.blocks import Page, Plot, Section
 from verisphere.report.cleaning_findings import ByImages, CleaningFindings, Truth
 from verisphere.report.cleaning_pictures import images_text, no_others, sheets, sub_classes
-from verisphere.report.cleaning_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT
+from verisphere.report.cleaning_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT, cleaning_figures
 from verisphere.report.html import Markup, definitions, joined, table, tag
-from verisphere.report.picture_sections import picture
 from verisphere.report.sections import percent
 from verisphere.report.tables import number
-from verisphere.report.whole_page import whole_page
 
 MOST_LOST = 30  # lost identities that are named; clean.json has all
 _NONE = "-"  # a share of nothing
 _ARCFACE = "ArcFace (Deng et al. 2021, arXiv:1801.07698v4)"
 
 
-def render_cleaning_page(findings: CleaningFindings, plots: Mapping[str, bytes]) -> str:
-    """The page as HTML.
-
-    Args:
-        findings: contents of the page.
-        plots: SVG of each figure of `cleaning_figures`.
-    """
-    uris = {name: f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}" for name, data in plots.items()}
-    parts: list[tuple[str, str, Markup]] = [
-        ("Summary", "summary", summary(findings)),
-        ("Angles compared", "compared", compared(findings)),
-        ("Identities", "identities", identities(findings)),
-        ("Angles of the images", "angles", angles(findings, uris)),
-        ("Sub-classes of single identities", "sub-classes", sub_classes(findings)),
-        ("Dropped images", "dropped", sheets(findings, findings.sheets_dropped, "No image was dropped.")),
-        ("Kept images", "kept", sheets(findings, findings.sheets_kept, "No image of an identity was kept.")),
-        ("How each number was made", "method", method(findings)),
+def cleaning_page(findings: CleaningFindings) -> Page:
+    """The page."""
+    kept = sheets(findings, findings.sheets_kept, "No image of an identity was kept.")
+    sections = [
+        Section("Summary", "summary", [summary(findings)]),
+        Section("Angles compared", "compared", [compared(findings)]),
+        Section("Identities", "identities", [identities(findings)]),
+        Section("Angles of the images", "angles", angles(findings)),
+        Section("Sub-classes of single identities", "sub-classes", [sub_classes(findings)]),
+        Section("Dropped images", "dropped", [sheets(findings, findings.sheets_dropped, "No image was dropped.")]),
+        Section("Kept images", "kept", [kept]),
+        Section("How each number was made", "method", [method(findings)]),
     ]
     made = (
-        f"Made by verisphere {findings.version}. Beside this page lie kept.txt, the list of the kept images, "
-        "clean.json, each image with its angles and the reason, and plots/, the plots as PNG and SVG."
+        "Beside this page lie kept.txt, the list of the kept images, clean.json, each image with its angles and the "
+        "reason, and plots/, the plots as PNG and SVG."
     )
-    return whole_page(findings.title, findings.version, parts, made, "cleaning.css")
+    return Page(findings.title, sections, made, "cleaning.css", findings.version)
 
 
 def counted(part: int, whole: int, what: str) -> str:
@@ -207,10 +200,11 @@ def compared(findings: CleaningFindings) -> Markup:
     return joined(tag("p", told), table("What each angle drops", header, rows))
 
 
-def angles(findings: CleaningFindings, uris: Mapping[str, str]) -> Markup:
+def angles(findings: CleaningFindings) -> list[Markup | Plot]:
     """Histograms of the angles."""
-    if not uris:
-        return tag("p", "No image has an identity with a sub-center, so there are no angles.")
+    figures = cleaning_figures(findings)
+    if not figures:
+        return [tag("p", "No image has an identity with a sub-center, so there are no angles.")]
     everything = "the dominant sub-center of their identity (ArcFace, figure 6b)"
     if findings.sub_centers == 1:
         everything = "the center of their identity (ArcFace, figure 7a)"
@@ -223,16 +217,14 @@ def angles(findings: CleaningFindings, uris: Mapping[str, str]) -> Markup:
     }
     counts = ", ".join(f"{category.name} {len(category.angle):,}" for category in findings.categories)
     plots = [
-        picture(uris[name], f"Histogram. {caption} Images: {counts}.", caption)
-        for name, caption in captions.items()
-        if name in uris
+        Plot(name, draw, f"Histogram. {captions[name]} Images: {counts}.", captions[name])
+        for name, draw in figures.items()
     ]
     told = (
         "Above on a linear scale, below on a logarithmic one, which shows small groups. Shares are of all images with "
         "an identity. Where sub-centers are means of images, an image that is alone in its sub-class lies at 0 degrees."
     )
-    alone = "" if NEAREST in uris else tag("p", no_others(findings))
-    return joined(tag("p", told), tag("div", *plots, class_="plots"), alone)
+    return [tag("p", told), *plots, *([] if NEAREST in figures else [tag("p", no_others(findings))])]
 
 
 # --- identities ---

@@ -1,12 +1,12 @@
 """The page about an inversion: its images, their similarity to their people, and the settings."""
 
-import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from verisphere.report.html import Markup, joined, table, tag
+from verisphere.report.blocks import Page, Plot, Section
+from verisphere.report.html import Markup, table, tag
 from verisphere.report.inversion_findings import (
     QUANTILE,
     Cosines,
@@ -15,12 +15,9 @@ from verisphere.report.inversion_findings import (
     Likeness,
     Shown,
 )
-from verisphere.report.picture_sections import picture
 from verisphere.report.plots import INK, SERIES, new_figure, tidy
 from verisphere.report.tables import number
-from verisphere.report.whole_page import whole_page
 
-COSINES = "cosines"
 _STYLE = "inversion.css"
 _BINS = np.linspace(-1.0, 1.0, 61)
 _PAPER = "sections 3.3 and 4.5 of ArcFace (Deng et al. 2021, arXiv:1801.07698v4)"
@@ -33,10 +30,8 @@ _TARGETS = {
 _MODELS = {"inverted": "the inverted model", "judge": "the second model"}
 
 
-def inversion_figures(contents: InversionPage) -> dict[str, Figure]:
-    """The plots of the page, by file name; empty without photographs."""
-    if not contents.own:
-        return {}
+def cosines_plot(contents: InversionPage) -> Figure:
+    """Histograms of the cosines with the own person and with others."""
     figure = new_figure(3.2)
     axes = figure.subplots()
     for values, colour, label in (
@@ -51,31 +46,28 @@ def inversion_figures(contents: InversionPage) -> dict[str, Figure]:
     axes.set_ylabel("share of comparisons")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
     tidy(axes)
-    return {COSINES: figure}
+    return figure
 
 
-def render_inversion_page(contents: InversionPage, plots: Mapping[str, bytes]) -> str:
-    """The page as HTML.
-
-    Args:
-        contents: figures and images.
-        plots: SVG of each figure of `inversion_figures`.
-    """
+def inversion_page(contents: InversionPage) -> Page:
+    """The page."""
     findings = contents.findings
-    parts = [("What this shows", "what", what(findings)), ("Images", "images", images(contents.shown))]
+    sections = [
+        Section("What this shows", "what", [what(findings)]),
+        Section("Images", "images", [images(contents.shown)]),
+    ]
     if findings.likeness:
-        uri = "data:image/svg+xml;base64," + base64.b64encode(plots[COSINES]).decode() if COSINES in plots else None
-        parts.append(("Likeness", "likeness", likeness(findings, uri)))
+        sections.append(Section("Likeness", "likeness", likeness(contents)))
     if findings.distances:
-        parts.append(("Distance from photographs", "distance", distances(findings)))
+        sections.append(Section("Distance from photographs", "distance", [distances(findings)]))
     if findings.pairs:
-        parts.append(("Listed pairs", "pairs", pairs(findings)))
-    parts.append(("Settings", "settings", settings(findings)))
+        sections.append(Section("Listed pairs", "pairs", [pairs(findings)]))
+    sections.append(Section("Settings", "settings", [settings(findings)]))
     made = (
-        f"Made by verisphere {findings.version}. Beside this page lie inversion.json, images/ and plots/. Every "
-        "generated image is marked in its pixels and in its file."
+        "Beside this page lie inversion.json, images/ and plots/. Every generated image is marked in its pixels and in "
+        "its file."
     )
-    return whole_page(f"Inversion of {findings.model}", findings.version, parts, made, _STYLE)
+    return Page(f"Inversion of {findings.model}", sections, made, _STYLE, findings.version)
 
 
 def what(findings: InversionFindings) -> Markup:
@@ -123,15 +115,16 @@ def images(shown: Sequence[Shown]) -> Markup:
     return tag("div", *boxes, class_="faces")
 
 
-def likeness(findings: InversionFindings, uri: str | None) -> Markup:
+def likeness(contents: InversionPage) -> list[Markup | Plot]:
     """Cosines with photographs, under each model."""
+    findings = contents.findings
     rows = [row for entry in findings.likeness for row in _rows(entry)]
     note = (
         "The mean over comparisons, and the value that 5 % of them exceed. The rows of photographs have the "
         "same model's cosines of two real images."
     )
     header = ["Compared", "Under", "Comparisons", "Mean cosine", "95 % quantile"]
-    parts = [table("Cosines", header, rows, note)]
+    parts: list[Markup | Plot] = [table("Cosines", header, rows, note)]
     accepted = [row for entry in findings.likeness for row in _accepted(entry)]
     if accepted:
         told = (
@@ -141,15 +134,14 @@ def likeness(findings: InversionFindings, uri: str | None) -> Markup:
         )
         header = ["Accepted", "Under", "FAR", "Threshold", "Images", "Share", "95 % bounds"]
         parts.append(table("Images accepted as their person", header, accepted, told))
-    if uri is not None:
+    if contents.own:
         last = findings.likeness[-1]
         caption = (
             f"Cosines of generated images under {_MODELS[last.model]}; dashed, the 95 % quantile of those to others."
         )
-        parts.append(
-            tag("div", picture(uri, "Histogram of cosines to the own person and to others.", caption), class_="plots")
-        )
-    return joined(*parts)
+        alt = "Histogram of cosines to the own person and to others."
+        parts.append(Plot("cosines", lambda: cosines_plot(contents), alt, caption))
+    return parts
 
 
 def _rows(entry: Likeness) -> list[list[str]]:

@@ -1,44 +1,41 @@
-"""The page of a report: one self-contained HTML file without scripts or external resources."""
+"""The page of a report: its sections, and the plots of its sets and runs."""
 
-import base64
 import re
-from collections.abc import Mapping
-
-from matplotlib.figure import Figure
+from functools import partial
 
 from verisphere.report import picture_sections, provenance, sections
+from verisphere.report.blocks import Page, Plot, Section
 from verisphere.report.findings import Contents, Findings
 from verisphere.report.html import Markup
 from verisphere.report.plots import det_plot, roc_plot
 from verisphere.report.score_plots import domains_plot, histogram_plot
 from verisphere.report.training_plot import training_plot
-from verisphere.report.whole_page import whole_page
 
 
-def figures_of(contents: Contents) -> dict[str, Figure]:
-    """All plots of a page, by file name."""
-    figures = {}
+def report_page(contents: Contents) -> Page:
+    """The page."""
+    parts = [Section("Summary", "summary", [sections.summary(contents)])]
     if contents.findings:
-        curves = {findings.title: findings.curve for findings in contents.findings}
-        figures["roc"] = roc_plot(curves, "ROC")
-        figures["det"] = det_plot(curves, "DET")
-    for number, findings in enumerate(contents.findings, start=1):
-        title = findings.title
-        figures[plot_name("scores", number, title)] = histogram_plot(
-            findings.histogram,
-            _marked(findings),
-            f"All pairs of {title}",
-            _shipped(contents, findings),
-            contents.degrees,
-        )
-        if findings.one is not None:
-            figures[plot_name("domains", number, title)] = domains_plot(
-                findings.by_domain, findings.one, f"Domains of {title}", contents.degrees
-            )
-    for number, run in enumerate(contents.trainings, start=1):
-        if run.entries:
-            figures[plot_name("training", number, run.title)] = training_plot(run.entries, f"Training of {run.title}")
-    return figures
+        differences = [sections.differences(contents)] if contents.comparisons else []
+        parts += [
+            Section("Operating points", "points", [sections.operating_points(contents)]),
+            *([Section("Differences", "differences", differences)] if differences else []),
+            Section("Domains at one threshold", "domains", [sections.domains(contents)]),
+            Section("Curves", "curves", _curves(contents)),
+            Section("Scores", "scores", _scores(contents)),
+        ]
+    if contents.calibrated is not None:
+        parts.append(Section("Calibrated thresholds", "calibrated", [sections.calibrated(contents.calibrated)]))
+    if contents.trainings:
+        parts.append(Section("Training", "training", _trainings(contents)))
+    if contents.findings:
+        pairs = picture_sections.sample_pairs(contents)
+        parts.append(Section("Pairs at the error boundary", "pairs", [pairs]))
+    if contents.trainings:
+        parts.append(Section("Recipe", "recipe", [provenance.recipes(contents)]))
+    parts.append(Section("How each number was made", "method", [provenance.provenance(contents)]))
+    made = "Beside this page lie the plots as PNG and SVG, in plots/, and the numbers, in figures.json."
+    return Page(contents.title, parts, made, version=contents.version)
 
 
 def plot_name(kind: str, number: int, title: str) -> str:
@@ -47,8 +44,43 @@ def plot_name(kind: str, number: int, title: str) -> str:
     return f"{kind}-{number}-{words}".strip("-")
 
 
-def _marked(findings: Findings) -> dict[str, float]:
-    return {f"threshold at FAR {findings.headline.far_target}": findings.headline.threshold}
+def _curves(contents: Contents) -> list[Plot]:
+    """ROC and DET."""
+    curves = {findings.title: findings.curve for findings in contents.findings}
+    roc, det = picture_sections.curves(contents)
+    return [
+        Plot("roc", partial(roc_plot, curves, "ROC"), *roc),
+        Plot("det", partial(det_plot, curves, "DET"), *det),
+    ]
+
+
+def _scores(contents: Contents) -> list[Plot]:
+    """Histograms with thresholds, of each set and of its domains."""
+    plots = []
+    for number, findings in enumerate(contents.findings, start=1):
+        title, shipped = findings.title, _shipped(contents, findings)
+        marked = {f"threshold at FAR {findings.headline.far_target}": findings.headline.threshold}
+        draw = partial(histogram_plot, findings.histogram, marked, f"All pairs of {title}", shipped, contents.degrees)
+        plots.append(Plot(plot_name("scores", number, title), draw, *picture_sections.all_scores(findings)))
+        if findings.one is not None:
+            words = picture_sections.domain_scores(findings)
+            draw = partial(domains_plot, findings.by_domain, findings.one, f"Domains of {title}", contents.degrees)
+            plots.append(Plot(plot_name("domains", number, title), draw, *words))
+    return plots
+
+
+def _trainings(contents: Contents) -> list[Markup | Plot]:
+    """Training curves, and the runs that have logged nothing yet."""
+    return [
+        Plot(
+            plot_name("training", number, run.title),
+            partial(training_plot, run.entries, f"Training of {run.title}"),
+            *picture_sections.training(run),
+        )
+        if run.entries
+        else picture_sections.nothing_logged(run)
+        for number, run in enumerate(contents.trainings, start=1)
+    ]
 
 
 def _shipped(contents: Contents, findings: Findings) -> dict[str, float]:
@@ -59,47 +91,3 @@ def _shipped(contents: Contents, findings: Findings) -> dict[str, float]:
         for shipped in contents.calibrated.shipped
         if findings.title in shipped.points
     }
-
-
-def render_page(contents: Contents, plots: Mapping[str, bytes]) -> str:
-    """The page as HTML.
-
-    Args:
-        contents: contents of the page.
-        plots: SVG of each figure of `figures_of`.
-    """
-    uris = {name: f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}" for name, data in plots.items()}
-
-    def of(kind: str) -> list[str | None]:
-        """The plot of each set or run, in order; None if it has no such plot."""
-        titles = [run.title for run in contents.trainings] if kind == "training" else _titles(contents)
-        return [uris.get(plot_name(kind, number, title)) for number, title in enumerate(titles, start=1)]
-
-    parts: list[tuple[str, str, Markup]] = [("Summary", "summary", sections.summary(contents))]
-    if contents.findings:
-        parts += [
-            ("Operating points", "points", sections.operating_points(contents)),
-            *([("Differences", "differences", sections.differences(contents))] if contents.comparisons else []),
-            ("Domains at one threshold", "domains", sections.domains(contents)),
-            ("Curves", "curves", picture_sections.curves(contents, uris["roc"], uris["det"])),
-            ("Scores", "scores", picture_sections.scores(contents, of("scores"), of("domains"))),
-        ]
-    if contents.calibrated is not None:
-        parts.append(("Calibrated thresholds", "calibrated", sections.calibrated(contents.calibrated)))
-    if contents.trainings:
-        parts.append(("Training", "training", picture_sections.trainings(contents, of("training"))))
-    if contents.findings:
-        parts.append(("Pairs at the error boundary", "pairs", picture_sections.sample_pairs(contents)))
-    if contents.trainings:
-        parts.append(("Recipe", "recipe", provenance.recipes(contents)))
-    parts.append(("How each number was made", "method", provenance.provenance(contents)))
-
-    made = (
-        f"Made by verisphere {contents.version}. Beside this page lie the plots as PNG and SVG, in plots/, and the "
-        "numbers, in figures.json."
-    )
-    return whole_page(contents.title, contents.version, parts, made)
-
-
-def _titles(contents: Contents) -> list[str]:
-    return [findings.title for findings in contents.findings]

@@ -9,13 +9,11 @@ from verisphere.report.samples import Picture, SamplePair
 from verisphere.report.score_plots import MOST_DOMAINS
 from verisphere.report.tables import number
 
-
-def picture(uri: str, alt: str, caption: str) -> Markup:
-    """A plot with its description."""
-    return tag("figure", tag("img", src=uri, alt=alt), tag("figcaption", caption), class_="plot")
+#: The text for those who do not see a plot, and the caption below it.
+Words = tuple[str, str]
 
 
-def curves(contents: Contents, roc: str, det: str) -> Markup:
+def curves(contents: Contents) -> tuple[Words, Words]:
     """ROC and DET."""
     reached = "; ".join(
         f"{findings.title} reaches TAR {number(findings.headline.tar, 3)} at FAR {contents.far}"
@@ -31,26 +29,11 @@ def curves(contents: Contents, roc: str, det: str) -> Markup:
         "DET: the share of genuine pairs rejected, 1 - TAR, over the same FAR, both on normal-deviate scales; lower is "
         "better. Nothing is drawn where fewer than ten impostor pairs of the largest set decide."
     )
-    return tag(
-        "div",
-        picture(roc, f"ROC curve. {reached}.", roc_caption),
-        picture(det, f"DET curve of the same sets. {reached}.", det_caption),
-        class_="plots",
-    )
+    return (f"ROC curve. {reached}.", roc_caption), (f"DET curve of the same sets. {reached}.", det_caption)
 
 
-def scores(contents: Contents, overall: Sequence[str | None], by_domain: Sequence[str | None]) -> Markup:
-    """Histograms with thresholds."""
-    plots = []
-    for found, whole, parts in zip(contents.findings, overall, by_domain, strict=True):
-        assert whole is not None
-        plots.append(_all_scores(found, whole))
-        if parts is not None:
-            plots.append(_domain_scores(found, parts))
-    return tag("div", *plots, class_="plots")
-
-
-def _all_scores(findings: Findings, uri: str) -> Markup:
+def all_scores(findings: Findings) -> Words:
+    """The scores of all pairs of a set."""
     point = findings.headline
     alt = (
         f"Histogram of the genuine and the impostor scores of {findings.title}. The threshold "
@@ -62,10 +45,11 @@ def _all_scores(findings: Findings, uri: str) -> Markup:
         f"{findings.title}: the share of the genuine and of the impostor pairs in each step of score; below on a "
         "logarithmic scale, which shows the tails that errors come from."
     )
-    return picture(uri, alt, caption)
+    return alt, caption
 
 
-def _domain_scores(findings: Findings, uri: str) -> Markup:
+def domain_scores(findings: Findings) -> Words:
+    """The scores within each domain of a set."""
     result = findings.one
     assert result is not None
     own = ", ".join(f"{name} {number(domain.threshold, 3)}" for name, domain in result.domains.items())
@@ -78,25 +62,25 @@ def _domain_scores(findings: Findings, uri: str) -> Markup:
         f"{findings.title}: the same within each domain. The full line is the one threshold, the dashed line the "
         f"domain's own.{most if len(result.domains) > MOST_DOMAINS else ''}"
     )
-    return picture(uri, alt, caption)
+    return alt, caption
 
 
-def trainings(contents: Contents, plots: Sequence[str | None]) -> Markup:
-    """Training curves."""
-    parts = []
-    for run, uri in zip(contents.trainings, plots, strict=True):
-        people = f", trained on {run.people:,} people" if run.people is not None else ""
-        people = f", {run.trained}" if run.trained else people
-        if uri is None:
-            parts.append(tag("p", tag("strong", run.title), f"{people}: the run has logged nothing yet."))
-            continue
-        last = _last(run)
-        outcome = "".join(
-            f" {line[:1].upper()}{line[1:]}." for line in training_outcome(run.entries).text().splitlines()
-        )
-        caption = f"Run {run.title}{people}: what it logged, over its epochs. At the end: {last}.{outcome}"
-        parts.append(picture(uri, f"Curves of the training of {run.title}. At the end: {last}.", caption))
-    return tag("div", *parts, class_="plots")
+def training(run: Training) -> Words:
+    """The curves of a training."""
+    last = _last(run)
+    outcome = "".join(f" {line[:1].upper()}{line[1:]}." for line in training_outcome(run.entries).text().splitlines())
+    caption = f"Run {run.title}{_people(run)}: what it logged, over its epochs. At the end: {last}.{outcome}"
+    return f"Curves of the training of {run.title}. At the end: {last}.", caption
+
+
+def nothing_logged(run: Training) -> Markup:
+    """A run without a curve."""
+    return tag("p", tag("strong", run.title), f"{_people(run)}: the run has logged nothing yet.")
+
+
+def _people(run: Training) -> str:
+    people = f", trained on {run.people:,} people" if run.people is not None else ""
+    return f", {run.trained}" if run.trained else people
 
 
 def _last(run: Training) -> str:

@@ -15,20 +15,9 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from verisphere.report.plots import INK, LINES, PALE, SERIES, in_picture, new_figure, tidy
 from verisphere.report.search_findings import LossCurve, SearchFindings
 
-DRAWS, REWARDS, LOSSES, PROBABILITIES = "draws", "rewards", "losses", "probabilities"
 _BEST, _MEAN = SERIES[2], SERIES[0]
 _MOST_PANELS = 12  # searched values that are drawn
 _APART = 0.5  # share of the distance between rounds over which the candidates of a round are spread
-
-
-def search_figures(findings: SearchFindings) -> dict[str, Figure]:
-    """The plots of a page, by file name; a plot with nothing to draw is skipped."""
-    figures = {DRAWS: draws_plot(findings), REWARDS: rewards_plot(findings)}
-    if any(one.losses for one in findings.tried):
-        figures[LOSSES] = losses_plot(findings)
-    if findings.curves:
-        figures[PROBABILITIES] = probabilities_plot(findings.curves)
-    return figures
 
 
 def draws_plot(findings: SearchFindings) -> Figure:

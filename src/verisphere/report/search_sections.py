@@ -1,39 +1,26 @@
 """The page about a search: its result, the draws, the noise of the rewards, and the course of the losses."""
 
-import base64
-from collections.abc import Mapping
-
+from verisphere.report.blocks import Page, Plot, Section
 from verisphere.report.html import Markup, joined, table, tag
-from verisphere.report.picture_sections import picture
 from verisphere.report.search_findings import RoundShown, SearchFindings
-from verisphere.report.search_plots import DRAWS, LOSSES, PROBABILITIES, REWARDS
+from verisphere.report.search_plots import draws_plot, losses_plot, probabilities_plot, rewards_plot
 from verisphere.report.sections import percent
 from verisphere.report.tables import number
-from verisphere.report.whole_page import whole_page
 
 _PAPER = "Loss Function Search (Wang et al. 2020, arXiv:2007.06542)"
 
 
-def render_search_page(findings: SearchFindings, plots: Mapping[str, bytes]) -> str:
-    """The page as HTML.
-
-    Args:
-        findings: contents of the page.
-        plots: SVG of each figure of `search_figures`.
-    """
-    uris = {name: f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}" for name, data in plots.items()}
-    parts = [
-        ("Result", "result", result(findings)),
-        ("Draws", "draws", draws(findings, uris[DRAWS])),
-        ("Rewards and their noise", "rewards", rewards(findings, uris[REWARDS])),
-        ("Losses", "losses", losses(findings, uris)),
-        ("Rounds", "rounds", rounds(findings)),
+def search_page(findings: SearchFindings) -> Page:
+    """The page."""
+    sections = [
+        Section("Result", "result", [result(findings)]),
+        Section("Draws", "draws", [draws(findings)]),
+        Section("Rewards and their noise", "rewards", rewards(findings)),
+        Section("Losses", "losses", losses(findings)),
+        Section("Rounds", "rounds", [rounds(findings)]),
     ]
-    made = (
-        f"Made by verisphere {findings.version}. Beside this page lie search.json, every draw and reward, and plots/, "
-        "the plots as PNG and SVG."
-    )
-    return whole_page(findings.title, findings.version, parts, made)
+    made = "Beside this page lie search.json, every draw and reward, and plots/, the plots as PNG and SVG."
+    return Page(findings.title, sections, made, version=findings.version)
 
 
 def result(findings: SearchFindings) -> Markup:
@@ -61,7 +48,7 @@ def result(findings: SearchFindings) -> Markup:
     return tag("ul", *(tag("li", fact) for fact in facts))
 
 
-def draws(findings: SearchFindings, uri: str) -> Markup:
+def draws(findings: SearchFindings) -> Plot:
     """The values that were tried."""
     learned = " The line is the mean of the distribution from which they were drawn." if findings.means else ""
     caption = f"The searched values of every candidate; the best one of each round stands out.{learned}"
@@ -70,13 +57,13 @@ def draws(findings: SearchFindings, uri: str) -> Markup:
         f"{name} from {min(one.values[name] for one in tried):.4g} to {max(one.values[name] for one in tried):.4g}"
         for name in tried[0].values
     )
-    return tag("div", picture(uri, f"Values of {len(tried)} candidates: {ranges}.", caption), class_="plots")
+    return Plot("draws", lambda: draws_plot(findings), f"Values of {len(tried)} candidates: {ranges}.", caption)
 
 
-def rewards(findings: SearchFindings, uri: str) -> Markup:
+def rewards(findings: SearchFindings) -> list[Markup | Plot]:
     """The rewards, and the effect of selecting by a noisy figure."""
     caption = f"{findings.reward} of every candidate; the bars are one standard deviation over redrawn people."
-    parts = [tag("div", picture(uri, _rewards_alt(findings), caption), class_="plots")]
+    parts: list[Markup | Plot] = [Plot("rewards", lambda: rewards_plot(findings), _rewards_alt(findings), caption)]
     several = [entry for entry in findings.rounds if len(entry.tried) > 1]
     if several:
         wins = sum(entry.another_wins for entry in several) / len(several)
@@ -90,7 +77,7 @@ def rewards(findings: SearchFindings, uri: str) -> Markup:
             "candidates for true ones, and since all rounds have the same people."
         )
         parts.append(tag("p", told))
-    return joined(*parts)
+    return parts
 
 
 def _rewards_alt(findings: SearchFindings) -> str:
@@ -98,23 +85,25 @@ def _rewards_alt(findings: SearchFindings) -> str:
     return f"{findings.reward} of {len(known)} candidates, from {number(min(known))} to {number(max(known))}."
 
 
-def losses(findings: SearchFindings, uris: Mapping[str, str]) -> Markup:
+def losses(findings: SearchFindings) -> list[Plot] | list[Markup]:
     """The training losses, and the loss as a function of a probability."""
     plots = []
-    if LOSSES in uris:
+    if any(one.losses for one in findings.tried):
         caption = (
             f"The training loss over the epochs ({_PAPER}, figure 2). Losses with other margins have other values: a "
             "lower curve is not a better network."
         )
-        plots.append(picture(uris[LOSSES], "Training loss of every candidate over the epochs.", caption))
-    if PROBABILITIES in uris:
+        alt = "Training loss of every candidate over the epochs."
+        plots.append(Plot("losses", lambda: losses_plot(findings), alt, caption))
+    if findings.curves:
         names = " and ".join(curve.name for curve in findings.curves)
         caption = (
             f"The effect of the loss on the softmax probability p of the own class ({_PAPER}, figure 1): the loss is "
             "-log(h(p) p). Where the margin depends on the angle, the own cosine is 0.5."
         )
-        plots.append(picture(uris[PROBABILITIES], f"h(p), and h(p) p, over p: {names}.", caption))
-    return tag("div", *plots, class_="plots") if plots else tag("p", "No candidate has logged a loss.")
+        alt = f"h(p), and h(p) p, over p: {names}."
+        plots.append(Plot("probabilities", lambda: probabilities_plot(findings.curves), alt, caption))
+    return plots or [tag("p", "No candidate has logged a loss.")]
 
 
 def rounds(findings: SearchFindings) -> Markup:

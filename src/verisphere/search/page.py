@@ -8,13 +8,10 @@ import numpy as np
 import torch
 
 from verisphere import __version__
-from verisphere.files.disk import write_whole
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.losses import AMLFS, ClassLoss, CombinedMargin, SearchSoftmax
-from verisphere.report.plots import save_plot
 from verisphere.report.search_findings import LossCurve, RoundShown, SearchFindings, Tried
-from verisphere.report.search_plots import search_figures
-from verisphere.report.search_sections import render_search_page
+from verisphere.report.search_sections import search_page
 from verisphere.search.candidate import read_reward
 from verisphere.search.definition import Search
 from verisphere.search.folder import WholeRound, candidate_folder
@@ -25,7 +22,7 @@ from verisphere.search.rounds import epochs_trained
 from verisphere.train.recipe import changed_recipe
 from verisphere.train.settings import Settings, changed_inside
 
-PAGE, PLOTS = "index.html", "plots"
+PAGE = "index.html"
 _OWN = 0.5  # own cosine at which a loss is shown whose margin depends on the angle
 _POINTS = 400
 
@@ -46,14 +43,7 @@ def write_page(
         learned: figures that the method has learned after the last round; None while the search continues.
         out: folder of the search.
     """
-    findings = search_findings(search, rounds, ancestors, learned, out)
-    (out / PLOTS).mkdir(exist_ok=True)
-    plots = {}
-    for name, figure in search_figures(findings).items():
-        save_plot(figure, out / PLOTS / f"{name}.png")
-        plots[name] = save_plot(figure, out / PLOTS / f"{name}.svg").read_bytes()
-    page = render_search_page(findings, plots)
-    write_whole(out / PAGE, lambda partial: partial.write_text(page, encoding="utf-8"))
+    search_page(search_findings(search, rounds, ancestors, learned, out)).write(out / PAGE)
 
 
 def search_findings(

@@ -24,6 +24,7 @@ from verisphere.files.tables import csv_for_people
 from verisphere.files.text import csv_rows
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
+from verisphere.report.blocks import Page
 from verisphere.report.tables import number, table
 from verisphere.vocabulary import NOBODY, Progress, quietly
 
@@ -103,7 +104,7 @@ class Duplicates:
             "image_pairs": [asdict(pair) for pair in self.pictures],
         }
 
-    def write(self, folder: Path, page: str | None = None) -> None:
+    def write(self, folder: Path, page: Page | None = None) -> None:
         """Write `pairs.csv`, `images.csv`, `duplicates.json` and, where there is one, the page; all or nothing."""
 
         def write(partial: Path) -> None:
@@ -112,7 +113,7 @@ class Duplicates:
             (partial / IMAGES).write_text(_csv(ImagePair, self.pictures, True), encoding="utf-8", newline="")
             (partial / JSON).write_text(json_text(self.summary()), encoding="utf-8")
             if page is not None:
-                (partial / PAGE).write_text(page, encoding="utf-8")
+                page.write(partial / PAGE)
 
         write_whole(folder, write)
 

@@ -2,20 +2,19 @@
 
 from collections.abc import Mapping
 
-from verisphere import __version__
 from verisphere.clean.same_person.duplicates import IMAGES, PAIRS, Duplicates, IdentityPair, ImagePair
 from verisphere.images.faces import Faces
-from verisphere.report.html import Markup, breakable, joined, tag
+from verisphere.report.blocks import Page, Section
+from verisphere.report.html import Markup, breakable, tag
 from verisphere.report.samples import pictures
 from verisphere.report.tables import number
-from verisphere.report.whole_page import whole_page
 
 MOST_SHOWN = 200  # pairs of each kind; more would make the page slow, and the CSV files have all
 PICTURES_EACH = 2  # pictures of an identity
 
 
-def duplicates_page(duplicates: Duplicates, faces: Faces) -> str:
-    """The page as HTML.
+def duplicates_page(duplicates: Duplicates, faces: Faces) -> Page:
+    """The page.
 
     Args:
         duplicates: the pairs that were found.
@@ -37,31 +36,31 @@ def duplicates_page(duplicates: Duplicates, faces: Faces) -> str:
         "wrong photo makes two people look like one. Nothing was merged. To merge, delete the lines of wrong pairs "
         f"from {PAIRS} and hand that file to verisphere data duplicates by --merge."
     )
-    parts = [
-        ("What this page shows", "about", tag("p", told)),
-        (
+    sections = [
+        Section("What this page shows", "about", [tag("p", told)]),
+        Section(
             f"Identities whose centers have a cosine of {duplicates.cosine:g} or more ({len(duplicates.people):,})",
             "identities",
-            joined(
+            [
                 _shown(len(people), len(duplicates.people), PAIRS),
                 tag("ul", *(tag("li", *_people_card(pair, names_of, uris)) for pair in people), class_="pairs"),
-            ),
+            ],
         ),
     ]
     if duplicates.image_cosine is not None or images:
         at = "" if duplicates.image_cosine is None else f" with a cosine of {duplicates.image_cosine:g} or more"
-        parts.append(
-            (
+        sections.append(
+            Section(
                 f"Images of two identities{at} ({len(duplicates.pictures):,})",
                 "images",
-                joined(
+                [
                     _shown(len(images), len(duplicates.pictures), IMAGES),
                     tag("ul", *(tag("li", *_images_card(pair, uris)) for pair in images), class_="pairs"),
-                ),
+                ],
             )
         )
-    made = f"Made by verisphere {__version__}. These pictures may be of people: mind to whom the page is given."
-    return whole_page(title, __version__, parts, made)
+    made = "These pictures may be of people: mind to whom the page is given."
+    return Page(title, sections, made)
 
 
 def _shown(shown: int, total: int, file: str) -> Markup:

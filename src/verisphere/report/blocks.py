@@ -1,0 +1,119 @@
+"""A page as sections of blocks: text, tables and pictures as markup, and plots, which are files beside the page too.
+
+The page is one HTML file without scripts or external resources. Plots that follow one another stand in one row.
+"""
+
+import base64
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from verisphere import __version__
+from verisphere.files.disk import write_whole
+from verisphere.report.html import Markup, joined, section, tag
+from verisphere.report.plots import save_plot
+
+PLOTS = "plots"  # folder beside a page
+# The page can only show its own content, whatever a name in a data set contains.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+_STYLE = "page.css"
+
+
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """A plot of a page.
+
+    Attributes:
+        name: name of its files, without the suffix.
+        draw: draws it.
+        alt: what it shows, for those who do not see it.
+        caption: text below it.
+    """
+
+    name: str
+    draw: Callable[[], Figure]
+    alt: str
+    caption: str
+
+    def markup(self, svg: bytes) -> Markup:
+        """The plot on the page."""
+        uri = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+        return tag("figure", tag("img", src=uri, alt=self.alt), tag("figcaption", self.caption), class_="plot")
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A section of a page, with its anchor for the table of contents."""
+
+    heading: str
+    anchor: str
+    blocks: Sequence[Markup | Plot]
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """A page with a table of contents.
+
+    Attributes:
+        title: title of the page.
+        sections: what it shows.
+        made: the sentence at the bottom, after the version of verisphere.
+        style: name of a style sheet of `verisphere.report` that is added to the common one.
+        version: version of verisphere.
+    """
+
+    title: str
+    sections: Sequence[Section]
+    made: str
+    style: str | None = None
+    version: str = __version__
+
+    @property
+    def plots(self) -> list[Plot]:
+        """The plots of all sections."""
+        return [block for part in self.sections for block in part.blocks if isinstance(block, Plot)]
+
+    def html(self, svg_of: Callable[[Plot], bytes]) -> Markup:
+        """The page, with each plot as this function draws it."""
+        parts = [(part.heading, part.anchor, joined(*_laid_out(part.blocks, svg_of))) for part in self.sections]
+        links = (tag("li", tag("a", heading, href=f"#{anchor}")) for heading, anchor, _ in parts)
+        body = tag(
+            "body",
+            tag("header", tag("h1", self.title), tag("nav", tag("ul", *links), aria_label="Contents")),
+            tag("main", *(section(*part) for part in parts)),
+            tag("footer", tag("p", f"Made by verisphere {self.version}. {self.made}", class_="note")),
+        )
+        sheets = (_STYLE,) if self.style is None else (_STYLE, self.style)
+        style = "".join((files("verisphere.report") / name).read_text(encoding="utf-8") for name in sheets)
+        head = tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="generator", content=f"verisphere {self.version}"),
+            tag("title", self.title),
+            tag("style", Markup(style)),
+        )
+        return joined(Markup("<!DOCTYPE html>\n"), tag("html", head, Markup("\n"), body, lang="en"), Markup("\n"))
+
+    def write(self, file: Path) -> None:
+        """Write the page, and each plot as PNG and SVG into the folder `plots` beside it."""
+
+        def svg_of(plot: Plot) -> bytes:
+            folder, figure = file.parent / PLOTS, plot.draw()
+            folder.mkdir(exist_ok=True)
+            save_plot(figure, folder / f"{plot.name}.png")
+            return save_plot(figure, folder / f"{plot.name}.svg").read_bytes()
+
+        text = self.html(svg_of)
+        write_whole(file, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def _laid_out(blocks: Sequence[Markup | Plot], svg_of: Callable[[Plot], bytes]) -> Iterator[Markup]:
+    for are_plots, row in groupby(blocks, lambda block: isinstance(block, Plot)):
+        parts = [block.markup(svg_of(block)) if isinstance(block, Plot) else block for block in row]
+        yield from [tag("div", *parts, class_="plots")] if are_plots else parts
