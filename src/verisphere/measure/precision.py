@@ -72,7 +72,7 @@ class PrecisionDrop:
         cosine_mean, cosine_lowest: over images, of the cosine between the embeddings by the two models.
         points: a point for each target FAR.
         flip: whether the embedding of the mirror image was added, in both precisions; None in older files.
-        in_training: what these images share with the training; None in older files, and where nothing is recorded.
+        in_training: number of people and images that the model was trained on; None if nothing is recorded.
     """
 
     precision: SmallerPrecision

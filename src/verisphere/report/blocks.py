@@ -29,8 +29,8 @@ class Plot:
 
     Attributes:
         name: name of its files, without the suffix.
-        draw: draws it.
-        alt: what it shows, for those who do not see it.
+        draw: draws the plot.
+        alt: text for those who do not see the plot.
         caption: text below it.
     """
 
@@ -60,7 +60,7 @@ class Page:
 
     Attributes:
         title: title of the page.
-        sections: what it shows.
+        sections: sections in their order.
         made: the sentence at the bottom, after the version of verisphere.
         style: name of a style sheet of `verisphere.report` that is added to the common one.
         version: version of verisphere.
