@@ -15,6 +15,9 @@ from promised import named_tests
 DATA = Path(os.environ.get("VERISPHERE_DATA", Path(__file__).parents[2] / "shared" / "data")).resolve()
 
 
+_SIGNALS = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run slow tests, and CUDA tests where there is a device, too")
 
@@ -43,6 +46,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """The signals that `main` takes over are given back after each test: processes that a test forks inherit them."""
+    for number, handler in _SIGNALS.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder with LFW, ORL and their lists; tests that need it skip where it is absent."""
@@ -63,11 +74,9 @@ def shallow() -> Iterator[None]:
 def process_as_it_was() -> Iterator[None]:
     """`main` takes over SIGTERM, SIGHUP and the library's log, as a command may; a test run goes on after it."""
     logger = logging.getLogger("verisphere")
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     handlers, level = logger.handlers[:], logger.level
     yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    pytest_runtest_teardown()
     logger.handlers[:] = handlers
     logger.setLevel(level)
 

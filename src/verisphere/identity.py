@@ -83,7 +83,7 @@ def spellings(
 ) -> dict[str, str]:
     """The new spelling of each name that is merged with another: that of most rows, the first in order among equals.
 
-    Where every name is a whole number with a point, as data frames write them, each is that number: 52.0 is `52`.
+    Where every name is another whole number with a point, as data frames write them, each is that number: 52.0 is `52`.
 
     Args:
         distinct: the names of the column, each once.
@@ -95,7 +95,9 @@ def spellings(
     """
     distinct = list(distinct)
     if distinct and all(map(_WITH_POINT.fullmatch, distinct)):
-        return {name: str(int(name.partition(".")[0])) for name in distinct}
+        whole = {name: str(int(name.partition(".")[0])) for name in distinct}
+        if len(set(whole.values())) == len(whole):  # else 1.0 and 1.00 are codes
+            return whole
     names = list(dict.fromkeys((*distinct, NOBODY)))
     forms = _all_folded(names)
     if len(set(forms)) == len(forms) and MISSING.isdisjoint(forms):

@@ -50,6 +50,7 @@ def test_the_threshold_is_the_score_of_its_rank_in_any_order():
         "calibrated_on": None,
         "genuine": None,
         "in_training": None,
+        "implausible": "",
     }
     assert independent_threshold(scores, "0.3", "confident").confidence == 0.95  # 0.7 ** 9 = 0.0404
 

@@ -87,6 +87,30 @@ def test_a_photograph_has_the_file_of_the_folder_that_holds_its_person_s(folder)
     assert read_source(photograph, (photograph.name,)) == ImageSource("1.png", False, ALIGNED)
 
 
+def test_the_nearest_file_above_an_image_counts_however_far_up(folder, tmp_path):
+    deep = tmp_path / "above" / "set"
+    shutil.copytree(folder, deep)
+    (tmp_path / NAME).write_text('["a file of something else"]')
+    (tmp_path / "above" / NAME).write_text(images_json(True, ALIGNED))
+    person = deep / "all" / "Ann"
+    (person / "list.txt").write_text("1.png\tAnn\n")
+    names = ["all/Ann/1.png", "all/Bo/1.png"]
+    for path, images in (
+        (deep, names),
+        (deep / "all", ["Ann/1.png", "Bo/1.png"]),
+        (person, ["1.png"]),
+        (person / "1.png", ["1.png"]),
+        (person / "list.txt", ["1.png"]),
+    ):
+        assert read_source(path, images) == ImageSource(path.name, True, ALIGNED)
+    (person / NAME).write_text(images_json(True, "sphereface_112x96"))
+    assert read_source(deep, names).alignment == "arcface_112x112+sphereface_112x96 by MTCNN"
+    assert read_source(person / "1.png", ["1.png"]).alignment == "sphereface_112x96"
+    (person / NAME).write_text("{")
+    with pytest.raises(ValueError, match=r"images\.json: not what"):
+        read_source(deep, names)
+
+
 @pytest.mark.parametrize("drawn", [True, False, None])
 def test_aligned_crops_keep_the_word_of_their_photographs_wherever_it_lies(folder, drawn, tmp_path):
     if drawn is not None:

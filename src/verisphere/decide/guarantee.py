@@ -149,7 +149,7 @@ class GuaranteedThreshold:
         calibrated_on: source of the images of these people; None if the file does not state it.
         genuine: number and share of the genuine comparisons that pass; None if no file with such comparisons was given.
         in_training: people and images of the calibration that the model was trained on, as was accepted; None for none.
-        implausible: the first reason why scores of the calibration cannot be right, as was accepted; empty for none.
+        implausible: what follows from scores that cannot be right, as was accepted; empty for none.
     """
 
     far_target: str
@@ -221,9 +221,7 @@ class GuaranteedThreshold:
         """That the model was trained on people of the calibration, or that its scores cannot be right; else empty."""
         if self.in_training:
             return f"{self.in_training.found()} calibrated on, so its threshold promises nothing about new people"
-        if self.implausible:
-            return f"the scores calibrated on cannot be right, so the threshold promises nothing: {self.implausible}"
-        return ""
+        return self.implausible
 
     def misses(self) -> str:
         """The share of comparisons of one person that are rejected, in one sentence."""

@@ -150,11 +150,14 @@ class Calibration:
         """The guarantee of each threshold and its rate of misses, a line for each sentence."""
         return "\n".join(line for found in self.thresholds for line in (found.meaning(), found.misses()))
 
-    def described(self) -> "Calibration":
+    def described(self, implausible: str = "") -> "Calibration":
         """The same calibration, each threshold completed by the source of its images, its misses and its warning.
 
         The misses are those on the calibration file or, if it has no genuine comparisons, on the first checked file
         with genuine comparisons.
+
+        Args:
+            implausible: what follows from `implausible`, in words.
         """
         measured = [check for check in self.checks if check.points]
         source = None if self.origin is None else self.origin.source
@@ -164,7 +167,7 @@ class Calibration:
                 calibrated_on=source if found.calibrated_on is None else found.calibrated_on,
                 genuine=GenuineRate.at(measured[0].points[place], measured[0].source.file) if measured else None,
                 in_training=self.source.in_training or None,
-                implausible=next((why for why in self.implausible if why.startswith(f"{self.source.file}: ")), ""),
+                implausible=implausible or found.implausible,
             )
             for place, found in enumerate(self.thresholds)
         )

@@ -8,9 +8,10 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from verisphere.files.class_paths import present_name
@@ -55,30 +56,43 @@ def images_json(drawn: bool | None, alignment: str | None) -> str:
 def read_source(path: Path, names: Sequence[str]) -> ImageSource:
     """The source of the images of a folder, archive, list, or of one image file.
 
-    `images.json` describes all images below its folder. It is searched for from the folder that holds the folders of
-    the images, which may be a domain's, or from the folder of the images if they have but one, upward to the folder
-    above that of the set or image; the innermost file counts. Parts of a set that were aligned differently are stated
-    together: `arcface_112x112+sphereface_112x96 by MTCNN`.
+    `images.json` describes all images below its folder: for each image the file in the nearest folder above it counts,
+    also above the folder of the set. Parts of a set that were aligned differently are stated together:
+    `arcface_112x112+sphereface_112x96 by MTCNN`.
 
     Args:
-        path: folder, zip archive, list, or image file.
-        names: paths of the images, below the folder, in the archive, or in the list; the name of the image file.
+        path: folder, zip archive, list, image file, or a file of another format.
+        names: paths of the images, below the folder, in the archive, or in the list; the name of the image file. Empty
+            for another format, which is described by a file beside it.
 
     Returns:
         the source; without such a file, only its name is known.
     """
     packed = path.suffix.lower() == ".zip" and not path.is_dir()
     root = path if packed or path.is_dir() else path.parent
-    inner = {os.path.dirname(name) for name in names} or {""}
-    if len(inner) > 1:
-        inner = {os.path.dirname(folder) for folder in inner}
-    above = [os.pardir] if path.is_dir() or tuple(names) == (path.name,) else []
-    chains = [[folder, *map(str, PurePath(folder).parents)] if folder else [""] for folder in inner]
-    files = [[NAME if folder in ("", ".") else f"{folder}/{NAME}" for folder in chain + above] for chain in chains]
-    texts = (_packed_texts if packed else _texts)(root, {file for chain in files for file in chain})
-    innermost = {next((file for file in chain if file in texts), "") for chain in files} - {""}
+    entries = _entries(root) if packed else None
+    above = [str(folder / NAME) for folder in real_path(root).parents] if names and not packed else []
+    beyond = next((file for file in above if _is_ours(Path(file))), None)
+
+    @cache
+    def nearest(folder: str) -> str | None:
+        file, outer = os.path.join(folder, NAME), os.path.dirname(folder)
+        if (root / file).is_file() if entries is None else file in entries:
+            return file
+        return beyond if outer == folder else nearest(outer)
+
+    files = {nearest(os.path.dirname(name)) for name in names} if names else {nearest("")}
     place = real_path(path).name
-    return _together(place, [_parsed(texts[file], place, root / file) for file in sorted(innermost)])
+    texts = {file: _text(root, file, entries) for file in sorted(filter(None, files))}
+    return _together(place, [_parsed(text, place, root / file) for file, text in texts.items()])
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether a file of this name, which may belong to anything above a set, is such a record."""
+    try:
+        return file.is_file() and bool(_parsed(read_file(file, _MOST_BYTES), "", file))
+    except (OSError, ValueError):
+        return False
 
 
 def _together(place: str, parts: Sequence[ImageSource]) -> ImageSource:
@@ -123,21 +137,24 @@ def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
     return ImageSource(place, content.drawn, content.alignment)
 
 
-def _texts(root: Path, names: Collection[str]) -> dict[str, bytes]:
-    """The files of these names below a folder that exist."""
-    return {name: read_file(root / name, _MOST_BYTES) for name in names if (root / name).is_file()}
+def _entries(archive: Path) -> dict[str, zipfile.ZipInfo]:
+    """The entries of this name in an archive, by their paths."""
+    try:
+        with open(archive, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as content:
+            return {info.filename: info for info in content.infolist() if os.path.basename(info.filename) == NAME}
+    except _DAMAGE as error:
+        raise ValueError(f"{archive / NAME}: cannot be read from the archive ({error})") from None
 
 
-def _packed_texts(root: Path, names: Collection[str]) -> dict[str, bytes]:
-    """The entries of these names in an archive."""
+def _text(root: Path, file: str, entries: Mapping[str, zipfile.ZipInfo] | None) -> bytes:
+    """A file below a folder, or an entry of an archive."""
+    if entries is None:
+        return read_file(root / file, _MOST_BYTES)
+    if entries[file].file_size > _MOST_BYTES:
+        size = entries[file].file_size
+        raise ValueError(f"{root / file}: {size:,} bytes, more than the {_MOST_BYTES:,} allowed")
     try:
         with open(root, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as archive:
-            entries = [info for info in archive.infolist() if info.filename in names]
-            for info in entries:
-                if info.file_size > _MOST_BYTES:
-                    raise ValueError(
-                        f"{root / info.filename}: {info.file_size:,} bytes, more than the {_MOST_BYTES:,} allowed"
-                    )
-            return {info.filename: archive.read(info) for info in entries}
+            return archive.read(entries[file])
     except _DAMAGE as error:
-        raise ValueError(f"{root / NAME}: cannot be read from the archive ({error})") from None
+        raise ValueError(f"{root / file}: cannot be read from the archive ({error})") from None

@@ -4,6 +4,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -148,12 +149,18 @@ def _calibrated(
     for other in others:
         _same_model(own, other, accept_unrecorded_pixels)
     lacking = [refuse_empty(file, file is own, skip_empty) for file in files]
-    implausible = [reason for file in files for reason in implausible_reasons(file, accept_implausible)]
+    of_files = [implausible_reasons(file, accept_implausible) for file in files]
     with errors_naming(own.name):
         thresholds = own.thresholds(fars, guarantee, independent, replicates, seed)
     redrawing = Redrawing(replicates, seed)
     checked = [check_of(file, empty, thresholds, own, redrawing) for file, empty in zip(files, lacking, strict=True)]
-    return Calibration(own.source, own.origin, thresholds, tuple(checked), tuple(implausible)).described()
+    implausible = tuple(chain.from_iterable(of_files))
+    follows = ""
+    if implausible:
+        what = "scores calibrated on" if of_files[0] else "scores of a file that it was checked on"
+        nothing = "so the threshold promises nothing" if of_files[0] else "so the rates measured on it say nothing"
+        follows = f"the {what} cannot be right, {nothing}: {implausible[0]}"
+    return Calibration(own.source, own.origin, thresholds, tuple(checked), implausible).described(follows)
 
 
 @runtime_checkable
