@@ -16,6 +16,8 @@ from verisphere.words import NAMES, did_you_mean, printable
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
+    from verisphere.files.results import Result
+
 TEMPLATES = ("arcface_112x112", "sphereface_112x96", "arcface_144x144")
 
 
@@ -85,12 +87,14 @@ class Parser(argparse.ArgumentParser):
 
 
 Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
+Outcome: TypeAlias = "Result | str"
+Run: TypeAlias = Callable[[argparse.Namespace], Outcome]
 
 
 def new_verb(
     verbs: Verbs,
     name: str,
-    run: Callable[[argparse.Namespace], str],
+    run: Run,
     *,
     examples: Iterable[str] = (),
     shared: bool = False,
@@ -104,7 +108,7 @@ def new_verb(
     Args:
         verbs: subparsers that receive the verb.
         name: name of the verb.
-        run: function of the verb; returns the text for standard output.
+        run: function of the verb; returns its result, or the text for standard output.
         examples: two commands as they are typed, for the end of the help.
         shared: whether all ranks of a launch run the verb; else rank 0 runs it alone.
         any_field: whether further arguments, `--field value`, are allowed and override a recipe: they become
@@ -115,7 +119,7 @@ def new_verb(
     text = run.__doc__ or ""
     verb = verbs.add_parser(name, help=text, description=text, examples=examples)
     verb.set_defaults(verb=run, shared=shared, any_field=any_field, less_memory=less_memory)
-    verb.set_defaults(threads=None, threads_here=True, parser=verb)
+    verb.set_defaults(threads=None, threads_here=True, parser=verb, files=(), folders=())
     if threads is not None:
         verb.add_argument("--threads", type=threads_argument, metavar="N|auto", help=threads)
     return verb
@@ -178,7 +182,7 @@ def add_names(verb: argparse.ArgumentParser) -> None:
     run = verb.get_default("verb")
 
     @functools.wraps(run)
-    def run_so(options: argparse.Namespace) -> str:
+    def run_so(options: argparse.Namespace) -> Outcome:
         from verisphere.identity import names_taken
 
         with names_taken(options.names):
