@@ -6,6 +6,7 @@ from typing import Any
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
+    Outcome,
     Verbs,
     add_detector,
     add_device,
@@ -56,7 +57,7 @@ def add_render(verbs: Verbs) -> None:
     verb.add_argument("--sheet", type=Path, help="also write a contact sheet, a PNG")
 
 
-def align(options: argparse.Namespace) -> str:
+def align(options: argparse.Namespace) -> Outcome:
     """Find the face on each photograph and cut it out, aligned for a model (extra: detect)."""
     from verisphere.ship.align import align_photos
 
@@ -72,7 +73,7 @@ def align(options: argparse.Namespace) -> str:
         device=options.device,
         trust_code=options.trust_code,
         progress=progress(),
-    ).text()
+    )
 
 
 def add_align(verbs: Verbs) -> None:

@@ -23,6 +23,7 @@ from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.image_suffixes import why_unread
 from verisphere.files.images_json import NAME, images_json, read_source
 from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
+from verisphere.files.results import Result
 from verisphere.images.detect import FaceDetector, detector_named, template_named
 from verisphere.packs.image_files import counted, image_files
 from verisphere.provenance import GIVEN_LANDMARKS
@@ -50,7 +51,7 @@ _SKIPPED_NAMED = 5  # skipped photos that the text names
 
 
 @dataclass(frozen=True)
-class AlignResult:
+class AlignResult(Result):
     """The outcome of an alignment of the photos of a folder or an archive.
 
     Attributes:

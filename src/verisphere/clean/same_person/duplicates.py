@@ -18,7 +18,7 @@ from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import note_crowds
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList
-from verisphere.files.results import json_text
+from verisphere.files.results import Result
 from verisphere.files.streamed_rows import open_rows
 from verisphere.files.tables import csv_for_people
 from verisphere.files.text import csv_rows
@@ -70,7 +70,7 @@ class ImagePair:
 
 
 @dataclass(frozen=True, eq=False)
-class Duplicates:
+class Duplicates(Result):
     """People and pictures that may be twice in a data set.
 
     Attributes:
@@ -91,7 +91,7 @@ class Duplicates:
     people: Sequence[IdentityPair]
     pictures: Sequence[ImagePair]
 
-    def summary(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """All of `duplicates.json`."""
         return {
             "embeddings": self.embeddings,
@@ -110,7 +110,7 @@ class Duplicates:
             partial.mkdir()
             (partial / PAIRS).write_text(_csv(IdentityPair, self.people, False), encoding="utf-8", newline="")
             (partial / IMAGES).write_text(_csv(ImagePair, self.pictures, True), encoding="utf-8", newline="")
-            (partial / JSON).write_text(json_text(self.summary()), encoding="utf-8")
+            (partial / JSON).write_text(self.json(), encoding="utf-8")
             if page is not None:
                 (partial / PAGE).write_text(page, encoding="utf-8")
 
