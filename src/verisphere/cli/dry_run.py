@@ -60,8 +60,8 @@ def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:
 
 def write_figures(out: Path | None, inputs: Sequence[Path], text: Callable[[], str]) -> None:
     """Write the figures of a dry run as JSON, if asked for; an input is not overwritten."""
-    from verisphere.files.disk import refuse_overwriting, write_whole
+    from verisphere.files.disk import refuse_overwriting, write_text
 
     if out is not None:
         refuse_overwriting(out, inputs)
-        write_whole(out, lambda partial: partial.write_text(text()))
+        write_text(out, text())

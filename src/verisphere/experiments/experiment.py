@@ -9,14 +9,14 @@ from verisphere.device import choose_device
 from verisphere.experiments.arms import Experiment
 from verisphere.experiments.cleaned import waves
 from verisphere.experiments.compare import ArmResult, arm_results
-from verisphere.experiments.folder import Run, open_experiment, warm_run, write_text
+from verisphere.experiments.folder import Run, open_experiment, warm_run
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.measure import Measurer, training_figures
 from verisphere.experiments.plot import experiment_plot
 from verisphere.experiments.recipes import Resolved, resolve
 from verisphere.experiments.run import Failure, Launch, RunsFailed, clean_runs, train_runs
 from verisphere.experiments.text import results_csv, results_text
-from verisphere.files.disk import real_path
+from verisphere.files.disk import real_path, write_text
 from verisphere.files.lock import alone_in
 from verisphere.files.results import json_text
 from verisphere.measure.set_figures import Figure, SetFigures

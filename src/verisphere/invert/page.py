@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import UInt8
 from torch import Tensor
 
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.invert.likeness import Compared
 from verisphere.invert.marks import marked
 from verisphere.report.inversion_findings import InversionFindings, InversionPage, Shown
@@ -67,4 +67,4 @@ def write_page(
         save_plot(figure, out / PLOTS / f"{name}.png")
         plots[name] = save_plot(figure, out / PLOTS / f"{name}.svg").read_bytes()
     page = render_inversion_page(contents, plots)
-    write_whole(out / PAGE, lambda partial: partial.write_text(page, encoding="utf-8"))
+    write_text(out / PAGE, page)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from verisphere import __version__
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.losses import AMLFS, ClassLoss, CombinedMargin, SearchSoftmax
 from verisphere.report.plots import save_plot
@@ -53,7 +53,7 @@ def write_page(
         save_plot(figure, out / PLOTS / f"{name}.png")
         plots[name] = save_plot(figure, out / PLOTS / f"{name}.svg").read_bytes()
     page = render_search_page(findings, plots)
-    write_whole(out / PAGE, lambda partial: partial.write_text(page, encoding="utf-8"))
+    write_text(out / PAGE, page)
 
 
 def search_findings(

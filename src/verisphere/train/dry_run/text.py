@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from verisphere.device import choose_device
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.files.results import Json, json_text, to_json
 from verisphere.report.tables import table
 from verisphere.train.dry_run.training_cost import MOST_CLASSES, MOST_IMAGES, Memory, TrainingCost, training_cost
@@ -78,7 +78,7 @@ def dry_run(
     number, images = sizes(read.recipe, classes, images)
     cost = training_cost(read.recipe, number, processes, available(memory, place), place.type)
     if out is not None:
-        write_whole(out, lambda partial: partial.write_text(json_text(as_json(cost))))
+        write_text(out, json_text(as_json(cost)))
     return as_text(cost, read.recipe, None if images is None else images // read.recipe.batch_size)
 
 
