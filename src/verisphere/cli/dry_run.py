@@ -1,8 +1,13 @@
 """`--dry-run` of trainings, experiments and searches: its options, and what does not go with it."""
 
 import argparse
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from verisphere.cli.results import add_json
+
+if TYPE_CHECKING:
+    from verisphere.train.dry_run.text import DryRunOptions
 
 _OF_DRY_RUN = ("classes", "images", "processes", "memory", "json")
 
@@ -35,7 +40,7 @@ def add_dry_run(verb: argparse.ArgumentParser, what: str, processes: bool = True
     verb.add_argument(
         "--memory", type=float, metavar="GIB", help="with --dry-run: memory of one process (that of this device)"
     )
-    verb.add_argument("--json", type=Path, metavar="OUT", help="with --dry-run: also write the figures as JSON")
+    add_json(verb, "with --dry-run: also write the figures as JSON")
 
 
 def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:
@@ -58,10 +63,10 @@ def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:
     return False
 
 
-def write_figures(out: Path | None, inputs: Sequence[Path], text: Callable[[], str]) -> None:
-    """Write the figures of a dry run as JSON, if asked for; an input is not overwritten."""
-    from verisphere.files.disk import refuse_overwriting, write_text
+def dry_run_options(options: argparse.Namespace, processes: int = 1) -> "DryRunOptions":
+    """What the options say of the data and the machine; `processes` is used where they do not say how many."""
+    from verisphere.train.dry_run.text import DryRunOptions
 
-    if out is not None:
-        refuse_overwriting(out, inputs)
-        write_text(out, text())
+    told = getattr(options, "processes", None)
+    number = processes if told is None else told
+    return DryRunOptions(options.classes, options.images, number, options.memory, options.device)
