@@ -163,7 +163,7 @@ def test_a_calibration_gives_the_same_thresholds(call: Call):
 
 
 def test_a_report_shows_the_run_the_embeddings_and_the_calibration(call: Call, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.measure.report_folder.save_plot", lambda _, path: path.write_text("") or path)
+    monkeypatch.setattr("verisphere.report.plots.save_plot", lambda _, path: path.write_text("") or path)
     call("report run embeddings.npz --calibration calibration.json --far 1e-1 --out report")
     page = Path("report/report.html").read_text()
     threshold = json.loads(Path("calibration.json").read_text())["thresholds"][0]["threshold"]

@@ -19,7 +19,6 @@ from verisphere.files.embeddings import write_embeddings
 from verisphere.identity import names_taken
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
-from verisphere.measure import report_folder
 from verisphere.measure.report import ReportInput, make_report, report_inputs
 from verisphere.measure.report_inputs import distinct_titles
 from verisphere.protocols import PairsOfSet, all_pairs
@@ -55,7 +54,7 @@ def drawn() -> None:
 def _plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere a word stands for each plot, which is ten times quicker."""
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr(report_folder, "save_plot", _word)
+        monkeypatch.setattr("verisphere.report.plots.save_plot", _word)
 
 
 def _word(figure: Figure, path: Path) -> Path:

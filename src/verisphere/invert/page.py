@@ -12,7 +12,7 @@ from verisphere.invert.likeness import Compared
 from verisphere.invert.marks import marked
 from verisphere.report.inversion_findings import InversionFindings, InversionPage, Shown
 from verisphere.report.inversion_sections import inversion_figures, render_inversion_page
-from verisphere.report.plots import save_plot
+from verisphere.report.plots import save_plots
 from verisphere.report.samples import data_uri
 
 PAGE, PLOTS = "index.html", "plots"
@@ -61,10 +61,5 @@ def write_page(
         np.concatenate(to_own).tolist() if to_own else [],
         [] if compared is None else compared.cosines[compared.strangers].tolist(),
     )
-    plots = {}
-    for name, figure in inversion_figures(contents).items():
-        (out / PLOTS).mkdir(exist_ok=True)
-        save_plot(figure, out / PLOTS / f"{name}.png")
-        plots[name] = save_plot(figure, out / PLOTS / f"{name}.svg").read_bytes()
-    page = render_inversion_page(contents, plots)
-    write_text(out / PAGE, page)
+    plots = save_plots(inversion_figures(contents), out / PLOTS)
+    write_text(out / PAGE, render_inversion_page(contents, plots))

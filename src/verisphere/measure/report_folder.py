@@ -13,7 +13,7 @@ from verisphere.files.documents import read_json_file
 from verisphere.files.results import json_text
 from verisphere.report.findings import ALL, Calibrated, Contents, Findings
 from verisphere.report.page import figures_of, render_page
-from verisphere.report.plots import save_plot
+from verisphere.report.plots import save_plots
 from verisphere.report.samples import Picture, SamplePair
 from verisphere.vocabulary import OperatingPoint
 
@@ -52,10 +52,7 @@ def write_report(out: Path, contents: Contents) -> Path:
 
 def _write(folder: Path, contents: Contents) -> None:
     (folder / PLOTS).mkdir(parents=True)
-    plots = {}
-    for name, figure in figures_of(contents).items():
-        save_plot(figure, folder / PLOTS / f"{name}.png")
-        plots[name] = save_plot(figure, folder / PLOTS / f"{name}.svg").read_bytes()
+    plots = save_plots(figures_of(contents), folder / PLOTS)
     (folder / PAGE).write_text(render_page(contents, plots), encoding="utf-8")
     (folder / FIGURES).write_text(json_text(_numbers(contents)), encoding="utf-8")
 

@@ -42,6 +42,15 @@ def save_plot(figure: Figure, path: Path) -> Path:
     return path
 
 
+def save_plots(figures: Mapping[str, Figure], folder: Path) -> dict[str, bytes]:
+    """Writes each figure by its name as .png and .svg; returns the bytes of each .svg, which a page holds."""
+    drawn = {}
+    for name, figure in figures.items():
+        save_plot(figure, folder / f"{name}.png")
+        drawn[name] = save_plot(figure, folder / f"{name}.svg").read_bytes()
+    return drawn
+
+
 @contextmanager
 def _drawing() -> Iterator[None]:
     with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "verisphere"}), warnings.catch_warnings():

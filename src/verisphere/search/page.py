@@ -11,7 +11,7 @@ from verisphere import __version__
 from verisphere.files.disk import write_text
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.losses import AMLFS, ClassLoss, CombinedMargin, SearchSoftmax
-from verisphere.report.plots import save_plot
+from verisphere.report.plots import save_plots
 from verisphere.report.search_findings import LossCurve, RoundShown, SearchFindings, Tried
 from verisphere.report.search_plots import search_figures
 from verisphere.report.search_sections import render_search_page
@@ -48,12 +48,7 @@ def write_page(
     """
     findings = search_findings(search, rounds, ancestors, learned, out)
     (out / PLOTS).mkdir(exist_ok=True)
-    plots = {}
-    for name, figure in search_figures(findings).items():
-        save_plot(figure, out / PLOTS / f"{name}.png")
-        plots[name] = save_plot(figure, out / PLOTS / f"{name}.svg").read_bytes()
-    page = render_search_page(findings, plots)
-    write_text(out / PAGE, page)
+    write_text(out / PAGE, render_search_page(findings, save_plots(search_figures(findings), out / PLOTS)))
 
 
 def search_findings(
