@@ -10,24 +10,20 @@ from jaxtyping import Bool, Int64
 from verisphere import __version__
 from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.rules import Reason, Rule, images_left
-from verisphere.clean.truth import Agreement
 from verisphere.images.faces import Faces
 from verisphere.measure.data.statistics import images_histogram
 from verisphere.report.cleaning_findings import (
     ByImages,
     Category,
     CleaningFindings,
-    ComparedAngle,
-    Dropped,
     IdentityShown,
     Sheet,
     Shot,
     SubClass,
-    Truth,
 )
 from verisphere.report.cleaning_plots import cleaning_figures
 from verisphere.report.cleaning_sections import render_cleaning_page
-from verisphere.report.plots import save_plot
+from verisphere.report.plots import save_plots
 from verisphere.report.samples import pictures, varied
 
 PAGE, PLOTS = "index.html", "plots"
@@ -53,10 +49,7 @@ def write_page(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str
     if faces is not None:
         findings = _with_pictures(findings, faces)
     (folder / PLOTS).mkdir(exist_ok=True)
-    plots = {}
-    for name, figure in cleaning_figures(findings).items():
-        save_plot(figure, folder / PLOTS / f"{name}.png")
-        plots[name] = save_plot(figure, folder / PLOTS / f"{name}.svg").read_bytes()
+    plots = save_plots(cleaning_figures(findings), folder / PLOTS)
     (folder / PAGE).write_text(render_cleaning_page(findings, plots), encoding="utf-8")
 
 
@@ -79,12 +72,10 @@ def cleaning_findings(cleaning: Cleaning, title: str) -> CleaningFindings:
         identities=int((images > 0).sum()),
         sub_centers=sub.counts.shape[1],
         empty=int((sub.counts[images > 0] == 0).sum()),
-        dropped=[Dropped(because, cleaning.counts[reason.word]) for reason, because in _reasons_in_words(rule).items()],
+        dropped={because: cleaning.counts[reason.word] for reason, because in _reasons_in_words(rule).items()},
         lost=[(found.people[place], int(images[place])) for place in ranked],
-        truth=_truth(cleaning.agreement),
-        at_angles=[
-            ComparedAngle(at.angle, at.dropped, at.identities_lost, _truth(at.agreement)) for at in cleaning.at_angles()
-        ],
+        truth=cleaning.agreement,
+        at_angles=cleaning.at_angles(),
         by_images=_by_images(cleaning, lost),
         categories=_categories(cleaning),
         shown=[_identity(cleaning, label) for label in telling_identities(cleaning)],
@@ -119,12 +110,6 @@ def _reasons_in_words(rule: Rule) -> dict[Reason, str]:
     if rule.min_images > 1:
         words[Reason.FEW_IMAGES] = f"fewer than {rule.min_images:,} images of the identity remain"
     return words
-
-
-def _truth(agreement: Agreement | None) -> Truth | None:
-    if agreement is None:
-        return None
-    return Truth(agreement.noisy, agreement.clean, agreement.noisy_dropped, agreement.clean_dropped)
 
 
 def _by_images(cleaning: Cleaning, lost: Bool[np.ndarray, " classes"]) -> list[ByImages]:
