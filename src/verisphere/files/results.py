@@ -3,9 +3,7 @@
 In JSON objects have their field names; a number that is not finite is null, with a field beside it.
 """
 
-import csv
 import dataclasses
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from verisphere.decide import Curve, PeopleAtThreshold, PersonCounts
 from verisphere.files.disk import write_text
-from verisphere.files.tables import csv_for_people
+from verisphere.files.tables import csv_for_people, csv_text
 from verisphere.trained_on import SharedWithTraining
 from verisphere.vocabulary import OperatingPoint, Origin, printable
 from verisphere.words import Names
@@ -161,15 +159,13 @@ def curve_csv(curve: Curve, points: Sequence[OperatingPoint] = ()) -> str:
     for point in points:
         targets.setdefault(point.threshold, []).append(point.far_target)
     rules = " ".join(dict.fromkeys(point.rule for point in points))
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(CURVE_COLUMNS)
+    rows: list[Sequence[object]] = []
     columns = (curve.thresholds, curve.far, curve.tar, curve.frr, curve.impostor_accepted, curve.genuine_accepted)
     for threshold, far, tar, frr, passed, accepted in zip(*(column[::-1].tolist() for column in columns), strict=True):
         marks = [" ".join(targets[threshold]), rules] if threshold in targets else ["", ""]
         counts = [passed, curve.impostor_total, accepted, curve.genuine_total]
-        lines.writerow([repr(threshold), repr(far), repr(tar), repr(frr), *counts, *marks])
-    return text.getvalue()
+        rows.append([repr(threshold), repr(far), repr(tar), repr(frr), *counts, *marks])
+    return csv_text(CURVE_COLUMNS, rows)
 
 
 def people_csv(thresholds: Sequence[PeopleAtThreshold], counts: Sequence[PersonCounts]) -> str:

@@ -1,8 +1,6 @@
 """One person under two identities, and one picture under two: proposed from embeddings, and merged on request."""
 
-import csv
 import hashlib
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,7 +18,7 @@ from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList
 from verisphere.files.results import Result
 from verisphere.files.streamed_rows import open_rows
-from verisphere.files.tables import csv_for_people
+from verisphere.files.tables import csv_for_people, csv_text
 from verisphere.files.text import csv_rows
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
@@ -325,12 +323,7 @@ def merged_labels(labels: LabelList, pairs: Sequence[tuple[str, str]]) -> LabelL
 def _csv(kind: type, rows: Sequence[Any], for_people: bool) -> str:
     names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
     cells = [[_cell(getattr(row, name)) for name in names] for row in rows]
-    if for_people:
-        return csv_for_people(names, cells)
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerows([names, *cells])
-    return text.getvalue()
+    return csv_for_people(names, cells) if for_people else csv_text(names, cells)
 
 
 def _cell(value: object) -> object:
