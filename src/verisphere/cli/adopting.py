@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, add_detector, add_trust_code, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_detector, add_trust_code, new_verb, options_as
 from verisphere.words import printable
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def _detector(options: argparse.Namespace) -> "FaceDetector | None":
 def _told(options: argparse.Namespace) -> "Told":
     from verisphere.ship.pixels import Told
 
-    fields = ("size", "colour", "mean", "scale", "layout", "template", "output")
-    return Told(**{name: vars(options)[name] for name in fields})
+    return options_as(Told, options)
 
 
 def _card(options: argparse.Namespace) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from verisphere.cli.data_labels import add_data_labels
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, add_trust_code, new_verb
+from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, show_result
 
 WRITABLE = "folder, zip, recordio, tar, parquet or lmdb"  # a test compares them with the formats that can be written
@@ -37,15 +37,7 @@ def data_convert(options: argparse.Namespace) -> Outcome:
     """Convert a data set into another format, completely or not at all, with a manifest."""
     from verisphere.measure.data import convert
 
-    return convert.convert(
-        options.set,
-        options.out,
-        to=options.to,
-        people=options.people,
-        min_images=options.min_images,
-        max_images=options.max_images,
-        progress=progress(),
-    )
+    return options_as(convert.convert, options, source=options.set, progress=progress())
 
 
 def data_statistics(options: argparse.Namespace) -> Outcome:

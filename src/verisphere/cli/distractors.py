@@ -14,7 +14,7 @@ from verisphere.cli.evaluation_options import (
     add_screen,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Run, Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Run, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_plot
 from verisphere.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS
 
@@ -41,20 +41,8 @@ def evaluate_trillion_pairs(options: argparse.Namespace) -> Outcome:
 def _options(options: argparse.Namespace, fars: Sequence[str], fpirs: Sequence[str] = ()) -> "DistractorOptions":
     from verisphere.measure.distractors import DistractorOptions
 
-    return DistractorOptions(
-        ranks=options.rank or (1,),
-        fars=fars,
-        fpirs=fpirs,
-        rule=options.rule,
-        screen=options.screen,
-        noisy_probes=options.noisy_probes,
-        noisy_distractors=options.noisy_distractors,
-        probe_list=options.probe_list,
-        distractor_list=options.distractor_list,
-        ending=options.ending,
-        feature_norm=options.feature_norm,
-        progress=progress(),
-    )
+    ranks = options.rank or (1,)
+    return options_as(DistractorOptions, options, ranks=ranks, fars=fars, fpirs=fpirs, progress=progress())
 
 
 def add_distractors(kinds: Verbs) -> None:

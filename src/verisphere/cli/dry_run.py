@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from verisphere.cli.parsing import options_as
 from verisphere.cli.results import add_json
 
 if TYPE_CHECKING:
@@ -67,6 +68,5 @@ def dry_run_options(options: argparse.Namespace, processes: int = 1) -> "DryRunO
     """What the options say of the data and the machine; `processes` is used where they do not say how many."""
     from verisphere.train.dry_run.text import DryRunOptions
 
-    told = getattr(options, "processes", None)
-    number = processes if told is None else told
-    return DryRunOptions(options.classes, options.images, number, options.memory, options.device)
+    number = getattr(options, "processes", None)
+    return options_as(DryRunOptions, options, processes=processes if number is None else number)

@@ -18,7 +18,7 @@ from verisphere.cli.evaluation_options import (
 from verisphere.cli.identification import add_identification
 from verisphere.cli.ijb import add_ijb
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, add_plot
 from verisphere.cli.suite import add_suite
 from verisphere.cli.two_sets import add_two_sets
@@ -61,30 +61,19 @@ def _options(options: argparse.Namespace) -> "Options":
     from verisphere.measure.evaluate import Options
     from verisphere.vocabulary import Redrawing
 
-    if not options.intervals and not getattr(options, "against", ()):
+    if not getattr(options, "intervals", False) and not getattr(options, "against", ()):
         refuse_unread(options, ("replicates", "seed"), "people are redrawn only for --intervals and --against")
     if options.calibration is not None:
         refuse_unread(options, ("union",), "--calibration alone sets the one threshold")
-    return Options(
+    return options_as(
+        Options,
+        options,
         fars=options.far or FARS,
-        rule=options.rule,
-        union=options.union or "all",
-        calibration=options.calibration,
-        skip_empty=bool(options.skip_empty),
         progress=progress(),
-        intervals=options.intervals,
         redrawing=Redrawing(REPLICATES if options.replicates is None else options.replicates, options.seed or 0),
         for_domains=given(options, ("union", "skip_empty", "alpha")),
-        alpha=0.5 if options.alpha is None else options.alpha,
-        curve=options.curve is not None or options.plot is not None,
-        processes=options.processes,
-        screen=options.screen,
-        device=options.device,
-        state=options.state,
-        points_only=options.points_only,
-        keep_repeated=options.keep_repeated,
-        feature_norm=options.feature_norm,
-        by_person=options.by_person is not None,
+        curve=any(getattr(options, name, None) is not None for name in ("curve", "plot")),
+        by_person=getattr(options, "by_person", None) is not None,
     )
 
 
@@ -246,21 +235,7 @@ def _evaluation(
         metavar="A",
         help="weight of FAR in FDR, IR and GARBE of the domains, FRR has 1 - A (0.5)",
     )
-    verb.set_defaults(
-        intervals=False,
-        replicates=None,
-        seed=None,
-        curve=None,
-        plot=None,
-        by_person=None,
-        processes=1,
-        screen=None,
-        device="cpu",
-        state=None,
-        points_only=False,
-        keep_repeated=False,
-        feature_norm="keep",
-    )
+    verb.set_defaults(replicates=None, seed=None)  # of scores, which have no people to redraw
     return verb
 
 

@@ -13,7 +13,7 @@ from verisphere.cli.evaluation_options import (
     open_set_fpirs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, add_plot
 from verisphere.words import FPIRS, RANKS
 
@@ -24,17 +24,8 @@ def evaluate_identification(options: argparse.Namespace) -> Outcome:
 
     if bool(options.top) != (options.candidates is not None):
         raise ValueError("--top says how many candidates --candidates lists: give both or neither")
-    asked = IdentificationOptions(
-        fpirs=open_set_fpirs(options, FPIRS),
-        ranks=options.rank or RANKS,
-        rule=options.rule,
-        open_rank=options.open_rank,
-        top=options.top,
-        screen=options.screen,
-        progress=progress(),
-        feature_norm=options.feature_norm,
-        by_image=options.by_image,
-    )
+    fpirs, ranks = open_set_fpirs(options, FPIRS), options.rank or RANKS
+    asked = options_as(IdentificationOptions, options, fpirs=fpirs, ranks=ranks, progress=progress())
     names = ("enrol", "strangers", "seed", "galleries")
     drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.gallery and drawing:

@@ -14,7 +14,7 @@ from verisphere.cli.evaluation_options import (
     open_set_fpirs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json
 from verisphere.words import FARS, IJB_FPIRS, RANKS
 
@@ -29,16 +29,13 @@ def evaluate_ijb(options: argparse.Namespace) -> Outcome:
     )
     _refuse_without(options, ("fpir", "rank", "closed_set"), files.galleries, "1:N, which takes --gallery and --probes")
     _refuse_without(options, ("far", "keep_repeated", "group_by"), files.pairs, "1:1, which takes --pairs")
-    asked = ijb.IjbOptions(
+    asked = options_as(
+        ijb.IjbOptions,
+        options,
         fars=options.far or FARS,
         fpirs=open_set_fpirs(options, IJB_FPIRS),
         ranks=options.rank or RANKS,
-        rule=options.rule,
-        feature_norm=options.feature_norm,
-        keep_repeated=options.keep_repeated,
-        group_by=options.group_by,
         group_names=_group_names(options.group_name),
-        skip_empty=options.skip_empty,
         progress=progress(),
     )
     return ijb.evaluate_ijb(options.embeddings, files, asked)

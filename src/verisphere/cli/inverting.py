@@ -1,17 +1,16 @@
 """Inversion: `invert`, and the test `leak` that is made of it."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb
+from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_output
 from verisphere.words import printable
 
-if TYPE_CHECKING:
-    from verisphere.invert.inversion import Inversion
-
+T = TypeVar("T")
 _SMALL = "inversions/small"
 _JUDGE = "a second, independently trained model, which compares; an ONNX file made elsewhere after `verisphere adopt`"
 #: Numbers of an inversion, with the type and the meaning of each.
@@ -39,20 +38,7 @@ def invert(options: argparse.Namespace) -> str:
     from verisphere.invert.run import Asked, prepare, run_inversion
     from verisphere.invert.text import findings_text
 
-    asked = Asked(
-        options.model,
-        _settings(options),
-        faces=options.faces,
-        people=options.people,
-        embeddings=options.embeddings,
-        centers=options.centers,
-        directions=options.directions,
-        judge=options.judge,
-        pairs=options.pairs,
-        count=options.count,
-        fars=tuple(options.far or ("1e-1", "1e-2")),
-        trust=options.trust_code,
-    )
+    asked = _asked(Asked, options)
     if options.out is None and not options.dry_run:
         raise ValueError("--out is missing: the folder to make (or --dry-run, which makes none)")
     device = choose_device(options.device)
@@ -65,15 +51,13 @@ def invert(options: argparse.Namespace) -> str:
     return f"{findings_text(findings)}\n{out}: index.html, grid.png, images (marked as generated), inversion.json"
 
 
-def _numbers(options: argparse.Namespace) -> dict[str, object]:
-    """The numbers that the command line gives."""
-    return {name: value for name in (*_FIELDS, *_SWITCHES) if (value := getattr(options, name)) is not None}
-
-
-def _settings(options: argparse.Namespace) -> "Inversion":
+def _asked(kind: Callable[..., T], options: argparse.Namespace) -> T:
+    """The settings of an inversion or of a test, with the numbers of the recipe and of the command line."""
     from verisphere.invert.settings import read_settings
 
-    return read_settings(Path(options.recipe), _numbers(options))
+    numbers = {name: value for name in (*_FIELDS, *_SWITCHES) if (value := getattr(options, name)) is not None}
+    settings, fars = read_settings(Path(options.recipe), numbers), tuple(options.far or ("1e-1", "1e-2"))
+    return options_as(kind, options, settings=settings, fars=fars, trust=options.trust_code)
 
 
 def add_invert(verbs: Verbs) -> None:
@@ -151,19 +135,7 @@ def leak(options: argparse.Namespace) -> str:
     from verisphere.device import choose_device
     from verisphere.invert.leak import LEAK_JSON, LeakAsked, leak_text, run_leak
 
-    asked = LeakAsked(
-        options.model,
-        options.judge,
-        _settings(options),
-        options.faces,
-        options.people,
-        options.head,
-        options.trained,
-        options.count,
-        tuple(options.far or ("1e-1", "1e-2")),
-        options.trust_code,
-    )
-    figures = run_leak(asked, options.out, choose_device(options.device), progress())
+    figures = run_leak(_asked(LeakAsked, options), options.out, choose_device(options.device), progress())
     file = printable(str(options.out / LEAK_JSON))
     return f"{leak_text(figures)}\n{file}: for the model card, verisphere export RUN --leak {file} ..."
 

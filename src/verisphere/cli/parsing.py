@@ -2,11 +2,12 @@
 
 import argparse
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from verisphere.cli.memory import LESS_MEMORY
 from verisphere.cli.messages import bounded, several
@@ -86,6 +87,7 @@ class Parser(argparse.ArgumentParser):
             raise
 
 
+T = TypeVar("T")
 Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 Outcome: TypeAlias = "Result | str"
 Run: TypeAlias = Callable[[argparse.Namespace], Outcome]
@@ -123,6 +125,13 @@ def new_verb(
     if threads is not None:
         verb.add_argument("--threads", type=threads_argument, metavar="N|auto", help=threads)
     return verb
+
+
+def options_as(kind: Callable[..., T], options: argparse.Namespace, **others: Any) -> T:
+    """What is made with the options of the same names as its arguments, unless they are None, and with the others."""
+    names = inspect.signature(kind).parameters
+    written = {name: value for name in names if (value := getattr(options, name, None)) is not None}
+    return kind(**(written | others))
 
 
 def refuse_misspelt(options: argparse.Namespace, recipe: type) -> None:

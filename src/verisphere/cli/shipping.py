@@ -15,6 +15,7 @@ from verisphere.cli.parsing import (
     add_template,
     add_trust_code,
     new_verb,
+    options_as,
 )
 from verisphere.cli.results import add_output
 from verisphere.words import DROP_FARS, FARS, SMALLER_PRECISIONS, printable
@@ -115,19 +116,6 @@ def export(options: argparse.Namespace) -> Outcome:
     from verisphere.ship.export import export_model
     from verisphere.ship.smaller import export_smaller
 
-    common = {
-        name: vars(options)[name]
-        for name in (
-            "name",
-            "calibration",
-            "evaluation",
-            "flip",
-            "template",
-            "accept_training_people",
-            "accept_unrecorded_pixels",
-            "trust_code",
-        )
-    }
     if options.leak is not None and options.precision is not None:
         raise ValueError("--leak measures the network in float32; omit it with --precision")
     if options.precision is None:
@@ -135,9 +123,7 @@ def export(options: argparse.Namespace) -> Outcome:
             flag, value = f"--{name.replace('_', '-')}", vars(options)[name]
             if value is not None:
                 raise ValueError(f"{flag} is for --precision, whose drop of TAR it measures; omit it, or give both")
-        return export_model(
-            options.run, options.out, **common, leak=options.leak, with_head=options.with_head, progress=progress()
-        )
+        return options_as(export_model, options, progress=progress())
     if options.with_head:
         raise ValueError(f"--with-head ships a head in float32; a model in {options.precision} has none: omit it")
     if options.measured_on is None:
@@ -145,16 +131,7 @@ def export(options: argparse.Namespace) -> Outcome:
             f"--precision {options.precision} changes scores; give --measured-on FACES, aligned faces to measure the "
             "drop of TAR on"
         )
-    return export_smaller(
-        options.run,
-        options.out,
-        options.precision,
-        options.measured_on,
-        **common,
-        people=options.people,
-        fars=options.far or DROP_FARS,
-        progress=progress(),
-    )
+    return options_as(export_smaller, options, fars=options.far or DROP_FARS, progress=progress())
 
 
 def add_export(verbs: Verbs) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from verisphere.cli.dry_run import add_dry_run, dry_run_options, is_dry_run
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Outcome, Verbs, add_device, new_verb, refuse_misspelt
+from verisphere.cli.parsing import Outcome, Verbs, add_device, new_verb, options_as, refuse_misspelt
 from verisphere.cli.threads import threads_argument
 from verisphere.words import printable
 
@@ -170,7 +170,7 @@ def experiment(options: argparse.Namespace) -> Outcome:
     result = run_experiment(
         read,
         options.out,
-        Launch(options.jobs, options.threads, options.device, options.default_allocator),
+        options_as(Launch, options),
         replicates=replicates,
         progress=progress(),
     )

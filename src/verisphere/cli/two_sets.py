@@ -10,7 +10,7 @@ from verisphere.cli.evaluation_options import (
     add_rule,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json
 from verisphere.words import FARS
 
@@ -20,15 +20,7 @@ def evaluate_two_sets(options: argparse.Namespace) -> Outcome:
     from verisphere.measure import two_sets
     from verisphere.measure.evaluate import Options
 
-    asked = Options(
-        fars=options.far or FARS,
-        rule=options.rule,
-        progress=progress(),
-        processes=options.processes,
-        screen=options.screen,
-        device=options.device,
-        feature_norm=options.feature_norm,
-    )
+    asked = options_as(Options, options, fars=options.far or FARS, progress=progress())
     return two_sets.evaluate_two_sets(options.left, options.right, asked)
 
 
