@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 
 from verisphere.report.cleaning_findings import (
+    AtAngle,
     ByImages,
     Category,
     CleaningFindings,
-    ComparedAngle,
-    Dropped,
     IdentityShown,
+    NoiseDropped,
     Sheet,
     Shot,
     SubClass,
-    Truth,
 )
 
 
@@ -39,12 +38,12 @@ def contents(**changes: Any) -> CleaningFindings:
         identities=2,
         sub_centers=3,
         empty=2,
-        dropped=[Dropped("more than 75 degrees", 2)],
+        dropped={"more than 75 degrees": 2},
         lost=[],
-        truth=Truth(noisy=2, clean=4, noisy_dropped=2, clean_dropped=0),
+        truth=NoiseDropped(noisy=2, clean=4, noisy_dropped=2, clean_dropped=0),
         at_angles=[
-            ComparedAngle(70.0, 3, 1, Truth(2, 4, 2, 1)),
-            ComparedAngle(75.0, 2, 0, Truth(2, 4, 2, 0)),
+            AtAngle(70.0, 3, 1, NoiseDropped(2, 4, 2, 1)),
+            AtAngle(75.0, 2, 0, NoiseDropped(2, 4, 2, 0)),
         ],
         by_images=[
             ByImages(1, 1, identities=0, lost=0, images=0, dropped=0, clean=0, clean_dropped=0),

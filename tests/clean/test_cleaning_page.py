@@ -16,7 +16,7 @@ from verisphere.clean.rules import Rule
 from verisphere.clean.sub_classes import SubClasses, sub_classes
 from verisphere.images.decoded_faces import InMemory
 from verisphere.provenance import ImageSource
-from verisphere.report.cleaning_findings import Shot, Truth
+from verisphere.report.cleaning_findings import NoiseDropped, Shot
 
 # Ann: dominant is sub-center 0, by the larger cosines of its two samples (cos 10 + cos 20 = 1.92 over cos 30 + cos 25 =
 # 1.77). At 75 degrees Ann/3 and Ben's one sample are dropped.
@@ -50,10 +50,8 @@ def test_the_numbers():
     assert (findings.images, findings.kept, findings.identities, findings.nobody) == (5, 3, 2, 0)
     assert (findings.sub_centers, findings.empty) == (2, 1)
     assert findings.lost == [("Ben", 1)]
-    assert findings.truth == Truth(noisy=2, clean=3, noisy_dropped=2, clean_dropped=0)
-    assert [(entry.because, entry.images) for entry in findings.dropped] == [
-        ("more than 75 degrees to the dominant sub-center", 2)
-    ]
+    assert findings.truth == NoiseDropped(noisy=2, clean=3, noisy_dropped=2, clean_dropped=0)
+    assert list(findings.dropped.items()) == [("more than 75 degrees to the dominant sub-center", 2)]
     assert [at.angle for at in findings.at_angles] == [70.0, 75.0, 80.0, 85.0]
     assert [(part.name, len(part.angle)) for part in findings.categories] == [
         ("dominant and clean", 2),
@@ -126,7 +124,7 @@ def test_every_rule_has_its_sheet():
     by_reason = [(sheet.total, names_of(sheet.shown)) for sheet in findings.sheets_dropped]
     # Ann/3 and Ben/1 by the angle, Ann/4 by its sub-center; then two images of Ann are left, fewer than 3
     assert by_reason[1:] == [(2, ["Ann/3", "Ben/1"]), (1, ["Ann/4"]), (2, ["Ann/1", "Ann/2"])]
-    assert [entry.images for entry in findings.dropped] == [2, 1, 2]
+    assert list(findings.dropped.values()) == [2, 1, 2]
     alone = cleaning_findings(cleaning(Rule(None, only_dominant=True)), "")
     assert [sheet.heading for sheet in alone.sheets_kept] == ["Kept, largest angle first"]
     assert len(alone.sheets_dropped) == 1

@@ -6,25 +6,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.clean.truth import Agreement, agreement, noisy_labels, truth_of_list
+from verisphere.clean.truth import agreement, noisy_labels, truth_of_list
+from verisphere.report.cleaning_findings import NoiseDropped
 
 
 def test_counts_and_rates_by_hand():
     # of 10 samples 4 are noisy; 3 of these and 2 clean ones are dropped, so that 1 of 5 kept ones is noisy
     dropped = np.array([True] * 3 + [False] + [True] * 2 + [False] * 4)
     found = agreement(dropped, np.arange(10) < 4)
-    assert found == Agreement(noisy=4, clean=6, noisy_dropped=3, clean_dropped=2)
+    assert found == NoiseDropped(noisy=4, clean=6, noisy_dropped=3, clean_dropped=2)
     assert (found.dropped, found.precision, found.recall) == (5, 3 / 5, 3 / 4)
     assert (found.noise_before, found.noise_after) == (4 / 10, 1 / 5)
 
 
 def test_a_rate_of_nothing_is_no_number():
-    nothing_dropped = Agreement(noisy=0, clean=3, noisy_dropped=0, clean_dropped=0)
+    nothing_dropped = NoiseDropped(noisy=0, clean=3, noisy_dropped=0, clean_dropped=0)
     assert math.isnan(nothing_dropped.precision)
     assert math.isnan(nothing_dropped.recall)
     assert nothing_dropped.noise_after == 0
-    assert Agreement(noisy=1, clean=2, noisy_dropped=0, clean_dropped=1).precision == 0
-    assert math.isnan(Agreement(noisy=1, clean=2, noisy_dropped=1, clean_dropped=2).noise_after)
+    assert NoiseDropped(noisy=1, clean=2, noisy_dropped=0, clean_dropped=1).precision == 0
+    assert math.isnan(NoiseDropped(noisy=1, clean=2, noisy_dropped=1, clean_dropped=2).noise_after)
 
 
 def test_labels_that_differ_are_noisy():

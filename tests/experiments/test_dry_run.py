@@ -9,6 +9,7 @@ from verisphere.cli.start import main
 from verisphere.experiments.arms import read_experiment
 from verisphere.experiments.dry_run import experiment_cost
 from verisphere.train.dry_run.several import flops_text
+from verisphere.train.dry_run.text import DryRunOptions
 
 SEARCHED = """\
 recipe: recipe.yaml
@@ -34,7 +35,7 @@ batch_size: 10
 
 
 def test_every_training_is_counted_with_its_steps_and_work(files: Path) -> None:
-    cost = experiment_cost(read_experiment(files / "experiment.yaml"), memory=1.0, jobs=2, device="cpu")
+    cost = experiment_cost(read_experiment(files / "experiment.yaml"), DryRunOptions(memory=1.0, device="cpu"), jobs=2)
     # 24 images in batches of 8 are three steps an epoch; the warm training has two epochs, an arm one
     counted = {entry.name: (entry.count, entry.steps, entry.epochs) for entry in cost.trainings}
     assert counted == {"warm": (1, 6, 2), "base": (2, 3, 1), "fast": (2, 3, 1)}
@@ -65,16 +66,16 @@ def test_searches_cleanings_and_fewer_seeds_without_any_data(files: Path) -> Non
     (files / "recipe.yaml").write_text(NOWHERE)
     (files / "arms.yaml").write_text(SEARCHED)
     experiment = read_experiment(files / "arms.yaml")
-    cost = experiment_cost(experiment, classes=50, images=105, device="cpu")
+    cost = experiment_cost(experiment, DryRunOptions(classes=50, images=105, device="cpu"))
     counted = {entry.name: (entry.count, entry.steps) for entry in cost.trainings}
     assert counted == {"whole": (2, 20), "cleaned": (2, 20), "searched": (6, 20)}  # three candidates in each epoch
     assert "counted as if the cleaning dropped nothing" in cost.text()
-    unknown = experiment_cost(experiment, classes=50, device="cpu")
+    unknown = experiment_cost(experiment, DryRunOptions(classes=50, device="cpu"))
     assert (unknown.count, unknown.steps, unknown.flops) == (10, None, None)
     assert "2 epochs" in unknown.text()
     assert "--images tells their steps and work" in unknown.text()
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        experiment_cost(experiment, device="cpu")
+        experiment_cost(experiment, DryRunOptions(device="cpu"))
 
 
 @pytest.mark.parametrize(

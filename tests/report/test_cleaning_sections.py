@@ -11,12 +11,11 @@ from read_page import Page
 from verisphere.report.cleaning_findings import (
     ByImages,
     CleaningFindings,
-    Dropped,
     IdentityShown,
+    NoiseDropped,
     Sheet,
     Shot,
     SubClass,
-    Truth,
 )
 from verisphere.report.cleaning_sections import MOST_LOST, cleaning_page
 
@@ -112,7 +111,7 @@ def test_the_compared_angles():
 
 
 def test_without_the_truth_neither_precision_nor_recall_is_stated():
-    at_angles = [replace(at, truth=None) for at in contents().at_angles]
+    at_angles = [replace(at, agreement=None) for at in contents().at_angles]
     by_images = [ByImages(3, 4, identities=2, lost=0, images=6, dropped=2)]
     categories = [replace(category, noisy=None) for category in contents().categories[::2]]
     found = page(truth=None, at_angles=at_angles, by_images=by_images, categories=categories)
@@ -134,8 +133,8 @@ def test_rank_1_among_the_classes_where_it_was_asked_for():
 
 def test_an_empty_share_is_a_dash():
     # nothing dropped: the precision is 0 of 0
-    truth = Truth(noisy=0, clean=6, noisy_dropped=0, clean_dropped=0)
-    found = page(kept=6, dropped=[Dropped("more than 75 degrees", 0)], truth=truth, sheets_dropped=[])
+    truth = NoiseDropped(noisy=0, clean=6, noisy_dropped=0, clean_dropped=0)
+    found = page(kept=6, dropped={"more than 75 degrees": 0}, truth=truth, sheets_dropped=[])
     assert "have a wrong label" not in found.text
     assert f"dropped 0 0 - after 6 0 0.0{PERCENT}" in cells(found, "Wrong labels before and after")
     assert "No image was dropped." in found.text

@@ -9,6 +9,7 @@ from tiny_runs import OWN
 from tiny_searches import searched, written
 from verisphere.cli.start import main
 from verisphere.search.dry_run import search_cost
+from verisphere.train.dry_run.text import DryRunOptions
 
 HALVING = "{class_path: verisphere.search.SuccessiveHalving, init_args: {trainings: 4, first: 0.5}}"
 
@@ -32,7 +33,7 @@ def test_the_rounds_are_those_that_the_search_takes(
     path = written(tmp_path)
     if schedule is not None:
         with_schedule(path, schedule)
-    cost = search_cost(path, ["--epochs=2"], device="cpu")
+    cost = search_cost(path, ["--epochs=2"], DryRunOptions(device="cpu"))
     result = searched(path, tmp_path / "out", "--epochs=2")
     assert [len(entry.starts) for entry in cost.rounds] == [len(whole.round.starts) for whole in result.rounds]
     assert cost.trainings.count * 2 == pytest.approx(result.epochs)
@@ -57,12 +58,12 @@ def test_without_data_or_people_of_the_reward(tmp_path: Path):
     path = written(tmp_path)
     path.write_text(path.read_text().replace("own_parts.Noise, init_args: {people: 6, images: 3}", "own_parts.Absent"))
     words = ["--epochs=2", "--batch_size=8"]
-    cost = search_cost(path, words, classes=1000, images=80, device="cpu")
+    cost = search_cost(path, words, DryRunOptions(classes=1000, images=80, device="cpu"))
     assert (cost.trainings.steps, cost.trainings.all_steps) == (20, 60)
-    assert search_cost(path, words, classes=1000, device="cpu").trainings.flops is None
+    assert search_cost(path, words, DryRunOptions(classes=1000, device="cpu")).trainings.flops is None
     in_steps = "--unit=steps --steps=9 --epochs=null --save_every=3 --schedule.warmup=0 --schedule.margin_warmup=0"
     with pytest.raises(ValueError, match="a training is stated in steps and the rounds of a search in epochs"):
-        search_cost(path, in_steps.split(), classes=1000, device="cpu")
+        search_cost(path, in_steps.split(), DryRunOptions(classes=1000, device="cpu"))
 
 
 @pytest.mark.parametrize(

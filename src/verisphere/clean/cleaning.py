@@ -14,32 +14,16 @@ from jaxtyping import Bool, Int8, Int64
 
 from verisphere.clean.found import Found
 from verisphere.clean.rules import ANGLES, Reason, Rule, images_left
-from verisphere.clean.truth import Agreement, agreement, noisy_labels
+from verisphere.clean.truth import agreement, noisy_labels
 from verisphere.files.disk import write_whole
 from verisphere.files.label_lists import LabelList, write_labels
 from verisphere.files.results import to_json
 from verisphere.packs.columns import take
+from verisphere.report.cleaning_findings import AtAngle, NoiseDropped
 from verisphere.report.tables import table
 
 KEPT, JSON = "kept.txt", "clean.json"
 _AT_ONCE = 1 << 16  # samples
-
-
-@dataclass(frozen=True)
-class AtAngle:
-    """The samples that the rule of the angle drops at one of the compared angles.
-
-    Attributes:
-        angle: the angle, in degrees.
-        dropped: number of samples beyond the angle.
-        identities_lost: number of identities without a remaining sample.
-        agreement: dropped samples compared with noisy ones; None if the truth is not known.
-    """
-
-    angle: float
-    dropped: int
-    identities_lost: int
-    agreement: Agreement | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +74,7 @@ class Cleaning:
         return [self.found.people[place] for place in np.flatnonzero(gone).tolist()]
 
     @property
-    def agreement(self) -> Agreement | None:
+    def agreement(self) -> NoiseDropped | None:
         """Dropped samples compared with noisy ones; None if the truth is not known."""
         return None if self.noisy is None else agreement(~self.kept, self.noisy)
 

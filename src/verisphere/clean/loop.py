@@ -24,7 +24,7 @@ from verisphere.clean.truth import truth_of_list
 from verisphere.collectives import on_every_rank, on_first_rank
 from verisphere.device import choose_device
 from verisphere.distributed import world
-from verisphere.files.disk import real_path, write_whole
+from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.work_files import WORK, result_folder
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
@@ -149,7 +149,7 @@ def _open(out: Path, asked: dict[str, Any]) -> str:
         return ""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(f"{out}: it holds something, and no loop; choose another --out")
-    write_whole(plan, lambda path: path.write_text(json.dumps(asked, indent=2) + "\n"))
+    write_text(plan, json.dumps(asked, indent=2) + "\n")
     return ""
 
 
@@ -192,5 +192,5 @@ def _write_second(first: ReadRecipe, out: Path) -> str:
     if fields["start"] is not None:
         fields["start_head"] = False
     text = replace(first, resolved=fields).yaml
-    write_whole(path, lambda partial: partial.write_text(text))
+    write_text(path, text)
     return ""

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from verisphere.clean.truth import noisy_labels
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.files.label_lists import LabelList, write_labels
 from verisphere.images.label_noise import LabelNoise
 from verisphere.models.described_faces import HOUSE, describe_faces, open_faces
@@ -60,7 +60,7 @@ class NoisySet:
         faces = self.faces()
         if described:
             text = yaml.safe_dump(self.description(), sort_keys=False, allow_unicode=True)
-            write_whole(out, lambda partial: partial.write_text(text, encoding="utf-8"))
+            write_text(out, text)
         else:
             write_labels(out, LabelList(faces.names, faces.identities, faces.domains, faces.true_identities))
         return _text(faces, out)

@@ -10,20 +10,16 @@ from jaxtyping import Bool, Int64
 from verisphere import __version__
 from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.rules import Reason, Rule, images_left
-from verisphere.clean.truth import Agreement
 from verisphere.images.faces import Faces
 from verisphere.measure.data.statistics import images_histogram
 from verisphere.report.cleaning_findings import (
     ByImages,
     Category,
     CleaningFindings,
-    ComparedAngle,
-    Dropped,
     IdentityShown,
     Sheet,
     Shot,
     SubClass,
-    Truth,
 )
 from verisphere.report.cleaning_sections import cleaning_page
 from verisphere.report.samples import pictures, varied
@@ -72,12 +68,10 @@ def cleaning_findings(cleaning: Cleaning, title: str) -> CleaningFindings:
         identities=int((images > 0).sum()),
         sub_centers=sub.counts.shape[1],
         empty=int((sub.counts[images > 0] == 0).sum()),
-        dropped=[Dropped(because, cleaning.counts[reason.word]) for reason, because in _reasons_in_words(rule).items()],
+        dropped={because: cleaning.counts[reason.word] for reason, because in _reasons_in_words(rule).items()},
         lost=[(found.people[place], int(images[place])) for place in ranked],
-        truth=_truth(cleaning.agreement),
-        at_angles=[
-            ComparedAngle(at.angle, at.dropped, at.identities_lost, _truth(at.agreement)) for at in cleaning.at_angles()
-        ],
+        truth=cleaning.agreement,
+        at_angles=cleaning.at_angles(),
         by_images=_by_images(cleaning, lost),
         categories=_categories(cleaning),
         shown=[_identity(cleaning, label) for label in telling_identities(cleaning)],
@@ -112,12 +106,6 @@ def _reasons_in_words(rule: Rule) -> dict[Reason, str]:
     if rule.min_images > 1:
         words[Reason.FEW_IMAGES] = f"fewer than {rule.min_images:,} images of the identity remain"
     return words
-
-
-def _truth(agreement: Agreement | None) -> Truth | None:
-    if agreement is None:
-        return None
-    return Truth(agreement.noisy, agreement.clean, agreement.noisy_dropped, agreement.clean_dropped)
 
 
 def _by_images(cleaning: Cleaning, lost: Bool[np.ndarray, " classes"]) -> list[ByImages]:

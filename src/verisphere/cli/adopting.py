@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_detector, add_trust_code, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_detector, add_trust_code, new_verb, options_as
 from verisphere.words import printable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ PRESETS = ("insightface", *SOURCES, "facenet", "sface")
 CHECKPOINTS = (".pth", ".pt", ".ckpt", ".tar", ".safetensors")
 
 
-def adopt(options: argparse.Namespace) -> str:
+def adopt(options: argparse.Namespace) -> Outcome:
     """Make a model folder of a model made elsewhere: an ONNX file (extra: export), a checkpoint, or a function."""
     from verisphere.ship.adopt import adopt_onnx
 
@@ -41,7 +41,7 @@ def adopt(options: argparse.Namespace) -> str:
         probe_with=options.probe,
         detector=_detector(options),
         progress=progress(),
-    ).text()
+    )
 
 
 def _detector(options: argparse.Namespace) -> "FaceDetector | None":
@@ -56,15 +56,14 @@ def _detector(options: argparse.Namespace) -> "FaceDetector | None":
 def _told(options: argparse.Namespace) -> "Told":
     from verisphere.ship.pixels import Told
 
-    fields = ("size", "colour", "mean", "scale", "layout", "template", "output")
-    return Told(**{name: vars(options)[name] for name in fields})
+    return options_as(Told, options)
 
 
 def _card(options: argparse.Namespace) -> dict[str, Any]:
     return {name: vars(options)[name] for name in ("flip", "name", "source", "licence")}
 
 
-def _adopt_function(options: argparse.Namespace) -> str:
+def _adopt_function(options: argparse.Namespace) -> Outcome:
     """Adopt a function."""
     from verisphere.ship.adopt import adopt_callable
 
@@ -72,10 +71,10 @@ def _adopt_function(options: argparse.Namespace) -> str:
         if vars(options)[name]:
             raise ValueError(f"--{name} is for ONNX files; {printable(options.model)} is a function")
     told = _told(options)
-    return adopt_callable(options.model, options.out, told, **_card(options), trust_code=options.trust_code).text()
+    return adopt_callable(options.model, options.out, told, **_card(options), trust_code=options.trust_code)
 
 
-def _adopt_checkpoint(options: argparse.Namespace) -> str:
+def _adopt_checkpoint(options: argparse.Namespace) -> Outcome:
     """Adopt a checkpoint of PyTorch; its source determines the pixels that the network takes."""
     from verisphere.ship.adopt_weights import adopt_weights
 
@@ -107,7 +106,7 @@ def _adopt_checkpoint(options: argparse.Namespace) -> str:
         name=options.name,
         published=options.source,
         licence=options.licence,
-    ).text()
+    )
 
 
 def add_adopt(verbs: Verbs) -> None:

@@ -1,88 +1,63 @@
 """Data sets in any format: `data` and its verbs."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from verisphere.cli.data_labels import add_data_labels
-from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Parser, Verbs, add_names, add_trust_code, new_verb
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, add_trust_code, new_verb, options_as
+from verisphere.cli.results import add_json, add_output, show_result
 
 WRITABLE = "folder, zip, recordio, tar, parquet or lmdb"  # a test compares them with the formats that can be written
 _SET = "folder, zip, list or pack of images"
 
 
-def data_info(options: argparse.Namespace) -> str:
+def data_info(options: argparse.Namespace) -> Outcome:
     """Show format, images, identities and domains of a data set, from its index alone."""
     from verisphere.measure.data import info
 
-    _check_output(options.json, options.set)
-    shown = info.data_info(options.set, options.trust_code)
-    if options.json is not None:
-        shown.write_json(options.json)
-    return shown.text()
+    _refuse_part(options.json, options.set)
+    return info.data_info(options.set, options.trust_code)
 
 
-def data_verify(options: argparse.Namespace) -> str:
+def data_verify(options: argparse.Namespace) -> Outcome:
     """Find every fault of a data set; exit code 2 where there is one."""
     from verisphere.measure.data import verify
 
-    _check_output(options.json, options.set)
+    _refuse_part(options.json, options.set)
     result = verify.verify(options.set, options.workers, options.allow_single, progress())
-    if options.json is not None:
-        result.write_json(options.json)
     if not result.faults:
-        return result.text()
-    show(result.text())
+        return result
+    show_result(options, result)
     raise SystemExit(2)
 
 
-def data_convert(options: argparse.Namespace) -> str:
+def data_convert(options: argparse.Namespace) -> Outcome:
     """Convert a data set into another format, completely or not at all, with a manifest."""
     from verisphere.measure.data import convert
 
-    return convert.convert(
-        options.set,
-        options.out,
-        to=options.to,
-        people=options.people,
-        min_images=options.min_images,
-        max_images=options.max_images,
-        progress=progress(),
-    ).text()
+    return options_as(convert.convert, options, source=options.set, progress=progress())
 
 
-def data_statistics(options: argparse.Namespace) -> str:
+def data_statistics(options: argparse.Namespace) -> Outcome:
     """Show the distributions of a data set: images per identity, domains, and yaw from landmarks."""
-    from verisphere.files.disk import refuse_overwriting
     from verisphere.measure.data import statistics
 
-    _check_output(options.json, options.set, options.landmarks)
-    if options.out is not None:
-        refuse_overwriting(options.out, [options.set, options.landmarks])
+    _refuse_part(options.json, options.set)
     figures = statistics.data_statistics(options.set, options.landmarks, options.trust_code)
     if options.out is not None:
         figures.write_folder(options.out)
-    if options.json is not None:
-        figures.write_json(options.json)
-    return figures.text()
+    return figures
 
 
-def _check_output(out: Path | None, source: Path, landmarks: Path | None = None) -> None:
-    """Refuse, before any work, a JSON that cannot be written or would replace an input."""
-    from verisphere.files.disk import check_writable, refuse_overwriting
-
-    if out is not None:
-        refuse_overwriting(out, [source, landmarks])
-        _refuse_part(out, source)
-        check_writable(out)
-
-
-def _refuse_part(out: Path, source: Path) -> None:
+def _refuse_part(out: Path | None, source: Path) -> None:
     """Refuse to replace a file that belongs to a set: its manifest, or no JSON in its folder or beside it."""
     from verisphere.files.disk import real_path
     from verisphere.packs.manifest import manifest_path
 
+    if out is None:
+        return
     place, pack = real_path(out), real_path(source)
     inside = place.is_relative_to(pack) or (place.parent == pack.parent and place.stem == pack.stem)
     if place == real_path(manifest_path(source)) or (inside and place.is_file() and place.suffix.lower() != ".json"):
@@ -106,7 +81,7 @@ def add_data(verbs: Verbs) -> None:
         ("verisphere data info faces.zip", "verisphere data info train.rec --json info.json"),
         f"{_SET}; or YAML file that describes a data set",
     )
-    _json(verb, "the figures")
+    add_json(verb)
     add_trust_code(verb)
     verb = _verb(
         kinds,
@@ -115,7 +90,7 @@ def add_data(verbs: Verbs) -> None:
         ("verisphere data verify faces.zip", "verisphere data verify train.rec --workers 4 --json faults.json"),
         _SET,
     )
-    _json(verb, "all faults and notes, of which the first 100 are printed,")
+    add_json(verb, "also write all faults and notes, of which the first 100 are printed, as JSON")
     verb.add_argument("--workers", type=int, default=0, help="processes that read and decode (0: this one)")
     verb.add_argument(
         "--allow-single", action="store_true", help="an identity of one image is no fault, as in a set for evaluation"
@@ -153,8 +128,8 @@ def add_data(verbs: Verbs) -> None:
         f"{_SET}; or YAML file that describes a data set",
     )
     verb.add_argument("--landmarks", type=Path, metavar="FILE", help="five points a photo, JSON or CSV: adds yaw")
-    verb.add_argument("--out", type=Path, metavar="FOLDER", help="also draw statistics.png, into a new folder")
-    _json(verb, "the figures")
+    add_output(verb, "--out", folder=True, metavar="FOLDER", help="also draw statistics.png, into a new folder")
+    add_json(verb)
     add_trust_code(verb)
     add_data_labels(kinds)
 
@@ -162,7 +137,7 @@ def add_data(verbs: Verbs) -> None:
 def _verb(
     kinds: Verbs,
     name: str,
-    run: Callable[[argparse.Namespace], str],
+    run: Run,
     examples: Sequence[str],
     help_of_set: str,
     metavar: str = "SET",
@@ -171,7 +146,3 @@ def _verb(
     add_names(verb)
     verb.add_argument("set", type=Path, metavar=metavar, help=help_of_set)
     return verb
-
-
-def _json(verb: argparse.ArgumentParser, what: str) -> None:
-    verb.add_argument("--json", type=Path, metavar="OUT", help=f"also write {what} as JSON")

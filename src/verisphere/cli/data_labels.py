@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_names, add_trust_code, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_names, add_trust_code, new_verb
+from verisphere.cli.results import add_output
 
 COSINE = 0.5  # of overlap; see docs/cleaning.md for how it was chosen
 _SET = "folder, zip, list or pack of images, or YAML file that describes a data set"
@@ -13,19 +14,16 @@ _SET = "folder, zip, list or pack of images, or YAML file that describes a data 
 def data_noise(options: argparse.Namespace) -> str:
     """Put label noise into a data set at a stated rate, the same in each class, and keep the truth."""
     from verisphere.clean.noise import NoisySet
-    from verisphere.files.disk import check_writable, refuse_overwriting
 
     if (options.open_share > 0) != (options.outside is not None):
         raise ValueError(
             "open-set noise takes both --open-share, a share above 0 of the noise, and --outside, the set of its images"
         )
-    refuse_overwriting(options.out, [options.set, options.outside])
-    check_writable(options.out)
     noisy = NoisySet(options.set, options.rate, options.open_share, options.outside, options.seed, options.trust_code)
     return noisy.write(options.out)
 
 
-def data_duplicates(options: argparse.Namespace) -> str:
+def data_duplicates(options: argparse.Namespace) -> Outcome:
     """Propose identities that may be one person and images that may be one picture; merge identities on request."""
     from verisphere.clean.same_person.duplicates import MERGED, find_duplicates, merged_labels, read_pairs
     from verisphere.files.disk import check_writable, refuse_overwriting
@@ -63,10 +61,10 @@ def data_duplicates(options: argparse.Namespace) -> str:
 
         page = duplicates_page(duplicates, faces)
     duplicates.write(options.out, page)
-    return duplicates.text()
+    return duplicates
 
 
-def data_overlap(options: argparse.Namespace) -> str:
+def data_overlap(options: argparse.Namespace) -> Outcome:
     """Find the people of a training set who are in a test set, by name, id and embedding, and list who is left."""
     from verisphere.identity import names_taken
 
@@ -74,12 +72,11 @@ def data_overlap(options: argparse.Namespace) -> str:
         return _overlap(options)
 
 
-def _overlap(options: argparse.Namespace) -> str:
+def _overlap(options: argparse.Namespace) -> Outcome:
     from verisphere.clean.same_person.overlap import KEPT, find_overlap, open_people
-    from verisphere.files.disk import check_writable, refuse_overwriting
+    from verisphere.files.disk import check_writable
     from verisphere.files.id_lists import read_ids
 
-    refuse_overwriting(options.out, [options.train, options.test, *(options.embeddings or ()), *options.ids])
     check_writable(options.out / KEPT)
     ids: dict[str, tuple[str, ...]] = {}
     for path in options.ids:
@@ -103,7 +100,7 @@ def _overlap(options: argparse.Namespace) -> str:
         progress=progress(),
     )
     overlap.write(options.out)
-    return overlap.text()
+    return overlap
 
 
 def data_relabel(options: argparse.Namespace) -> str:
@@ -146,9 +143,9 @@ def _add_noise(kinds: Verbs) -> None:
         "--outside", type=Path, metavar="SET", help="data set that the images of people outside come from"
     )
     verb.add_argument("--seed", type=int, default=0, help="another seed draws other noise (0)")
-    verb.add_argument(
+    add_output(
+        verb,
         "--out",
-        type=Path,
         required=True,
         metavar="FILE",
         help="list of labels (.csv), or description of the set with its noise (.yaml), which --outside needs",
@@ -221,7 +218,7 @@ def _add_overlap(kinds: Verbs) -> None:
         "--embeddings", type=Path, nargs=2, metavar=("TRAIN", "TEST"), help="embeddings of both sets, by one model"
     )
     verb.add_argument("--cosine", type=float, help=f"remove people from this cosine of embeddings on ({COSINE})")
-    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder to write")
+    add_output(verb, "--out", folder=True, required=True, metavar="FOLDER", help="new folder to write")
     add_trust_code(verb)
 
 

@@ -1,7 +1,7 @@
 """Probes among distractors: `evaluate megaface` and `evaluate trillion-pairs`."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,64 +9,40 @@ from verisphere.cli.evaluation_options import (
     add_far,
     add_feature_norm,
     add_fpir,
-    add_json,
-    add_plot,
     add_rank,
     add_rule,
     add_screen,
-    check_outputs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Run, Verbs, add_names, new_verb, options_as
+from verisphere.cli.results import add_json, add_plot
 from verisphere.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS
 
 if TYPE_CHECKING:
-    from verisphere.measure.distractors import DistractorEvaluation, DistractorOptions
+    from verisphere.measure.distractors import DistractorOptions
 
 
-def evaluate_megaface(options: argparse.Namespace) -> str:
+def evaluate_megaface(options: argparse.Namespace) -> Outcome:
     """MegaFace: identification with each photo of a probe person as the mate among distractors."""
     from verisphere.measure import distractors
 
     asked = _options(options, options.far or MEGAFACE_FARS)
-    return _show(options, distractors.evaluate_megaface(options.probes, options.distractors, asked))
+    return distractors.evaluate_megaface(options.probes, options.distractors, asked)
 
 
-def evaluate_trillion_pairs(options: argparse.Namespace) -> str:
+def evaluate_trillion_pairs(options: argparse.Namespace) -> Outcome:
     """Trillion-Pairs: identification and verification at very low rates."""
     from verisphere.measure import distractors
 
     asked = _options(options, options.far or TRILLION_FARS, options.fpir or TRILLION_FPIRS)
-    return _show(options, distractors.evaluate_trillion_pairs(options.probes, options.distractors, asked))
+    return distractors.evaluate_trillion_pairs(options.probes, options.distractors, asked)
 
 
 def _options(options: argparse.Namespace, fars: Sequence[str], fpirs: Sequence[str] = ()) -> "DistractorOptions":
     from verisphere.measure.distractors import DistractorOptions
 
-    lists = (options.noisy_probes, options.noisy_distractors, options.probe_list, options.distractor_list)
-    check_outputs(options, ("json", "plot"), [options.probes, *options.distractors, *lists])
-    return DistractorOptions(
-        ranks=options.rank or (1,),
-        fars=fars,
-        fpirs=fpirs,
-        rule=options.rule,
-        screen=options.screen,
-        noisy_probes=options.noisy_probes,
-        noisy_distractors=options.noisy_distractors,
-        probe_list=options.probe_list,
-        distractor_list=options.distractor_list,
-        ending=options.ending,
-        feature_norm=options.feature_norm,
-        progress=progress(),
-    )
-
-
-def _show(options: argparse.Namespace, result: "DistractorEvaluation") -> str:
-    if options.json is not None:
-        result.write_json(options.json)
-    if options.plot is not None:
-        result.write_plot(options.plot)
-    return result.text()
+    ranks = options.rank or (1,)
+    return options_as(DistractorOptions, options, ranks=ranks, fars=fars, fpirs=fpirs, progress=progress())
 
 
 def add_distractors(kinds: Verbs) -> None:
@@ -99,7 +75,7 @@ def add_distractors(kinds: Verbs) -> None:
 def _add(
     kinds: Verbs,
     name: str,
-    run: Callable[[argparse.Namespace], str],
+    run: Run,
     fars: Sequence[str],
     examples: Sequence[str],
 ) -> argparse.ArgumentParser:

@@ -1,8 +1,14 @@
 """`--dry-run` of trainings, experiments and searches: its options, and what does not go with it."""
 
 import argparse
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from verisphere.cli.parsing import options_as
+from verisphere.cli.results import add_json
+
+if TYPE_CHECKING:
+    from verisphere.train.dry_run.text import DryRunOptions
 
 _OF_DRY_RUN = ("classes", "images", "processes", "memory", "json")
 
@@ -35,7 +41,7 @@ def add_dry_run(verb: argparse.ArgumentParser, what: str, processes: bool = True
     verb.add_argument(
         "--memory", type=float, metavar="GIB", help="with --dry-run: memory of one process (that of this device)"
     )
-    verb.add_argument("--json", type=Path, metavar="OUT", help="with --dry-run: also write the figures as JSON")
+    add_json(verb, "with --dry-run: also write the figures as JSON")
 
 
 def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:
@@ -58,10 +64,9 @@ def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:
     return False
 
 
-def write_figures(out: Path | None, inputs: Sequence[Path], text: Callable[[], str]) -> None:
-    """Write the figures of a dry run as JSON, if asked for; an input is not overwritten."""
-    from verisphere.files.disk import refuse_overwriting, write_whole
+def dry_run_options(options: argparse.Namespace, processes: int = 1) -> "DryRunOptions":
+    """What the options say of the data and the machine; `processes` is used where they do not say how many."""
+    from verisphere.train.dry_run.text import DryRunOptions
 
-    if out is not None:
-        refuse_overwriting(out, inputs)
-        write_whole(out, lambda partial: partial.write_text(text()))
+    number = getattr(options, "processes", None)
+    return options_as(DryRunOptions, options, processes=processes if number is None else number)

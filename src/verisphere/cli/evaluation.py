@@ -2,7 +2,7 @@
 
 import argparse
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,110 +11,70 @@ from verisphere.cli.evaluation_options import (
     add_comparing,
     add_far,
     add_feature_norm,
-    add_json,
-    add_plot,
     add_rule,
-    check_outputs,
     given,
     refuse_unread,
 )
 from verisphere.cli.identification import add_identification
 from verisphere.cli.ijb import add_ijb
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Parser, Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, new_verb, options_as
+from verisphere.cli.results import add_json, add_output, add_plot
 from verisphere.cli.suite import add_suite
 from verisphere.cli.two_sets import add_two_sets
 from verisphere.words import FARS, REPLICATES
 
 if TYPE_CHECKING:
-    from verisphere.measure.evaluate import Evaluation, Options
+    from verisphere.measure.evaluate import Options
 
 
-def evaluate_scores(options: argparse.Namespace) -> str:
+def evaluate_scores(options: argparse.Namespace) -> Outcome:
     """Operating points of a scores file."""
     from verisphere.measure import evaluate
 
-    return _show(options, evaluate.evaluate_scores(options.scores, _options(options, options.scores)))
+    return evaluate.evaluate_scores(options.scores, _options(options))
 
 
-def evaluate_pairs(options: argparse.Namespace) -> str:
+def evaluate_pairs(options: argparse.Namespace) -> Outcome:
     """Accuracy and operating points of listed pairs."""
     from verisphere.measure import listed
 
-    return _show(
-        options,
-        listed.evaluate_pairs(
-            options.embeddings,
-            options.pairs,
-            _options(options, *options.embeddings, *options.pairs, *options.against),
-            options.against,
-        ),
-    )
+    return listed.evaluate_pairs(options.embeddings, options.pairs, _options(options), options.against)
 
 
-def evaluate_all_pairs(options: argparse.Namespace) -> str:
+def evaluate_all_pairs(options: argparse.Namespace) -> Outcome:
     """Operating points over all pairs."""
     from verisphere.measure import evaluate
 
-    asked = _options(options, options.embeddings, *options.against)
-    return _show(options, evaluate.evaluate_all_pairs(options.embeddings, asked, options.against))
+    return evaluate.evaluate_all_pairs(options.embeddings, _options(options), options.against)
 
 
-def evaluate_one_threshold(options: argparse.Namespace) -> str:
+def evaluate_one_threshold(options: argparse.Namespace) -> Outcome:
     """Several domains at one threshold."""
     from verisphere.measure import evaluate
 
-    asked = _options(options, *options.embeddings)
-    return _show(options, evaluate.evaluate_one_threshold(options.embeddings, asked))
+    return evaluate.evaluate_one_threshold(options.embeddings, _options(options))
 
 
-def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
-    """The options of an evaluation of these files."""
+def _options(options: argparse.Namespace) -> "Options":
+    """The options of an evaluation."""
     from verisphere.measure.evaluate import Options
     from verisphere.vocabulary import Redrawing
 
-    check_outputs(options, ("json", "curve", "plot", "by_person", "state"), [*inputs, options.calibration])
-    if not options.intervals and not getattr(options, "against", ()):
+    if not getattr(options, "intervals", False) and not getattr(options, "against", ()):
         refuse_unread(options, ("replicates", "seed"), "people are redrawn only for --intervals and --against")
     if options.calibration is not None:
         refuse_unread(options, ("union",), "--calibration alone sets the one threshold")
-    return Options(
+    return options_as(
+        Options,
+        options,
         fars=options.far or FARS,
-        rule=options.rule,
-        union=options.union or "all",
-        calibration=options.calibration,
-        skip_empty=bool(options.skip_empty),
         progress=progress(),
-        intervals=options.intervals,
         redrawing=Redrawing(REPLICATES if options.replicates is None else options.replicates, options.seed or 0),
         for_domains=given(options, ("union", "skip_empty", "alpha")),
-        alpha=0.5 if options.alpha is None else options.alpha,
-        curve=options.curve is not None or options.plot is not None,
-        processes=options.processes,
-        screen=options.screen,
-        device=options.device,
-        state=options.state,
-        points_only=options.points_only,
-        keep_repeated=options.keep_repeated,
-        feature_norm=options.feature_norm,
-        by_person=options.by_person is not None,
+        curve=any(getattr(options, name, None) is not None for name in ("curve", "plot")),
+        by_person=getattr(options, "by_person", None) is not None,
     )
-
-
-def _show(options: argparse.Namespace, result: "Evaluation") -> str:
-    from verisphere.distributed import world
-
-    if not world().first:
-        return ""  # the first rank writes and prints the result of all
-    if options.json is not None:
-        result.write_json(options.json)
-    if options.curve is not None:
-        result.write_curve(options.curve)
-    if options.plot is not None:
-        result.write_plot(options.plot)
-    if options.by_person is not None and result.by_person is not None:
-        result.write_people(options.by_person)
-    return result.text()
 
 
 def kind_of_file(path: str) -> str:
@@ -237,7 +197,7 @@ def add_evaluate(verbs: Verbs) -> None:
 def _evaluation(
     kinds: Verbs,
     name: str,
-    run: Callable[[argparse.Namespace], str],
+    run: Run,
     *,
     examples: Sequence[str],
     shared: bool = False,
@@ -275,21 +235,7 @@ def _evaluation(
         metavar="A",
         help="weight of FAR in FDR, IR and GARBE of the domains, FRR has 1 - A (0.5)",
     )
-    verb.set_defaults(
-        intervals=False,
-        replicates=None,
-        seed=None,
-        curve=None,
-        plot=None,
-        by_person=None,
-        processes=1,
-        screen=None,
-        device="cpu",
-        state=None,
-        points_only=False,
-        keep_repeated=False,
-        feature_norm="keep",
-    )
+    verb.set_defaults(replicates=None, seed=None)  # of scores, which have no people to redraw
     return verb
 
 
@@ -320,25 +266,25 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
 
 
 def _scan(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
+    add_output(
+        verb,
         "--by-person",
-        type=Path,
         metavar="OUT.csv",
         help="also write each person's own FAR and FRR, and show how they spread, the worst decile by name, and OPIS",
     )
     add_comparing(verb)
-    verb.add_argument(
+    add_output(
+        verb,
         "--state",
-        type=Path,
         metavar="FILE",
         help="save the state of the comparison in this file every 20 seconds; an interrupted one continues from it",
     )
 
 
 def _curve(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
+    add_output(
+        verb,
         "--curve",
-        type=Path,
         metavar="OUT.csv",
         help="also write the ROC and DET curve: threshold, FAR, TAR, FRR and their counts, FAR descending",
     )

@@ -1,30 +1,9 @@
-"""Options that several kinds of `evaluate` take, and the check of their outputs."""
+"""Options that several kinds of `evaluate` take."""
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from verisphere.words import FARS, FEATURE_NORMS, PRECISIONS, RANKS, RULES
-
-
-def check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Sequence[Path | None]) -> None:
-    """Refuse, before any work, an output that cannot be written, or that would replace an input or another output."""
-    from verisphere.files.disk import check_writable, real_path, refuse_overwriting
-
-    outputs = [out for name in names if (out := getattr(options, name)) is not None]
-    for number, out in enumerate(outputs):
-        refuse_overwriting(out, inputs)
-        check_writable(out)
-        place = real_path(out)
-        if place in [real_path(other) for other in outputs[:number]]:
-            listed = [f"--{name.replace('_', '-')}" for name in names]
-            raise ValueError(f"{out}: two of {', '.join(listed[:-1])} and {listed[-1]} would be written to it")
-        for other in outputs:
-            if real_path(other) in place.parents:
-                raise ValueError(f"{out}: {other} above it is a file to be written, no folder; choose another name")
-    plot = options.plot if "plot" in names else None
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise ValueError(f"{plot}: a picture's name must end in .png or .svg")
 
 
 def given(options: argparse.Namespace, names: Sequence[str]) -> tuple[str, ...]:
@@ -68,16 +47,6 @@ def open_set_fpirs(options: argparse.Namespace, default: Sequence[str]) -> Seque
     if options.closed_set and options.fpir:
         raise ValueError("--closed-set requests ranks alone, so it cannot be combined with --fpir")
     return () if options.closed_set else options.fpir or default
-
-
-def add_json(verb: argparse.ArgumentParser) -> None:
-    """The option `--json`."""
-    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
-
-
-def add_plot(verb: argparse.ArgumentParser, what: str) -> None:
-    """The option `--plot`."""
-    verb.add_argument("--plot", type=Path, metavar="OUT.png", help=f"also draw {what} (.png or .svg)")
 
 
 def add_rule(verb: argparse.ArgumentParser) -> None:

@@ -7,37 +7,25 @@ from verisphere.cli.evaluation_options import (
     add_closed_set,
     add_feature_norm,
     add_fpir,
-    add_json,
-    add_plot,
     add_rank,
     add_rule,
     add_screen,
-    check_outputs,
     open_set_fpirs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
+from verisphere.cli.results import add_json, add_output, add_plot
 from verisphere.words import FPIRS, RANKS
 
 
-def evaluate_identification(options: argparse.Namespace) -> str:
+def evaluate_identification(options: argparse.Namespace) -> Outcome:
     """Identification: probes searched in galleries (1:N)."""
     from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
 
-    check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery, *options.distractors])
     if bool(options.top) != (options.candidates is not None):
         raise ValueError("--top says how many candidates --candidates lists: give both or neither")
-    asked = IdentificationOptions(
-        fpirs=open_set_fpirs(options, FPIRS),
-        ranks=options.rank or RANKS,
-        rule=options.rule,
-        open_rank=options.open_rank,
-        top=options.top,
-        screen=options.screen,
-        progress=progress(),
-        feature_norm=options.feature_norm,
-        by_image=options.by_image,
-    )
+    fpirs, ranks = open_set_fpirs(options, FPIRS), options.rank or RANKS
+    asked = options_as(IdentificationOptions, options, fpirs=fpirs, ranks=ranks, progress=progress())
     names = ("enrol", "strangers", "seed", "galleries")
     drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.gallery and drawing:
@@ -45,17 +33,8 @@ def evaluate_identification(options: argparse.Namespace) -> str:
     if options.distractors and not options.gallery:
         raise ValueError("--distractors are enrolled beside the people of a --gallery, so name one too")
     if options.gallery:
-        result = evaluate_galleries(options.probes, options.gallery, asked, options.distractors)
-    else:
-        result = evaluate_split(options.probes, asked, **drawing)
-    for out, write in (
-        (options.json, result.write_json),
-        (options.candidates, result.write_candidates),
-        (options.plot, result.write_plot),
-    ):
-        if out is not None:
-            write(out)
-    return result.text()
+        return evaluate_galleries(options.probes, options.gallery, asked, options.distractors)
+    return evaluate_split(options.probes, asked, **drawing)
 
 
 def add_identification(kinds: Verbs) -> None:
@@ -113,7 +92,7 @@ def add_identification(kinds: Verbs) -> None:
         "--galleries", type=int, metavar="G", help="without --gallery: how many to draw, with the seeds that follow (1)"
     )
     verb.add_argument("--top", type=int, default=0, metavar="K", help="list each probe's K best images in --candidates")
-    verb.add_argument("--candidates", type=Path, metavar="OUT.csv", help="where to list them")
+    add_output(verb, "--candidates", metavar="OUT.csv", help="where to list them")
     add_json(verb)
     add_plot(verb, "CMC and TPIR over FPIR")
     add_screen(verb, "float32")

@@ -9,18 +9,17 @@ from verisphere.cli.evaluation_options import (
     add_far,
     add_feature_norm,
     add_fpir,
-    add_json,
     add_rank,
     add_rule,
-    check_outputs,
     open_set_fpirs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
+from verisphere.cli.results import add_json
 from verisphere.words import FARS, IJB_FPIRS, RANKS
 
 
-def evaluate_ijb(options: argparse.Namespace) -> str:
+def evaluate_ijb(options: argparse.Namespace) -> Outcome:
     """IJB-B and IJB-C: templates compared 1:1 over a list, and 1:N in galleries."""
     from verisphere.files.ijb import IjbFiles
     from verisphere.measure import ijb
@@ -28,25 +27,18 @@ def evaluate_ijb(options: argparse.Namespace) -> str:
     files = IjbFiles(
         options.meta, options.pairs, options.scores, tuple(options.gallery), options.probes, options.covariates
     )
-    check_outputs(options, ("json",), [options.embeddings, *files.all])
     _refuse_without(options, ("fpir", "rank", "closed_set"), files.galleries, "1:N, which takes --gallery and --probes")
     _refuse_without(options, ("far", "keep_repeated", "group_by"), files.pairs, "1:1, which takes --pairs")
-    asked = ijb.IjbOptions(
+    asked = options_as(
+        ijb.IjbOptions,
+        options,
         fars=options.far or FARS,
         fpirs=open_set_fpirs(options, IJB_FPIRS),
         ranks=options.rank or RANKS,
-        rule=options.rule,
-        feature_norm=options.feature_norm,
-        keep_repeated=options.keep_repeated,
-        group_by=options.group_by,
         group_names=_group_names(options.group_name),
-        skip_empty=options.skip_empty,
         progress=progress(),
     )
-    result = ijb.evaluate_ijb(options.embeddings, files, asked)
-    if options.json is not None:
-        result.write_json(options.json)
-    return result.text()
+    return ijb.evaluate_ijb(options.embeddings, files, asked)
 
 
 def _refuse_without(options: argparse.Namespace, names: Sequence[str], given: object, what: str) -> None:

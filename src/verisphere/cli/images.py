@@ -6,6 +6,7 @@ from typing import Any
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
+    Outcome,
     Verbs,
     add_detector,
     add_device,
@@ -14,6 +15,7 @@ from verisphere.cli.parsing import (
     add_template,
     add_trust_code,
     new_verb,
+    options_as,
 )
 
 
@@ -22,15 +24,7 @@ def render(options: argparse.Namespace) -> str:
     from verisphere.images.synthetic.synthetic_faces import DOMAINS, SyntheticFaces
     from verisphere.measure.render import render_zip
 
-    faces = SyntheticFaces(
-        people=options.people,
-        images=options.images,
-        seed=options.seed,
-        difficulty=options.difficulty,
-        label_noise=options.label_noise,
-        first_person=options.first_person,
-        domains=tuple(options.domain or DOMAINS),
-    )
+    faces = options_as(SyntheticFaces, options, domains=tuple(options.domain or DOMAINS))
     return render_zip(faces, options.out, options.sheet, progress())
 
 
@@ -56,23 +50,11 @@ def add_render(verbs: Verbs) -> None:
     verb.add_argument("--sheet", type=Path, help="also write a contact sheet, a PNG")
 
 
-def align(options: argparse.Namespace) -> str:
+def align(options: argparse.Namespace) -> Outcome:
     """Find the face on each photograph and cut it out, aligned for a model (extra: detect)."""
     from verisphere.ship.align import align_photos
 
-    return align_photos(
-        options.source,
-        options.out,
-        template=options.template,
-        landmarks=options.landmarks,
-        detector=options.detector,
-        image_format=options.format,
-        min_face=options.min_face,
-        for_far=options.for_far,
-        device=options.device,
-        trust_code=options.trust_code,
-        progress=progress(),
-    ).text()
+    return options_as(align_photos, options, image_format=options.format, progress=progress())
 
 
 def add_align(verbs: Verbs) -> None:

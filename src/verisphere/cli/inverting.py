@@ -1,16 +1,16 @@
 """Inversion: `invert`, and the test `leak` that is made of it."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb
+from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb, options_as
+from verisphere.cli.results import add_output
 from verisphere.words import printable
 
-if TYPE_CHECKING:
-    from verisphere.invert.inversion import Inversion
-
+T = TypeVar("T")
 _SMALL = "inversions/small"
 _JUDGE = "a second, independently trained model, which compares; an ONNX file made elsewhere after `verisphere adopt`"
 #: Numbers of an inversion, with the type and the meaning of each.
@@ -35,32 +35,13 @@ _SWITCHES = {
 def invert(options: argparse.Namespace) -> str:
     """Make faces that a model takes for given people, to see what the model and its centers reveal of them."""
     from verisphere.device import choose_device
-    from verisphere.files.disk import refuse_overwriting
     from verisphere.invert.run import Asked, prepare, run_inversion
     from verisphere.invert.text import findings_text
 
-    asked = Asked(
-        options.model,
-        _settings(options),
-        faces=options.faces,
-        people=options.people,
-        embeddings=options.embeddings,
-        centers=options.centers,
-        directions=options.directions,
-        judge=options.judge,
-        pairs=options.pairs,
-        count=options.count,
-        fars=tuple(options.far or ("1e-1", "1e-2")),
-        trust=options.trust_code,
-    )
+    asked = _asked(Asked, options)
     if options.out is None and not options.dry_run:
         raise ValueError("--out is missing: the folder to make (or --dry-run, which makes none)")
     device = choose_device(options.device)
-    if options.out is not None:
-        refuse_overwriting(
-            options.out,
-            [options.model, options.faces, options.people, options.embeddings, options.judge, options.pairs],
-        )
     prepared = prepare(asked, device, progress())
     if options.dry_run:
         return prepared.plan.text()
@@ -70,15 +51,13 @@ def invert(options: argparse.Namespace) -> str:
     return f"{findings_text(findings)}\n{out}: index.html, grid.png, images (marked as generated), inversion.json"
 
 
-def _numbers(options: argparse.Namespace) -> dict[str, object]:
-    """The numbers that the command line gives."""
-    return {name: value for name in (*_FIELDS, *_SWITCHES) if (value := getattr(options, name)) is not None}
-
-
-def _settings(options: argparse.Namespace) -> "Inversion":
+def _asked(kind: Callable[..., T], options: argparse.Namespace) -> T:
+    """The settings of an inversion or of a test, with the numbers of the recipe and of the command line."""
     from verisphere.invert.settings import read_settings
 
-    return read_settings(options.recipe, _numbers(options))
+    numbers = {name: value for name in (*_FIELDS, *_SWITCHES) if (value := getattr(options, name)) is not None}
+    settings, fars = read_settings(Path(options.recipe), numbers), tuple(options.far or ("1e-1", "1e-2"))
+    return options_as(kind, options, settings=settings, fars=fars, trust=options.trust_code)
 
 
 def add_invert(verbs: Verbs) -> None:
@@ -100,7 +79,7 @@ def add_invert(verbs: Verbs) -> None:
         metavar="MODEL",
         help="run, checkpoint, or model folder whose network can be differentiated",
     )
-    verb.add_argument("--out", type=Path, metavar="FOLDER", help="folder to make; given again, it is continued")
+    add_output(verb, "--out", folder=True, metavar="FOLDER", help="folder to make; given again, it is continued")
     verb.add_argument(
         "--centers", action="store_true", help="toward class centers (closed set); --faces then only compares"
     )
@@ -139,8 +118,7 @@ def _add_numbers(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--count", type=int, default=16, metavar="N", help="images to make (16)")
     verb.add_argument(
         "--recipe",
-        type=Path,
-        default=Path(_SMALL),
+        default=_SMALL,
         metavar="YAML",
         help=f"the numbers below in a file, or a packaged one: {_SMALL}, inversions/paper ({_SMALL})",
     )
@@ -155,24 +133,9 @@ def _add_numbers(verb: argparse.ArgumentParser) -> None:
 def leak(options: argparse.Namespace) -> str:
     """Test what a model reveals: faces recovered from it, its head or embeddings, matched by a second model."""
     from verisphere.device import choose_device
-    from verisphere.files.disk import refuse_overwriting
     from verisphere.invert.leak import LEAK_JSON, LeakAsked, leak_text, run_leak
 
-    asked = LeakAsked(
-        options.model,
-        options.judge,
-        _settings(options),
-        options.faces,
-        options.people,
-        options.head,
-        options.trained,
-        options.count,
-        tuple(options.far or ("1e-1", "1e-2")),
-        options.trust_code,
-    )
-    inputs = [options.model, options.judge, options.faces, options.people, options.head, options.trained]
-    refuse_overwriting(options.out, inputs)
-    figures = run_leak(asked, options.out, choose_device(options.device), progress())
+    figures = run_leak(_asked(LeakAsked, options), options.out, choose_device(options.device), progress())
     file = printable(str(options.out / LEAK_JSON))
     return f"{leak_text(figures)}\n{file}: for the model card, verisphere export RUN --leak {file} ..."
 
@@ -193,9 +156,8 @@ def add_leak(verbs: Verbs) -> None:
     verb.add_argument(
         "model", type=Path, metavar="FOLDER", help="model folder or run whose network can be differentiated"
     )
-    verb.add_argument(
-        "--out", type=Path, required=True, metavar="OUT", help="folder of the test; given again, it is continued"
-    )
+    what = "folder of the test; given again, it is continued"
+    add_output(verb, "--out", folder=True, required=True, metavar="OUT", help=what)
     verb.add_argument("--judge", type=Path, required=True, metavar="MODEL", help=_JUDGE)
     verb.add_argument(
         "--faces",

@@ -2,11 +2,12 @@
 
 import argparse
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from verisphere.cli.memory import LESS_MEMORY
 from verisphere.cli.messages import bounded, several
@@ -15,6 +16,8 @@ from verisphere.words import NAMES, did_you_mean, printable
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+    from verisphere.files.results import Result
 
 TEMPLATES = ("arcface_112x112", "sphereface_112x96", "arcface_144x144")
 
@@ -84,13 +87,16 @@ class Parser(argparse.ArgumentParser):
             raise
 
 
+T = TypeVar("T")
 Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
+Outcome: TypeAlias = "Result | str"
+Run: TypeAlias = Callable[[argparse.Namespace], Outcome]
 
 
 def new_verb(
     verbs: Verbs,
     name: str,
-    run: Callable[[argparse.Namespace], str],
+    run: Run,
     *,
     examples: Iterable[str] = (),
     shared: bool = False,
@@ -104,7 +110,7 @@ def new_verb(
     Args:
         verbs: subparsers that receive the verb.
         name: name of the verb.
-        run: function of the verb; returns the text for standard output.
+        run: function of the verb; returns its result, or the text for standard output.
         examples: two commands as they are typed, for the end of the help.
         shared: whether all ranks of a launch run the verb; else rank 0 runs it alone.
         any_field: whether further arguments, `--field value`, are allowed and override a recipe: they become
@@ -115,10 +121,17 @@ def new_verb(
     text = run.__doc__ or ""
     verb = verbs.add_parser(name, help=text, description=text, examples=examples)
     verb.set_defaults(verb=run, shared=shared, any_field=any_field, less_memory=less_memory)
-    verb.set_defaults(threads=None, threads_here=True, parser=verb)
+    verb.set_defaults(threads=None, threads_here=True, parser=verb, files=(), folders=())
     if threads is not None:
         verb.add_argument("--threads", type=threads_argument, metavar="N|auto", help=threads)
     return verb
+
+
+def options_as(kind: Callable[..., T], options: argparse.Namespace, **others: Any) -> T:
+    """What is made with the options of the same names as its arguments, unless they are None, and with the others."""
+    names = inspect.signature(kind).parameters
+    written = {name: value for name in names if (value := getattr(options, name, None)) is not None}
+    return kind(**(written | others))
 
 
 def refuse_misspelt(options: argparse.Namespace, recipe: type) -> None:
@@ -178,7 +191,7 @@ def add_names(verb: argparse.ArgumentParser) -> None:
     run = verb.get_default("verb")
 
     @functools.wraps(run)
-    def run_so(options: argparse.Namespace) -> str:
+    def run_so(options: argparse.Namespace) -> Outcome:
         from verisphere.identity import names_taken
 
         with names_taken(options.names):

@@ -3,24 +3,27 @@
 import argparse
 from pathlib import Path
 
-from verisphere.cli.dry_run import add_dry_run, is_dry_run, write_figures
+from verisphere.cli.dry_run import add_dry_run, dry_run_options, is_dry_run
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_device, new_verb, refuse_misspelt
+from verisphere.cli.parsing import Outcome, Verbs, add_device, new_verb, refuse_misspelt
 from verisphere.words import printable
 
 
-def search(options: argparse.Namespace) -> str:
+def search(options: argparse.Namespace) -> Outcome:
     """Choose numeric fields of a recipe while it trains, by a reward that is a figure of an evaluation."""
     from verisphere.distributed import world
     from verisphere.search.candidate import Computing
     from verisphere.search.definition import read_search
+    from verisphere.search.dry_run import search_cost
     from verisphere.search.search import run_search
     from verisphere.search.text import result_text
     from verisphere.train.recipe import Recipe
 
     refuse_misspelt(options, Recipe)
     if is_dry_run(options, ("out",)):
-        return _search_cost(options) if world().first else ""
+        if not world().first:
+            return ""
+        return search_cost(options.file, options.overrides, dry_run_options(options, world().size // options.groups))
     asked = read_search(options.file, options.overrides)
     result = run_search(asked, options.out, Computing(options.device, options.threads, progress(), options.groups))
     if not world().first:
@@ -28,25 +31,6 @@ def search(options: argparse.Namespace) -> str:
     show(result_text(asked, result))
     out = printable(str(options.out))
     return f"{out}: the run of the result, and search.json; next: verisphere embed {out} FACES --out EMBEDDINGS.npz"
-
-
-def _search_cost(options: argparse.Namespace) -> str:
-    """The cost of a search, whose ranks train one candidate after another in groups."""
-    from verisphere.distributed import world
-    from verisphere.files.results import json_text
-    from verisphere.search.dry_run import search_cost
-
-    cost = search_cost(
-        options.file,
-        options.overrides,
-        classes=options.classes,
-        images=options.images,
-        processes=world().size // options.groups if options.processes is None else options.processes,
-        memory=options.memory,
-        device=options.device,
-    )
-    write_figures(options.json, [options.file], lambda: json_text(cost.json()))
-    return cost.text()
 
 
 def add_search(verbs: Verbs) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
+    Outcome,
     Verbs,
     add_detector,
     add_device,
@@ -14,7 +15,9 @@ from verisphere.cli.parsing import (
     add_template,
     add_trust_code,
     new_verb,
+    options_as,
 )
+from verisphere.cli.results import add_output
 from verisphere.words import DROP_FARS, FARS, SMALLER_PRECISIONS, printable
 
 if TYPE_CHECKING:
@@ -26,12 +29,9 @@ if TYPE_CHECKING:
 
 def calibrate(options: argparse.Namespace) -> str:
     """Choose the threshold for a FAR on new people, with a guarantee."""
-    from verisphere.files.disk import check_writable, refuse_overwriting
     from verisphere.report.calibration_tables import calibration_text
     from verisphere.ship.calibrate import calibrate as run
 
-    refuse_overwriting(options.out, [options.file, *options.check])
-    check_writable(options.out)
     calibration = run(
         options.file,
         options.far,
@@ -64,7 +64,7 @@ def add_calibrate(verbs: Verbs) -> None:
     )
     add_names(verb)
     verb.add_argument("file", type=Path, help="embeddings file of people the model has not seen; or a scores file")
-    verb.add_argument("--out", type=Path, required=True, metavar="OUT.json", help="file for the thresholds")
+    add_output(verb, "--out", required=True, metavar="OUT.json", help="file for the thresholds")
     verb.add_argument("--far", action="append", required=True, metavar="F", help="target FAR; repeat for several")
     verb.add_argument(
         "--guarantee",
@@ -111,24 +111,11 @@ def _accept_training_people(verb: argparse.ArgumentParser) -> None:
     )
 
 
-def export(options: argparse.Namespace) -> str:
+def export(options: argparse.Namespace) -> Outcome:
     """Make a model folder of a run: ONNX, weights, thresholds and a model card (extra: export)."""
     from verisphere.ship.export import export_model
     from verisphere.ship.smaller import export_smaller
 
-    common = {
-        name: vars(options)[name]
-        for name in (
-            "name",
-            "calibration",
-            "evaluation",
-            "flip",
-            "template",
-            "accept_training_people",
-            "accept_unrecorded_pixels",
-            "trust_code",
-        )
-    }
     if options.leak is not None and options.precision is not None:
         raise ValueError("--leak measures the network in float32; omit it with --precision")
     if options.precision is None:
@@ -136,9 +123,7 @@ def export(options: argparse.Namespace) -> str:
             flag, value = f"--{name.replace('_', '-')}", vars(options)[name]
             if value is not None:
                 raise ValueError(f"{flag} is for --precision, whose drop of TAR it measures; omit it, or give both")
-        return export_model(
-            options.run, options.out, **common, leak=options.leak, with_head=options.with_head, progress=progress()
-        ).text()
+        return options_as(export_model, options, progress=progress())
     if options.with_head:
         raise ValueError(f"--with-head ships a head in float32; a model in {options.precision} has none: omit it")
     if options.measured_on is None:
@@ -146,16 +131,7 @@ def export(options: argparse.Namespace) -> str:
             f"--precision {options.precision} changes scores; give --measured-on FACES, aligned faces to measure the "
             "drop of TAR on"
         )
-    return export_smaller(
-        options.run,
-        options.out,
-        options.precision,
-        options.measured_on,
-        **common,
-        people=options.people,
-        fars=options.far or DROP_FARS,
-        progress=progress(),
-    ).text()
+    return options_as(export_smaller, options, fars=options.far or DROP_FARS, progress=progress())
 
 
 def add_export(verbs: Verbs) -> None:
@@ -344,13 +320,11 @@ def _use(verb: argparse.ArgumentParser) -> None:
     add_device(verb)
 
 
-def report(options: argparse.Namespace) -> str:
+def report(options: argparse.Namespace) -> Outcome:
     """Write a page with figures and plots of runs, which opens anywhere and needs no network."""
-    from verisphere.files.disk import refuse_overwriting
     from verisphere.measure.report import make_report, report_inputs
     from verisphere.ship.calibrate import read_calibration
 
-    refuse_overwriting(options.out, [*options.runs, options.faces, options.calibration])
     return make_report(
         report_inputs(options.runs, options.faces, options.trust_code),
         options.out,
@@ -360,7 +334,7 @@ def report(options: argparse.Namespace) -> str:
         calibration=None if options.calibration is None else read_calibration(options.calibration),
         degrees=options.degrees,
         progress=progress(),
-    ).text()
+    )
 
 
 def add_report(verbs: Verbs) -> None:
@@ -376,7 +350,7 @@ def add_report(verbs: Verbs) -> None:
     )
     add_names(verb)
     verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or an embeddings file")
-    verb.add_argument("--out", type=Path, default=Path("report"), metavar="FOLDER", help="folder to make (report)")
+    add_output(verb, "--out", folder=True, default=Path("report"), metavar="FOLDER", help="folder to make (report)")
     verb.add_argument(
         "--faces",
         type=Path,

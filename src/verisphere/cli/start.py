@@ -21,10 +21,11 @@ from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.images import add_align, add_embed, add_render
 from verisphere.cli.inverting import add_invert, add_leak
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
-from verisphere.cli.messages import fail, message_of, several, show, show_traceback
+from verisphere.cli.messages import fail, message_of, several, show_traceback
 from verisphere.cli.parsing import Parser
 from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
+from verisphere.cli.results import run_verb
 from verisphere.cli.searching import add_search
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
 from verisphere.cli.threads import settle_threads
@@ -97,20 +98,16 @@ def _do(options: argparse.Namespace) -> int:
     else:
         logging.getLogger("verisphere").setLevel(logging.CRITICAL)
     if not launched():
-        show(options.verb(options))
+        run_verb(options)
         return 0
     end_with_launcher()
     if options.shared:
         with joined(cuda=choose_device(options.device).type == "cuda"):
             # Report the error before leaving the group: other ranks check whether it was already reported.
-            return _guarded(lambda: show(options.verb(options)) if first else _silently(options), options.less_memory)
+            return _guarded(lambda: run_verb(options, first), options.less_memory)
     elif first:
-        show(options.verb(options))
+        run_verb(options)
     return 0
-
-
-def _silently(options: argparse.Namespace) -> None:
-    options.verb(options)
 
 
 def _guarded(work: Callable[[], int | None], less_memory: str = LESS_MEMORY) -> int:

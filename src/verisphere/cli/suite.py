@@ -3,19 +3,19 @@
 import argparse
 from pathlib import Path
 
-from verisphere.cli.evaluation_options import add_feature_norm, add_json, add_rule, check_outputs
+from verisphere.cli.evaluation_options import add_feature_norm, add_rule
 from verisphere.cli.images import add_embedding_options, embedding_options
-from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_names, new_verb
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb
+from verisphere.cli.results import add_json, show_result
 from verisphere.words import printable
 
 
-def evaluate_suite(options: argparse.Namespace) -> str:
+def evaluate_suite(options: argparse.Namespace) -> Outcome:
     """Every published set in a folder, each image embedded once, in one table with the mean over sets."""
     from verisphere.measure.suite.run import run_suite
     from verisphere.measure.suite.task import SuiteOptions
 
-    check_outputs(options, ("json",), [options.folder, options.model, options.embeddings])
     if options.json is not None:
         _refuse_to_replace_what_is_read(options.json, options.folder, options.embeddings)
     result = run_suite(
@@ -25,11 +25,9 @@ def evaluate_suite(options: argparse.Namespace) -> str:
         embeddings=options.embeddings,
         **embedding_options(options),
     )
-    if options.json is not None:
-        result.write_json(options.json)
     if not result.failed:
-        return result.text()
-    show(result.text())
+        return result
+    show_result(options, result)
     failed = [f"{name} ({result.sets[name].error})" for name in result.failed]
     raise ValueError(
         f"{options.folder}: {len(failed)} of {len(result.sets)} sets could not be evaluated: "

@@ -3,16 +3,12 @@
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from verisphere.cli.dry_run import add_dry_run, is_dry_run, write_figures
+from verisphere.cli.dry_run import add_dry_run, dry_run_options, is_dry_run
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_device, new_verb, refuse_misspelt
+from verisphere.cli.parsing import Outcome, Verbs, add_device, new_verb, options_as, refuse_misspelt
 from verisphere.cli.threads import threads_argument
 from verisphere.words import printable
-
-if TYPE_CHECKING:
-    from verisphere.experiments.arms import Experiment
 
 _REPLICATES = 1000
 _LESS_MEMORY = (
@@ -35,19 +31,19 @@ def add_demo(verbs: Verbs) -> None:
     add_device(verb)
 
 
-def train(options: argparse.Namespace) -> str:
+def train(options: argparse.Namespace) -> Outcome:
     """Train according to a recipe."""
     return _train(options)
 
 
-def distill(options: argparse.Namespace) -> str:
+def distill(options: argparse.Namespace) -> Outcome:
     """Train a network beside teachers: by L2 to their embeddings and KL to their class similarities."""
     if options.teacher:
         options.overrides = [f"--distill.teachers={json.dumps(options.teacher)}", *options.overrides]
     return _train(options, distills=True)
 
 
-def _train(options: argparse.Namespace, distills: bool = False) -> str:
+def _train(options: argparse.Namespace, distills: bool = False) -> Outcome:
     from verisphere.distributed import world
     from verisphere.files.metrics import METRICS, read_metrics
     from verisphere.measure.validation import validation_figures
@@ -81,26 +77,14 @@ def _train(options: argparse.Namespace, distills: bool = False) -> str:
     return f"{outcome}\n{trained}" if outcome else trained
 
 
-def _dry_run(options: argparse.Namespace) -> str:
+def _dry_run(options: argparse.Namespace) -> Outcome:
     """The cost of a training on as many processes as were started; rank 0 computes and writes it."""
     from verisphere.distributed import world
-    from verisphere.files.disk import refuse_overwriting
     from verisphere.train.dry_run.text import dry_run
 
     if not world().first:
         return ""
-    if options.json is not None:
-        refuse_overwriting(options.json, [options.recipe])
-    return dry_run(
-        options.recipe,
-        options.overrides,
-        classes=options.classes,
-        images=options.images,
-        processes=world().size if options.processes is None else options.processes,
-        memory=options.memory,
-        device=options.device,
-        out=options.json,
-    )
+    return dry_run(options.recipe, options.overrides, dry_run_options(options, world().size))
 
 
 def add_distill(verbs: Verbs) -> None:
@@ -166,10 +150,11 @@ def _list_recipe_fields(verb: argparse.ArgumentParser) -> None:
     verb.add_argument_group("fields of a recipe, which may follow, each with its default", text)
 
 
-def experiment(options: argparse.Namespace) -> str:
+def experiment(options: argparse.Namespace) -> Outcome:
     """Train a grid of recipe fields, or named arms, and report the differences beyond chance."""
     from verisphere.distributed import launched
     from verisphere.experiments.arms import read_experiment
+    from verisphere.experiments.dry_run import experiment_cost
     from verisphere.experiments.experiment import run_experiment
     from verisphere.experiments.run import Launch
     from verisphere.train.recipe import Recipe
@@ -181,34 +166,17 @@ def experiment(options: argparse.Namespace) -> str:
     replicates = _REPLICATES if options.replicates is None else options.replicates
     read = read_experiment(options.file, options.overrides, options.grid, options.seeds)
     if dry_run:
-        return _experiment_cost(options, read)
+        return experiment_cost(read, dry_run_options(options), options.jobs)
     result = run_experiment(
         read,
         options.out,
-        Launch(options.jobs, options.threads, options.device, options.default_allocator),
+        options_as(Launch, options),
         replicates=replicates,
         progress=progress(),
     )
     show(result.text())  # finished results are shown even if something failed
     result.check()
     return f"{printable(str(options.out))}: results.csv, results.json, plots; a run in runs/ARM/seed-S each"
-
-
-def _experiment_cost(options: argparse.Namespace, read: "Experiment") -> str:
-    """The cost of an experiment's trainings."""
-    from verisphere.experiments.dry_run import experiment_cost
-    from verisphere.files.results import json_text
-
-    cost = experiment_cost(
-        read,
-        classes=options.classes,
-        images=options.images,
-        memory=options.memory,
-        jobs=options.jobs,
-        device=options.device,
-    )
-    write_figures(options.json, [options.file], lambda: json_text(cost.json()))
-    return cost.text()
 
 
 def add_experiment(verbs: Verbs) -> None:

@@ -7,37 +7,21 @@ from verisphere.cli.evaluation_options import (
     add_comparing,
     add_far,
     add_feature_norm,
-    add_json,
     add_rule,
-    check_outputs,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
+from verisphere.cli.results import add_json
 from verisphere.words import FARS
 
 
-def evaluate_two_sets(options: argparse.Namespace) -> str:
+def evaluate_two_sets(options: argparse.Namespace) -> Outcome:
     """Operating points over all pairs of an image of one file and an image of another."""
-    from verisphere.distributed import world
     from verisphere.measure import two_sets
     from verisphere.measure.evaluate import Options
 
-    check_outputs(options, ("json",), [options.left, options.right])
-    asked = Options(
-        fars=options.far or FARS,
-        rule=options.rule,
-        progress=progress(),
-        processes=options.processes,
-        screen=options.screen,
-        device=options.device,
-        feature_norm=options.feature_norm,
-    )
-    result = two_sets.evaluate_two_sets(options.left, options.right, asked)
-    if not world().first:
-        return ""  # the first rank writes and prints the result of all
-    if options.json is not None:
-        result.write_json(options.json)
-    return result.text()
+    asked = options_as(Options, options, fars=options.far or FARS, progress=progress())
+    return two_sets.evaluate_two_sets(options.left, options.right, asked)
 
 
 def add_two_sets(kinds: Verbs) -> None:

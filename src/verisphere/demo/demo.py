@@ -12,7 +12,7 @@ from pathlib import Path
 
 from verisphere.decide import Guarantee, GuaranteedThreshold, exact_rate
 from verisphere.device import choose_device
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.results import json_text
 from verisphere.files.streamed_rows import evaluated
@@ -102,7 +102,7 @@ def run_demo(
     }
     results = {name: all_pairs(embeddings, FARS, progress=progress) for name, embeddings in sets.items()}
     write_embeddings(test_file, sets["trained"])
-    write_whole(out / "figures.json", lambda partial: partial.write_text(json_text(results)))
+    write_text(out / "figures.json", json_text(results))
     trained = results["trained"]
     source = evaluated(test_file, sets["trained"])
     evaluation = Evaluation(trained.operating_points, (source,), one_threshold=trained.one_threshold)

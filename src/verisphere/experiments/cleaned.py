@@ -19,7 +19,7 @@ import torch
 from verisphere.clean.cleaning import KEPT, Cleaning
 from verisphere.clean.from_run import found_in_run
 from verisphere.clean.rules import Rule
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import shown
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
@@ -166,7 +166,7 @@ def clean_for(
     (folder / DONE).unlink(missing_ok=True)
     cleaning.write(folder)
     result = {"by": about, "figures": _figures(cleaning)}
-    write_whole(folder / DONE, lambda path: path.write_text(json.dumps(result, indent=2) + "\n"))
+    write_text(folder / DONE, json.dumps(result, indent=2) + "\n")
 
 
 def _figures(cleaning: Cleaning) -> dict[str, float]:

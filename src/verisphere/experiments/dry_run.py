@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-from verisphere.device import choose_device
 from verisphere.experiments.arms import Experiment
 from verisphere.experiments.recipes import common_options
 from verisphere.files.errors import errors_naming
@@ -11,7 +10,7 @@ from verisphere.search.definition import planned_rounds
 from verisphere.search.rounds import epochs_trained
 from verisphere.train.dry_run.measured import BackboneCost
 from verisphere.train.dry_run.several import SeveralCosts, Trainings
-from verisphere.train.dry_run.text import NO_DATA, available, check_numbers, sizes
+from verisphere.train.dry_run.text import NO_DATA, DryRunOptions
 from verisphere.train.dry_run.training_cost import Measurements, training_cost
 from verisphere.train.preparation import check_plateau
 from verisphere.train.settings import Settings, read_with
@@ -20,39 +19,28 @@ _CLEANED = "Arms on cleaned data are counted as if the cleaning dropped nothing.
 _MEASURING = "Cleaning and measuring are not counted."
 
 
-def experiment_cost(
-    experiment: Experiment,
-    *,
-    classes: int | None = None,
-    images: int | None = None,
-    memory: float | None = None,
-    jobs: int = 1,
-    device: str | None = None,
-) -> SeveralCosts:
+def experiment_cost(experiment: Experiment, options: DryRunOptions, jobs: int = 1) -> SeveralCosts:
     """The cost of every training of an experiment, each in one process.
 
     Args:
         experiment: definition of the experiment.
-        classes: number of classes of every arm; None counts the people in each arm's data. With a number the data need
-            not exist.
-        images: number of images of every arm, with `classes`.
-        memory: GiB that the trainings have together; None finds out.
+        options: what is known of the data of every arm, and of the machine, whose memory the trainings have together.
         jobs: number of trainings at a time.
-        device: device of the trainings.
     """
-    check_numbers(classes, images, memory)
-    place = choose_device(device)
+    place = options.place
     common = common_options(experiment)
     backbones: dict[str, dict[str, BackboneCost]] = {}  # a backbone is measured once
     entries, seeds = [], experiment.seeds or (0,)
 
     def add(name: str, settings: Settings, count: int, searched: bool = False) -> None:
         with errors_naming(name):
-            read = read_with(experiment.recipe, common, settings if classes is None else _without_data(settings))
-            if classes is None:
+            read = read_with(
+                experiment.recipe, common, settings if options.classes is None else _without_data(settings)
+            )
+            if options.classes is None:
                 check_plateau(read.recipe)
             measured = Measurements(backbones.setdefault(json.dumps(read.resolved["backbone"]), {}))
-            number, of_data = sizes(read.recipe, classes, images)
+            number, of_data = options.sizes(read.recipe)
             cost = training_cost(read.recipe, number, device=place.type, measurements=measured)
             entry = Trainings.of(name, float(count), cost, read.recipe, of_data)
             entries.append(entry if not searched else _search(entry, experiment, read.recipe.seed))
@@ -62,7 +50,7 @@ def experiment_cost(
     for name, settings in experiment.arms.items():
         add(name, settings, min(experiment.first_seeds.get(name, len(seeds)), len(seeds)), name in experiment.searches)
     notes = (*((_CLEANED,) if experiment.cleaned else ()), _MEASURING)
-    return SeveralCosts(tuple(entries), jobs, available(memory, place), notes)
+    return SeveralCosts(tuple(entries), jobs, options.available, notes)
 
 
 def _search(entry: Trainings, experiment: Experiment, seed: int) -> Trainings:

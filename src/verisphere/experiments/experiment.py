@@ -9,16 +9,16 @@ from verisphere.device import choose_device
 from verisphere.experiments.arms import Experiment
 from verisphere.experiments.cleaned import waves
 from verisphere.experiments.compare import ArmResult, arm_results
-from verisphere.experiments.folder import Run, open_experiment, warm_run, write_text
+from verisphere.experiments.folder import Run, open_experiment, warm_run
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.measure import Measurer, training_figures
 from verisphere.experiments.plot import experiment_plot
 from verisphere.experiments.recipes import Resolved, resolve
 from verisphere.experiments.run import Failure, Launch, RunsFailed, clean_runs, train_runs
 from verisphere.experiments.text import results_csv, results_text
-from verisphere.files.disk import real_path
+from verisphere.files.disk import real_path, write_text
 from verisphere.files.lock import alone_in
-from verisphere.files.results import json_text
+from verisphere.files.results import Result
 from verisphere.measure.set_figures import Figure, SetFigures
 from verisphere.report.plots import save_plot
 from verisphere.vocabulary import Progress, quietly
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class ExperimentResult:
+class ExperimentResult(Result):
     """The results of an experiment.
 
     Attributes:
@@ -149,7 +149,7 @@ def _write(out: Path, result: ExperimentResult, measured: dict[Run, dict[str, Se
     }
     text = results_csv(figures, {(run.arm, run.seed): training_figures(run) for run in measured})
     write_text(out / "results.csv", text)
-    write_text(out / "results.json", json_text(result))
+    result.write_json(out / "results.json")
     for name in result.people:
         picture = experiment_plot(result.arms, result.baseline, name, result.below_resolution[name])
         if picture is not None:

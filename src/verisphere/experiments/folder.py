@@ -21,7 +21,7 @@ from verisphere.experiments.grid import folder_name
 from verisphere.experiments.recipes import Resolved, ResolvedRecipe
 from verisphere.experiments.searched import SEARCH, search_yaml
 from verisphere.files.class_paths import present_names
-from verisphere.files.disk import real_path, write_whole
+from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text
 from verisphere.files.json_values import shown
 from verisphere.models.checkpoint import list_checkpoints
@@ -103,11 +103,6 @@ def _seconds(path: Path) -> float:
         return float(seconds)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{path}: not what an experiment keeps of a training ({error}); was it changed?") from None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file completely, or not at all."""
-    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def _trained(folder: Path) -> bool:

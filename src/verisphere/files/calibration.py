@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, Interval, exact_rate, promised_rate
-from verisphere.files.disk import check_file, write_whole
+from verisphere.files.disk import check_file
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
-from verisphere.files.results import json_text
+from verisphere.files.results import Result
 from verisphere.trained_on import SharedWithTraining
 from verisphere.vocabulary import OperatingPoint, Origin, check_word
 from verisphere.words import NAMES, Names
@@ -105,7 +105,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Result):
     """Thresholds with their guarantees, the data that they come from, and their rates on checked files.
 
     Each guarantee holds individually: all thresholds come from the same comparisons, so it is less certain that all
@@ -173,12 +173,12 @@ class Calibration:
         )
         return replace(self, thresholds=thresholds)
 
-    def write_json(self, path: str | Path) -> None:
-        """Writes the calibration, with the meaning of each threshold, for `read_calibration`."""
+    def fields(self) -> dict[str, Any]:
+        """The values of the JSON that `read_calibration` reads, with the meaning of each threshold."""
         document = {"format": FORMAT, **_without_empty(self, "implausible")}
         document["checks"] = [_without_empty(check, "far_over_people") for check in self.checks]
         document["thresholds"] = [{**asdict(found), "meaning": found.meaning()} for found in self.thresholds]
-        write_whole(path, lambda partial: partial.write_text(json_text(document), encoding="utf-8"))
+        return document
 
 
 def _without_empty(part: Calibration | Check, name: str) -> dict[str, Any]:

@@ -59,6 +59,11 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         _sync(target.parent)
 
 
+def write_text(path: str | Path, text: str, errors: str = "strict") -> None:
+    """Writes a text in UTF-8 as `write_whole` does; `errors` is that of `str.encode`."""
+    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8", errors=errors))
+
+
 @contextmanager
 def _partial(path: Path, target: Path) -> Iterator[Path]:
     """A temporary name beside `target`, which is removed at the end; errors name `path` instead of it.

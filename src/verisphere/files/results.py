@@ -1,18 +1,18 @@
-"""Results as JSON: objects with their field names; a number that is not finite is null, with a field beside it.
+"""What a command finds: as text for people, and as JSON; a curve is written as CSV.
 
-A curve is written as CSV.
+In JSON objects have their field names; a number that is not finite is null, with a field beside it.
 """
 
-import csv
 import dataclasses
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
 
 from verisphere.decide import Curve, PeopleAtThreshold, PersonCounts
-from verisphere.files.tables import csv_for_people
+from verisphere.files.disk import write_text
+from verisphere.files.tables import csv_for_people, csv_text
 from verisphere.trained_on import SharedWithTraining
 from verisphere.vocabulary import OperatingPoint, Origin, printable
 from verisphere.words import Names
@@ -115,9 +115,34 @@ def _sign(value: float) -> int:
     return 0 if math.isnan(value) else int(math.copysign(1, value))
 
 
-def json_text(value: object) -> str:
+def json_text(value: object, ascii_only: bool = True) -> str:
     """A result as JSON text that any JSON reader accepts (no NaN or Infinity)."""
-    return json.dumps(to_json(value), indent=2, allow_nan=False) + "\n"
+    return json.dumps(to_json(value), indent=2, allow_nan=False, ensure_ascii=ascii_only) + "\n"
+
+
+class Result:
+    """What a command finds.
+
+    A command line option that names a file `OUT` writes it by the method `write_OUT`: `--json` by `write_json`.
+    """
+
+    ascii_only: ClassVar[bool] = True  # whether other letters are escaped in the JSON
+
+    def text(self) -> str:
+        """The result for people."""
+        raise NotImplementedError
+
+    def fields(self) -> Mapping[str, Any]:
+        """The values of the JSON, for `to_json`."""
+        return vars(self)
+
+    def json(self) -> str:
+        """The result as JSON."""
+        return json_text(self.fields(), self.ascii_only)
+
+    def write_json(self, path: str | Path) -> None:
+        """Writes the result as JSON, completely or not at all."""
+        write_text(path, self.json(), errors="backslashreplace")
 
 
 def curve_csv(curve: Curve, points: Sequence[OperatingPoint] = ()) -> str:
@@ -134,15 +159,13 @@ def curve_csv(curve: Curve, points: Sequence[OperatingPoint] = ()) -> str:
     for point in points:
         targets.setdefault(point.threshold, []).append(point.far_target)
     rules = " ".join(dict.fromkeys(point.rule for point in points))
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(CURVE_COLUMNS)
+    rows: list[Sequence[object]] = []
     columns = (curve.thresholds, curve.far, curve.tar, curve.frr, curve.impostor_accepted, curve.genuine_accepted)
     for threshold, far, tar, frr, passed, accepted in zip(*(column[::-1].tolist() for column in columns), strict=True):
         marks = [" ".join(targets[threshold]), rules] if threshold in targets else ["", ""]
         counts = [passed, curve.impostor_total, accepted, curve.genuine_total]
-        lines.writerow([repr(threshold), repr(far), repr(tar), repr(frr), *counts, *marks])
-    return text.getvalue()
+        rows.append([repr(threshold), repr(far), repr(tar), repr(frr), *counts, *marks])
+    return csv_text(CURVE_COLUMNS, rows)
 
 
 def people_csv(thresholds: Sequence[PeopleAtThreshold], counts: Sequence[PersonCounts]) -> str:

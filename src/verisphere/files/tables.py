@@ -1,8 +1,8 @@
-"""CSV that people open in a spreadsheet, and that no verb reads back."""
+"""CSV, and CSV that people open in a spreadsheet and that no verb reads back."""
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -22,10 +22,15 @@ def plain_cell(value: object) -> object:
     return value
 
 
-def csv_for_people(header: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table as CSV with its header, in plain cells."""
+def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as CSV with its header."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(header)
-    lines.writerows(map(plain_cell, row) for row in rows)
+    lines.writerows(rows)
     return text.getvalue()
+
+
+def csv_for_people(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as CSV with its header, in plain cells."""
+    return csv_text(header, (map(plain_cell, row) for row in rows))

@@ -13,7 +13,7 @@ import numpy as np
 
 from verisphere.collectives import on_first_rank
 from verisphere.distributed import world
-from verisphere.files.disk import remove_whole, write_whole
+from verisphere.files.disk import remove_whole, write_text, write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.lock import alone_in
 
@@ -106,7 +106,7 @@ class WorkFiles:
                 log.info("%s: work of another checkpoint, data or options: it begins anew", folder.parent)
             for entry in stale:
                 entry.unlink()
-            write_whole(file, lambda path: path.write_text(json.dumps(about)))
+            write_text(file, json.dumps(about))
             return ""
 
         on_first_rank(prepare)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from verisphere import __version__
-from verisphere.files.disk import real_path, write_whole
+from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
@@ -121,7 +121,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
     prepared = {source: _prepared(source, attack, opened, device, progress) for source, attack in attacks.items()}
     with alone_in(out):
         if not (out / _ASKED).is_file():
-            write_whole(out / _ASKED, lambda partial: partial.write_text(json.dumps(described, indent=2) + "\n"))
+            write_text(out / _ASKED, json.dumps(described, indent=2) + "\n")
         _check_same(out, described)
         found = {}
         for source, attack in asked.attacks().items():
@@ -140,7 +140,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
             __version__,
             model.preprocessing,
         )
-        write_whole(out / LEAK_JSON, lambda partial: partial.write_text(json_text(result)))
+        write_text(out / LEAK_JSON, json_text(result))
     return result
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from verisphere import __version__
 from verisphere.decide import exact_rate
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.results import json_text
 from verisphere.files.work_files import result_folder
@@ -348,7 +348,7 @@ def run_inversion(
         write_images(out / IMAGES, prepared.names, pixels)
         write_under_marks(out / UNDER_MARKS, pixels)
         write_page(findings, pixels, photos, by_last, out)
-        write_whole(out / INVERSION_JSON, lambda partial: partial.write_text(json_text(findings)))
+        write_text(out / INVERSION_JSON, json_text(findings))
     return findings
 
 

@@ -10,11 +10,11 @@ from jaxtyping import Bool, Float32
 
 from verisphere.decide.identification import exact_fpir, identification_curve
 from verisphere.decide.point import Far, exact_rate
-from verisphere.files.disk import real_path, write_whole
+from verisphere.files.disk import real_path
 from verisphere.files.embeddings import known_people
 from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
-from verisphere.files.results import EvaluatedFile, first_lines, json_text
+from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_templates, read_rows
 from verisphere.measure.sides import check_alike, check_one_model
 from verisphere.protocols.distractors import (
@@ -80,7 +80,7 @@ class DistractorOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class DistractorEvaluation:
+class DistractorEvaluation(Result):
     """The results of one call of `verisphere evaluate megaface` or `trillion-pairs`.
 
     Attributes:
@@ -122,7 +122,7 @@ class DistractorEvaluation:
         return "\n\n".join([*parts, "\n".join(map(printable, (*self.notes, DEPENDENT)))])
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
+        """The figures of the JSON; those that were not requested have no key."""
         present = {
             "protocol": self.protocol,
             "rule": self.rule,
@@ -134,10 +134,6 @@ class DistractorEvaluation:
             "implausible": self.implausible,
         }
         return {name: value for name, value in present.items() if value != ()}
-
-    def write_json(self, path: Path) -> None:
-        """Write the figures."""
-        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))
 
     def write_plot(self, path: Path) -> None:
         """Draw the CMC, and TPIR over FPIR if requested."""

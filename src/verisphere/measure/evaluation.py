@@ -8,8 +8,8 @@ from statistics import fmean, pvariance, variance
 from typing import Any
 
 from verisphere.decide import Accuracy, Curve, GroupDifferences, Interval, OneThreshold, PointIntervals
-from verisphere.files.disk import write_whole
-from verisphere.files.results import EvaluatedFile, curve_csv, first_lines, json_text, people_csv
+from verisphere.files.disk import write_text
+from verisphere.files.results import EvaluatedFile, Result, curve_csv, first_lines, people_csv
 from verisphere.protocols.people import PeopleOfSet
 from verisphere.report.people_tables import people_table
 from verisphere.report.plots import save_plot
@@ -99,7 +99,7 @@ def accuracy_over_domains(accuracies: Sequence[Accuracy]) -> AccuracyOverDomains
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Result):
     """The results of one call of `verisphere evaluate`.
 
     Attributes:
@@ -187,7 +187,7 @@ class Evaluation:
             yield f"third decimal inside the noise (standard error {accuracy.standard_error:.5f}): accuracy"
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
+        """The figures of the JSON; those that were not requested have no key."""
         present = {name: value for name, value in vars(self).items() if value not in (None, ())}
         for name in ("curve", "people_known", "group_differences", "by_person"):
             present.pop(name, None)
@@ -201,21 +201,15 @@ class Evaluation:
             ]
         return present
 
-    def write_json(self, path: Path) -> None:
-        """Write the figures."""
-        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))
-
     def write_curve(self, path: Path) -> None:
         """Write the curve as CSV; see `curve_csv`."""
         assert self.curve is not None, "the evaluation was not asked for a curve"
-        text = curve_csv(self.curve, self.operating_points)
-        write_whole(path, lambda partial: partial.write_text(text))
+        write_text(path, curve_csv(self.curve, self.operating_points))
 
-    def write_people(self, path: Path) -> None:
+    def write_by_person(self, path: Path) -> None:
         """Write each person's comparisons and error rates at each threshold, as CSV."""
         assert self.by_person is not None, "the evaluation was not asked for each person's rates"
-        text = people_csv(self.by_person.spreads, self.by_person.counts)
-        write_whole(path, lambda partial: partial.write_text(text))
+        write_text(path, people_csv(self.by_person.spreads, self.by_person.counts))
 
     def write_plot(self, path: Path) -> None:
         """Draw the curve, ROC above and DET below, with the operating points."""

@@ -14,7 +14,7 @@ from verisphere.decide.point import Far
 from verisphere.files.disk import real_path, write_whole
 from verisphere.files.embeddings import read_known_people, read_templates, same_people
 from verisphere.files.errors import errors_naming
-from verisphere.files.results import EvaluatedFile, first_lines, json_text
+from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.tables import plain_cell
 from verisphere.measure.sides import check_one_model, check_sides, with_distractors
@@ -116,7 +116,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, eq=False)
-class IdentificationEvaluation:
+class IdentificationEvaluation(Result):
     """The results of one call of `verisphere evaluate identification`.
 
     Attributes:
@@ -177,7 +177,7 @@ class IdentificationEvaluation:
         return "\n\n".join(parts)
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
+        """The figures of the JSON; those that were not requested have no key."""
         present = {
             "rule": self.options.rule,
             "sources": self.sources,
@@ -191,10 +191,6 @@ class IdentificationEvaluation:
             "implausible": self.implausible or None,
         }
         return {name: value for name, value in present.items() if value is not None}
-
-    def write_json(self, path: Path) -> None:
-        """Write the figures."""
-        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))
 
     def write_candidates(self, path: Path) -> None:
         """Write every probe's candidates as CSV."""

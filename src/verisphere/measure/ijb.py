@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.decide import Far, differences_of, exact_rate
-from verisphere.files.disk import check_file, write_whole
+from verisphere.files.disk import check_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.images import TemplateImages, read_detector_scores, read_images
 from verisphere.files.ijb.pairs import read_template_pairs
 from verisphere.files.ijb.people import TemplatePeople, read_people
 from verisphere.files.image_names import rows_named
-from verisphere.files.results import EvaluatedFile, first_lines, json_text
+from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import evaluated, open_rows
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import (
@@ -100,7 +100,7 @@ class Pooling:
 
 
 @dataclass(frozen=True, eq=False)
-class IjbEvaluation:
+class IjbEvaluation(Result):
     """The results of one call of `verisphere evaluate ijb`.
 
     Attributes:
@@ -140,17 +140,13 @@ class IjbEvaluation:
         return "\n\n".join([*parts, *(["\n".join(self.notes)] if self.notes else [])])
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
+        """The figures of the JSON; those that were not requested have no key."""
         fields = {} if self.verification is None else self.verification.fields()
         fields |= {"sources": self.sources, "pooling": self.pooling}
         fields |= {name: value for name in ("notes", "implausible") if (value := getattr(self, name))}
         if self.identification is not None:
             fields["identification"] = self.identification.fields()
         return fields
-
-    def write_json(self, path: Path) -> None:
-        """Write the figures."""
-        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))
 
 
 def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluation:

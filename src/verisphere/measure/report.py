@@ -17,7 +17,7 @@ from verisphere.files.documents import LARGEST_YAML, read_text
 from verisphere.files.errors import errors_naming
 from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
-from verisphere.files.results import EvaluatedFile, first_lines
+from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.measure.report_folder import require_free, write_report
 from verisphere.measure.report_inputs import ReportInput, distinct_titles, report_inputs
 from verisphere.measure.report_samples import find_samples
@@ -46,7 +46,7 @@ __all__ = ["ReportInput", "ReportResult", "make_report", "report_inputs"]
 
 
 @dataclass(frozen=True)
-class ReportResult:
+class ReportResult(Result):
     """A report that has been written.
 
     Attributes:

@@ -8,25 +8,14 @@ from jaxtyping import Float32
 
 
 @dataclass(frozen=True)
-class Dropped:
-    """Samples that one rule dropped.
+class NoiseDropped:
+    """Dropped samples compared with noisy ones.
 
     Attributes:
-        because: the rule in words, such as "beyond 75 degrees of the dominant sub-center".
-        images: number of samples.
-    """
-
-    because: str
-    images: int
-
-
-@dataclass(frozen=True)
-class Truth:
-    """Counts of dropped samples among samples with wrong and with right labels, if the truth is known.
-
-    Attributes:
-        noisy, clean: number of samples with a wrong and with a right label.
-        noisy_dropped, clean_dropped: how many of them were dropped.
+        noisy: number of samples whose label is wrong.
+        clean: number of samples whose label is right.
+        noisy_dropped: number of dropped samples whose label is wrong.
+        clean_dropped: number of dropped samples whose label is right.
     """
 
     noisy: int
@@ -34,22 +23,49 @@ class Truth:
     noisy_dropped: int
     clean_dropped: int
 
+    @property
+    def dropped(self) -> int:
+        """Number of dropped samples."""
+        return self.noisy_dropped + self.clean_dropped
+
+    @property
+    def precision(self) -> float:
+        """Share of the dropped samples that are noisy; NaN where none was dropped."""
+        return self.noisy_dropped / self.dropped if self.dropped else float("nan")
+
+    @property
+    def recall(self) -> float:
+        """Share of the noisy samples that were dropped; NaN where none is noisy."""
+        return self.noisy_dropped / self.noisy if self.noisy else float("nan")
+
+    @property
+    def noise_before(self) -> float:
+        """Share of all samples that are noisy."""
+        return self.noisy / (self.noisy + self.clean)
+
+    @property
+    def noise_after(self) -> float:
+        """Share of the kept samples that are noisy; NaN where none was kept."""
+        left = self.noisy - self.noisy_dropped
+        kept = left + self.clean - self.clean_dropped
+        return left / kept if kept else float("nan")
+
 
 @dataclass(frozen=True)
-class ComparedAngle:
-    """What the angle alone would drop.
+class AtAngle:
+    """The samples that the rule of the angle drops at one of the compared angles.
 
     Attributes:
         angle: the angle, in degrees.
-        dropped: number of samples beyond it.
-        identities_lost: number of identities of which no sample remains.
-        truth: dropped against noisy samples; None if the truth is not known.
+        dropped: number of samples beyond the angle.
+        identities_lost: number of identities without a remaining sample.
+        agreement: dropped samples compared with noisy ones; None if the truth is not known.
     """
 
     angle: float
     dropped: int
     identities_lost: int
-    truth: Truth | None
+    agreement: NoiseDropped | None = None
 
 
 @dataclass(frozen=True)
@@ -185,7 +201,7 @@ class CleaningFindings:
         identities: number of identities with samples.
         sub_centers: number K of sub-centers of an identity.
         empty: number of sub-centers that no sample is nearest to.
-        dropped: number of samples that each rule dropped.
+        dropped: number of samples that each rule dropped, by the rule in words.
         lost: each lost identity with its number of samples; the identities with most samples first.
         truth: dropped against noisy samples; None if the truth is not known.
         at_angles: the samples that the angle alone drops, for each of the compared angles.
@@ -211,10 +227,10 @@ class CleaningFindings:
     identities: int
     sub_centers: int
     empty: int
-    dropped: Sequence[Dropped]
+    dropped: Mapping[str, int]
     lost: Sequence[tuple[str, int]]
-    truth: Truth | None
-    at_angles: Sequence[ComparedAngle]
+    truth: NoiseDropped | None
+    at_angles: Sequence[AtAngle]
     by_images: Sequence[ByImages]
     categories: Sequence[Category]
     shown: Sequence[IdentityShown]

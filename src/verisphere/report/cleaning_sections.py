@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from verisphere.report.blocks import Page, Plot, Section
-from verisphere.report.cleaning_findings import ByImages, CleaningFindings, Truth
+from verisphere.report.cleaning_findings import ByImages, CleaningFindings, NoiseDropped
 from verisphere.report.cleaning_pictures import images_text, no_others, sheets, sub_classes
 from verisphere.report.cleaning_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT, cleaning_figures
 from verisphere.report.html import Markup, definitions, joined, table, tag
@@ -86,7 +86,7 @@ def summary(findings: CleaningFindings) -> Markup:
                 f": {images_text(findings.nobody)}. No rule applies to them; they are kept.",
             )
         )
-    rows = [[entry.because, f"{entry.images:,}", share(entry.images, findings.images)] for entry in findings.dropped]
+    rows = [[because, f"{images:,}", share(images, findings.images)] for because, images in findings.dropped.items()]
     rows.append(["all dropped images", f"{dropped:,}", share(dropped, findings.images)])
     note = "An image is counted once, under the first of these reasons." if len(rows) > 2 else ""
     return joined(
@@ -126,9 +126,9 @@ def _unknown() -> Markup:
     return tag("p", told)
 
 
-def _truth(findings: CleaningFindings, truth: Truth) -> Markup:
+def _truth(findings: CleaningFindings, truth: NoiseDropped) -> Markup:
     """Precision and recall, and the share of wrong labels before and after."""
-    dropped = truth.noisy_dropped + truth.clean_dropped
+    dropped = truth.dropped
     rows = [
         [name, f"{noisy + clean:,}", f"{noisy:,}", share(noisy, noisy + clean)]
         for name, noisy, clean in (
@@ -173,7 +173,7 @@ def _categories(findings: CleaningFindings) -> Markup:
 def compared(findings: CleaningFindings) -> Markup:
     """The images that the angle alone drops, for each of the compared angles."""
     header = ["Angle", "Dropped", "Share", "Identities lost"]
-    with_truth = any(at.truth is not None for at in findings.at_angles)
+    with_truth = any(at.agreement is not None for at in findings.at_angles)
     if with_truth:
         header += ["Precision", "Recall", "Wrong labels after", "Right labels dropped"]
     rows = []
@@ -184,10 +184,10 @@ def compared(findings: CleaningFindings) -> Markup:
             share(at.dropped, findings.images),
             f"{at.identities_lost:,}",
         ]
-        if (truth := at.truth) is not None:
+        if (truth := at.agreement) is not None:
             noisy_left, clean_left = truth.noisy - truth.noisy_dropped, truth.clean - truth.clean_dropped
             row += [
-                share(truth.noisy_dropped, truth.noisy_dropped + truth.clean_dropped),
+                share(truth.noisy_dropped, truth.dropped),
                 share(truth.noisy_dropped, truth.noisy),
                 share(noisy_left, noisy_left + clean_left),
                 share(truth.clean_dropped, truth.clean),

@@ -15,7 +15,7 @@ import numpy as np
 
 from verisphere.collectives import on_every_rank, on_first_rank
 from verisphere.device import choose_device
-from verisphere.files.disk import remove_whole, write_whole
+from verisphere.files.disk import remove_whole, write_text, write_whole
 from verisphere.files.documents import LARGEST_JSON, read_json, read_text
 from verisphere.files.json_values import from_json
 from verisphere.models.checkpoint import list_checkpoints
@@ -103,8 +103,8 @@ def _begin(read: ReadRecipe, folder: Path, parent: Path | None) -> str:
         # the same file under two names where the disk can: a checkpoint is never written to
         write_whole(folder / "checkpoints" / newest.name, lambda partial: copy_folder(newest, partial))
     people = "\n".join(read.recipe.data.people) + "\n"
-    write_whole(folder / "people.txt", lambda partial: partial.write_text(people, encoding="utf-8"))
-    write_whole(folder / "recipe.yaml", lambda partial: partial.write_text(read.yaml, encoding="utf-8"))
+    write_text(folder / "people.txt", people)
+    write_text(folder / "recipe.yaml", read.yaml)
     return ""
 
 
@@ -135,7 +135,7 @@ def _write(measured: Measured | None, note: str, path: Path) -> str:
             "replicates": [None if isnan(number) else number for number in measured.replicates.tolist()],
         }
     )
-    write_whole(path, lambda partial: partial.write_text(json.dumps(fields) + "\n", encoding="utf-8"))
+    write_text(path, json.dumps(fields) + "\n")
     return ""
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import verisphere
 from verisphere.files.class_paths import present_names
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
 from verisphere.search.definition import Search
@@ -97,7 +97,7 @@ def write_search(
         "learned": learned,
     }
     text = json.dumps(content, indent=1) + "\n"
-    write_whole(out / SEARCH_JSON, lambda partial: partial.write_text(text, encoding="utf-8"))
+    write_text(out / SEARCH_JSON, text)
 
 
 def _plain(whole: WholeRound) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from verisphere.backbones.backbone import Backbone, Layout
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.errors import errors_naming
+from verisphere.files.results import Result
 from verisphere.images.detect import TEMPLATES, FaceDetector
 from verisphere.models.callable_network import CallableNetwork, find_function, source_digest
 from verisphere.models.described_faces import open_faces
@@ -34,7 +35,7 @@ BACKBONE = "backbone.yaml"
 
 
 @dataclass(frozen=True)
-class AdoptResult:
+class AdoptResult(Result):
     """The result of an adoption.
 
     Attributes:

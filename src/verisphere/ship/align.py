@@ -1,7 +1,6 @@
 """Aligned crops of the faces on photos, with a list that states the outcome for each photo."""
 
 import contextlib
-import csv
 import io
 import logging
 import math
@@ -23,6 +22,8 @@ from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.image_suffixes import why_unread
 from verisphere.files.images_json import NAME, images_json, read_source
 from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
+from verisphere.files.results import Result
+from verisphere.files.tables import csv_text
 from verisphere.images.detect import FaceDetector, detector_named, template_named
 from verisphere.packs.image_files import counted, image_files
 from verisphere.provenance import GIVEN_LANDMARKS
@@ -50,7 +51,7 @@ _SKIPPED_NAMED = 5  # skipped photos that the text names
 
 
 @dataclass(frozen=True)
-class AlignResult:
+class AlignResult(Result):
     """The outcome of an alignment of the photos of a folder or an archive.
 
     Attributes:
@@ -192,7 +193,7 @@ def align_photos(
             if not counts["aligned"]:
                 first = f"the first, {skipped[0].name}: {skipped[0].reason}"
                 raise ValueError(f"{source}: none of its {len(rows)} photos gives a crop; {first}")
-            put(LIST, _table(rows))
+            put(LIST, csv_text(_COLUMNS, rows).encode())
             put(NAME, images_json(drawn, f"{template} by {finder}").encode())
 
     write_whole(out, write)
@@ -291,11 +292,3 @@ def _row(photo: str, name: str, face: FaceOfPhotograph) -> tuple[str, ...]:
 
 def _row_without_crop(photo: str, status: Status, reason: str) -> tuple[str, ...]:
     return (photo, "", status, reason, "0", *[""] * (len(_COLUMNS) - 5))
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> bytes:
-    text = io.StringIO(newline="")
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(_COLUMNS)
-    lines.writerows(rows)
-    return text.getvalue().encode()

@@ -16,6 +16,7 @@ import verisphere
 from verisphere.backbones.backbone import Backbone
 from verisphere.files.disk import digest, real_path, write_whole
 from verisphere.files.documents import read_json
+from verisphere.files.results import Result
 from verisphere.images.detect import TEMPLATES
 from verisphere.models.checkpoint import Checkpoint, read_checkpoint
 from verisphere.models.embed import open_model
@@ -57,7 +58,7 @@ _TEMPLATE = "arcface_112x112"  # of a run, where none is asked for
 
 
 @dataclass(frozen=True)
-class ExportResult:
+class ExportResult(Result):
     """The result of an export.
 
     Attributes:

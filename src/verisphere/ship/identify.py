@@ -10,7 +10,7 @@ from jaxtyping import Float32
 from verisphere.decide import Far, GuaranteedThreshold
 from verisphere.files.embeddings import note_crowds, read_known_people
 from verisphere.files.errors import errors_naming
-from verisphere.files.results import json_text
+from verisphere.files.results import Result
 from verisphere.identity import decided
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
@@ -62,7 +62,7 @@ class OtherMatch:
 
 
 @dataclass(frozen=True)
-class Identification:
+class Identification(Result):
     """The result of an identification.
 
     Attributes:
@@ -130,10 +130,6 @@ class Identification:
             f"pass, a stranger passes as {far * self.people:.3g} of them on average (up to twice that where people "
             "have several photographs)."
         )
-
-    def json(self) -> str:
-        """The result as JSON."""
-        return json_text(self)
 
 
 def identify(

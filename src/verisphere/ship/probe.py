@@ -16,6 +16,7 @@ from torch import Tensor
 from verisphere.backbones.backbone import Colour
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.decide.bounds import mean_bounds
+from verisphere.files.results import Result
 from verisphere.images.detect import FaceDetector
 from verisphere.images.faces import Faces
 from verisphere.report.tables import table
@@ -51,7 +52,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class ProbeResult:
+class ProbeResult(Result):
     """Ways of giving pixels to a network, the best first.
 
     Attributes:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.decide import Far, GuaranteedThreshold
-from verisphere.files.results import json_text
+from verisphere.files.results import Result
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
 from verisphere.ship.face_search import FindFaces
@@ -23,7 +23,7 @@ from verisphere.vocabulary import Progress, quietly
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Result):
     """The result of a verification.
 
     Attributes:
@@ -74,10 +74,6 @@ class Verification:
         lines = [*self.notes, f"{answer}: {score}.", self.promise, *([SETS] if self.comparisons > 1 else [])]
         lines += [self.meaning, self.misses] if explain else []
         return "\n".join([*lines, *notes_on_skipped(self.left), *notes_on_skipped(self.right)])
-
-    def json(self) -> str:
-        """The result as JSON."""
-        return json_text(self)
 
 
 def verify(

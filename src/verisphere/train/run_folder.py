@@ -11,7 +11,7 @@ import torch
 
 import verisphere
 from verisphere.files.class_paths import present_names
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, metrics_line
 from verisphere.models.checkpoint import list_checkpoints
@@ -43,8 +43,8 @@ def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
         count = "1 file that is" if len(others) == 1 else f"{len(others)} files that are"
         raise ValueError(f"{out} holds {count} not of a run, such as {others[0]}; choose a new folder as --out")
     people = "\n".join(read.recipe.data.people) + "\n"
-    write_whole(out / "people.txt", lambda path: path.write_text(people))
-    write_whole(recipe_file, lambda path: path.write_text(read.yaml))
+    write_text(out / "people.txt", people)
+    write_text(recipe_file, read.yaml)
     return None
 
 
@@ -61,7 +61,7 @@ def write_run_json(out: Path, threads: list[int]) -> str:
         threads: number of CPU threads of each rank.
     """
     text = json.dumps({"format": 1, "threads": threads, **versions()}, indent=2) + "\n"
-    write_whole(out / "run.json", lambda path: path.write_text(text))
+    write_text(out / "run.json", text)
     return ""
 
 

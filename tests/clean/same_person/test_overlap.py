@@ -60,7 +60,7 @@ def test_kept_images_of_a_set_with_images(tmp_path: Path):
     overlap.write(tmp_path / "out")
     kept = read_labels(tmp_path / "out" / "kept.txt")
     assert (kept.names, kept.identities, kept.true_identities) == (("2",), ("Ben",), ("Cy",))
-    assert overlap.summary()["images_removed"] == 2
+    assert overlap.fields()["images_removed"] == 2
     assert "2 of 3 people are in" in overlap.text()
 
 

@@ -36,7 +36,7 @@ from verisphere.losses.sphereface2 import SphereFace2
 from verisphere.pairs import AnchorFace
 from verisphere.pairs.pair_term import PairTerm, Training
 from verisphere.train.dry_run.measured import BackboneCost, measure_backbone, measure_dense, saved_bytes
-from verisphere.train.dry_run.text import as_json, as_text, dry_run, memory_of
+from verisphere.train.dry_run.text import DryRun, DryRunOptions, dry_run, memory_of
 from verisphere.train.dry_run.traffic import Collective, head_collectives
 from verisphere.train.dry_run.training_cost import Measurements, Memory, training_cost
 from verisphere.train.recipe import Recipe, read_recipe
@@ -220,8 +220,8 @@ def test_memories_of_pair_terms_are_counted_without_being_made(known):
     assert found.memory.pairs == 2**27
     assert plain.memory.memories == plain.memory.pairs == 0
     assert not list(asked.pair_terms[0].buffers())  # the recipe's own is as it was
-    assert "memories of pair terms" in as_text(found, asked)
-    assert "exchanges and products of pair terms are not counted" in as_text(found, asked)
+    assert "memories of pair terms" in DryRun(found, asked).text()
+    assert "exchanges and products of pair terms are not counted" in DryRun(found, asked).text()
 
 
 def test_a_copy_of_the_centers_is_counted(known):
@@ -378,7 +378,7 @@ def check_exchanges(by_process: list[dict[str, dict[str, list[int]]]], processes
 def test_bytes_put_in_are_those_of_all_times_together(known):
     found = training_cost(recipe(), 100, 2, measurements=known)
     calls = Collective("embeddings", "gather", 4000, 4), Collective("sums", "sum", 1000, 2)
-    text = as_text(replace(found, traffic=calls), recipe())
+    text = DryRun(replace(found, traffic=calls), recipe()).text()
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines()]
     assert ["embeddings", "gather", "4", "4,000", "4,000"] in rows
     assert ["sums", "sum", "2", "1,000", "1,000"] in rows
@@ -429,14 +429,16 @@ def test_the_length_in_both_units_where_the_images_are_counted(known):
         (["--steps", "240000"], None, "240,000 steps; the other unit needs the number of images"),
         (["--epochs", "2"], 0, "2 epochs; the other unit has no whole batch in an epoch"),
     ):
-        assert as_text(found, recipe(*overrides), steps_per_epoch).splitlines()[2] == expected
+        assert DryRun(found, recipe(*overrides), steps_per_epoch).text().splitlines()[2] == expected
 
 
 def test_nothing_helps_who_has_no_room_for_pytorch(known):
     found = training_cost(recipe(), 1000, available=2**20, measurements=known)
     assert found.would_fit == ()
-    assert as_text(found, recipe()).endswith(
-        "no single change of engine, precision, accumulate, batch_size or processes is enough"
+    assert (
+        DryRun(found, recipe())
+        .text()
+        .endswith("no single change of engine, precision, accumulate, batch_size or processes is enough")
     )
 
 
@@ -477,7 +479,10 @@ def written(tmp_path) -> Path:
 
 def test_a_dry_run_needs_no_data(written, tmp_path):
     out = tmp_path / "cost.json"
-    text = dry_run(written, ["--engine", "streamed"], classes=50_000, processes=2, memory=4.0, device="cpu", out=out)
+    options = DryRunOptions(classes=50_000, processes=2, memory=4.0, device="cpu")
+    cost = dry_run(written, ["--engine", "streamed"], options)
+    cost.write_json(out)
+    text = cost.text()
     assert "MobileFaceNet and ArcFace over 50,000 classes; engine streamed" in text
     assert "2 processes, each with up to 64 of 128 images a step and 25,000 classes" in text
     assert "it fits" in text
@@ -491,23 +496,24 @@ def test_a_dry_run_needs_no_data(written, tmp_path):
 
 
 def test_without_a_number_the_classes_are_those_of_the_data(written):
-    text = dry_run(
-        written, ["--data", "verisphere.images.SyntheticFaces", "--data.people", "7", "--validation", "null"]
-    )
-    assert "over 7 classes" in text
+    words = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "7", "--validation", "null"]
+    assert "over 7 classes" in dry_run(written, words, DryRunOptions()).text()
     with pytest.raises((ValueError, FileNotFoundError), match="nowhere"):
-        dry_run(written)
+        dry_run(written, [], DryRunOptions())
 
 
-def test_a_dry_run_refuses_nonsense(written):
+def test_a_dry_run_refuses_nonsense():
     with pytest.raises(ValueError, match=r"--memory is -1\.0; it must be a positive number of GiB"):
-        dry_run(written, classes=5, memory=-1.0)
+        DryRunOptions(classes=5, memory=-1.0)
     with pytest.raises(ValueError, match="--classes is 0"):
-        dry_run(written, classes=0)
+        DryRunOptions(classes=0)
     for memory in (1e300, math.inf, math.nan, 0.0):
         with pytest.raises(ValueError, match=rf"--memory is {re.escape(str(memory))}; it must be .*, at most 2\^30"):
-            dry_run(written, classes=5, memory=memory)
-    assert "does not fit" in dry_run(written, classes=5, memory=1e-300)
+            DryRunOptions(classes=5, memory=memory)
+
+
+def test_what_does_not_fit(written):
+    assert "does not fit" in dry_run(written, [], DryRunOptions(classes=5, memory=1e-300)).text()
 
 
 @pytest.mark.usefixtures("process_as_it_was")
@@ -548,8 +554,8 @@ def test_one_process_has_nobody_to_tell(known):
     found = training_cost(recipe(), 100, measurements=known)
     assert found.traffic == ()
     assert found.memory.buckets == 0
-    assert "collectives" not in as_text(found, recipe())
-    assert as_json(found)["available"] is None
+    assert "collectives" not in DryRun(found, recipe()).text()
+    assert DryRun(found, recipe()).fields()["available"] is None
 
 
 def test_there_is_memory_here():

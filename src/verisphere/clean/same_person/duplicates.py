@@ -1,8 +1,6 @@
 """One person under two identities, and one picture under two: proposed from embeddings, and merged on request."""
 
-import csv
 import hashlib
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,9 +16,9 @@ from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import note_crowds
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList
-from verisphere.files.results import json_text
+from verisphere.files.results import Result
 from verisphere.files.streamed_rows import open_rows
-from verisphere.files.tables import csv_for_people
+from verisphere.files.tables import csv_for_people, csv_text
 from verisphere.files.text import csv_rows
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
@@ -71,7 +69,7 @@ class ImagePair:
 
 
 @dataclass(frozen=True, eq=False)
-class Duplicates:
+class Duplicates(Result):
     """People and pictures that may be twice in a data set.
 
     Attributes:
@@ -92,7 +90,7 @@ class Duplicates:
     people: Sequence[IdentityPair]
     pictures: Sequence[ImagePair]
 
-    def summary(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """All of `duplicates.json`."""
         return {
             "embeddings": self.embeddings,
@@ -111,7 +109,7 @@ class Duplicates:
             partial.mkdir()
             (partial / PAIRS).write_text(_csv(IdentityPair, self.people, False), encoding="utf-8", newline="")
             (partial / IMAGES).write_text(_csv(ImagePair, self.pictures, True), encoding="utf-8", newline="")
-            (partial / JSON).write_text(json_text(self.summary()), encoding="utf-8")
+            (partial / JSON).write_text(self.json(), encoding="utf-8")
             if page is not None:
                 page.write(partial / PAGE)
 
@@ -326,12 +324,7 @@ def merged_labels(labels: LabelList, pairs: Sequence[tuple[str, str]]) -> LabelL
 def _csv(kind: type, rows: Sequence[Any], for_people: bool) -> str:
     names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
     cells = [[_cell(getattr(row, name)) for name in names] for row in rows]
-    if for_people:
-        return csv_for_people(names, cells)
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerows([names, *cells])
-    return text.getvalue()
+    return csv_for_people(names, cells) if for_people else csv_text(names, cells)
 
 
 def _cell(value: object) -> object:

@@ -17,7 +17,7 @@ from verisphere.files.disk import write_whole
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.label_lists import LabelList, read_labels, write_labels
 from verisphere.files.people_lists import read_people
-from verisphere.files.results import json_text
+from verisphere.files.results import Result
 from verisphere.files.streamed_rows import open_rows
 from verisphere.files.tables import csv_for_people
 from verisphere.files.text import numbered_lines
@@ -112,7 +112,7 @@ class Match:
 
 
 @dataclass(frozen=True, eq=False)
-class Overlap:
+class Overlap(Result):
     """People of a training set who are in a test set.
 
     Attributes:
@@ -136,7 +136,7 @@ class Overlap:
         """The people who are removed, sorted."""
         return sorted({match.identity for match in self.matches if match.removed})
 
-    def summary(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """All of `overlap.json`."""
         ways: dict[str, dict[str, int]] = {}
         for match in self.matches:
@@ -188,7 +188,7 @@ class Overlap:
                 )
                 write_labels(partial / KEPT, kept)
             (partial / CSV).write_text(self._csv(), encoding="utf-8", newline="")
-            (partial / JSON).write_text(json_text(self.summary()), encoding="utf-8")
+            (partial / JSON).write_text(self.json(), encoding="utf-8")
 
         write_whole(folder, write)
 
@@ -202,7 +202,7 @@ class Overlap:
 
     def text(self) -> str:
         """Counts, and the first matches, as text."""
-        fields = self.summary()
+        fields = self.fields()
         lines = [
             f"{self.train.path}: {fields['people_removed']:,} of {fields['train_people']:,} people are in "
             f"{self.test.path} and are removed, with {fields['images_removed']:,} images"

@@ -10,6 +10,7 @@ from jaxtyping import UInt8
 
 from verisphere.files.disk import digest, real_path, write_with_companions
 from verisphere.files.json_values import shown
+from verisphere.files.results import Result
 from verisphere.identity import decided
 from verisphere.images.select import positions_of_listed, positions_with_images
 from verisphere.packs.columns import spelled_once
@@ -26,7 +27,7 @@ _DIGEST = 16  # bytes of the digest by which images are compared
 
 
 @dataclass(frozen=True)
-class Conversion:
+class Conversion(Result):
     """The result of a conversion.
 
     Attributes:

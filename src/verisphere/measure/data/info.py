@@ -1,15 +1,15 @@
 """A data set in figures, from its index alone: no image is read."""
 
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.files.disk import write_whole
+from verisphere.files.results import Result
 from verisphere.images.faces import Faces
 from verisphere.images.photos import Photos
 from verisphere.models.described_faces import open_faces
@@ -36,7 +36,7 @@ class ImagesPerIdentity:
 
 
 @dataclass(frozen=True)
-class Info:
+class Info(Result):
     """A data set in figures.
 
     Attributes:
@@ -65,13 +65,14 @@ class Info:
     manifest: str | None
     known_set: KnownSet | None
 
-    def write_json(self, path: Path) -> None:
-        """Writes the figures as JSON."""
-        content = asdict(self)
-        if self.known_set is not None:
-            content["known_set"] = {key: getattr(self.known_set, key) for key in ("name", "terms", "note")}
-        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-        write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    ascii_only = False
+
+    def fields(self) -> dict[str, Any]:
+        """The figures of the JSON; a published set by its name, terms and note."""
+        known = self.known_set
+        return vars(self) | {
+            "known_set": None if known is None else {"name": known.name, "terms": known.terms, "note": known.note}
+        }
 
     def text(self) -> str:
         """The figures as tables."""

@@ -4,8 +4,7 @@ Labels and landmarks give two of its five panels (gender, race, yaw, age, images
 yaw. Domains, where a set has them, are shown as groups.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from matplotlib.figure import Figure
 
 from verisphere.files.disk import write_whole
 from verisphere.files.landmarks import read_landmarks
+from verisphere.files.results import Result
 from verisphere.measure.data.info import domains_of, domains_table, images_of_people
 from verisphere.measure.data.yaw import ESTIMATOR, yaws_of_images
 from verisphere.models.described_faces import open_faces
@@ -43,7 +43,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Statistics:
+class Statistics(Result):
     """The distributions of a data set.
 
     Attributes:
@@ -68,13 +68,7 @@ class Statistics:
     yaw_within_30: float | None
     yaw_estimator: str
 
-    def json(self) -> str:
-        """The figures as JSON."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
-
-    def write_json(self, path: Path) -> None:
-        """Writes the figures as JSON."""
-        write_whole(path, lambda partial: partial.write_text(self.json(), encoding="utf-8"))
+    ascii_only = False
 
     def write_folder(self, path: Path) -> None:
         """Writes a folder with `statistics.png`, the picture of the figures, and `statistics.json`."""

@@ -1,13 +1,12 @@
 """Every fault of a data set: in the structure of its format, its images, its labels and its manifest."""
 
 import hashlib
-import json
 import signal
 import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import torch
 from jaxtyping import Int32, UInt64
 from torch.utils.data import DataLoader, Dataset
 
-from verisphere.files.disk import write_whole
 from verisphere.files.json_values import shown
+from verisphere.files.results import Result
 from verisphere.identity import crowds
 from verisphere.images.decode import decode
 from verisphere.measure.data.labels import label_faults, repeated_images
@@ -39,7 +38,7 @@ _NOT_SEEN = 0  # as width and height: the image could not be decoded
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Result):
     """The faults of a data set.
 
     Attributes:
@@ -59,10 +58,7 @@ class Verification:
     faults: tuple[Fault, ...]
     notes: tuple[Fault, ...]
 
-    def write_json(self, path: Path) -> None:
-        """Writes all faults and notes as JSON."""
-        text = json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
-        write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8", errors="backslashreplace"))
+    ascii_only = False
 
     def text(self, shown: int = SHOWN) -> str:
         """The first faults and notes, one per line, and their numbers."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.measure.suite.images import SetFaces, SetImages
@@ -66,7 +66,7 @@ class EmbedOnce:
             if path.exists():  # never the old embeddings beside the new list, even if the process is killed between
                 log.warning("%s: replaced, made by another model, in another way or of other images", path)
                 path.unlink()
-            write_whole(record, lambda partial: partial.write_text(text, encoding="utf-8"))
+            write_text(record, text)
             write_embeddings(path, made)
         for row, key in enumerate(keys):
             self._rows.setdefault(key, (path, row))

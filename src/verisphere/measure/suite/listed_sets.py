@@ -12,11 +12,12 @@ import numpy as np
 from verisphere.files.images_json import read_source
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
+from verisphere.files.results import Result
 from verisphere.files.text import numbered_lines
 from verisphere.measure.evaluate import Options
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.suite.images import SetImages, find_images
-from verisphere.measure.suite.task import Result, SuiteOptions, Task
+from verisphere.measure.suite.task import SuiteOptions, Task
 from verisphere.packs.bin_pairs import read_bin
 from verisphere.vocabulary import NOBODY, printable
 

@@ -7,10 +7,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from verisphere.files.disk import write_whole
-from verisphere.files.results import EvaluatedFile, first_lines, json_text
+from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.measure.suite.figures import Figures, OverSets, figures_of, over_sets
-from verisphere.measure.suite.task import Result
 from verisphere.report.tables import listed, number, table
 from verisphere.vocabulary import Origin, printable
 
@@ -51,7 +49,7 @@ class SetResult:
 
 
 @dataclass(frozen=True, eq=False)
-class SuiteResult:
+class SuiteResult(Result):
     """The results of one call of `verisphere evaluate suite`.
 
     Attributes:
@@ -176,7 +174,7 @@ class SuiteResult:
         return "\n\n".join(parts)
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them, for `json_text`; missing values have no key."""
+        """The figures of the JSON; missing values have no key."""
         fields = {
             "folder": self.folder.name,
             "model": None if self.model is None else self.model.name,
@@ -190,7 +188,3 @@ class SuiteResult:
             "unknown": self.unknown,
         }
         return {name: value for name, value in fields.items() if value is not None}
-
-    def write_json(self, path: Path) -> None:
-        """Write the figures."""
-        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))

@@ -12,6 +12,7 @@ from verisphere.files.ijb import IjbFiles
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.images_json import read_source
 from verisphere.files.json_values import shown
+from verisphere.files.results import Result
 from verisphere.files.text import numbered_lines
 from verisphere.measure.distractors import DistractorOptions, evaluate_megaface
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
@@ -19,7 +20,7 @@ from verisphere.measure.identification import IdentificationOptions, evaluate_ga
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.suite.images import SetImages, find_images
 from verisphere.measure.suite.listed_sets import lists_below
-from verisphere.measure.suite.task import Result, SuiteOptions, Task
+from verisphere.measure.suite.task import SuiteOptions, Task
 from verisphere.packs.folders import read_folder
 from verisphere.packs.image_files import image_files
 from verisphere.vocabulary import NOBODY

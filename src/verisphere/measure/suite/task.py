@@ -3,23 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 from verisphere.decide import Far, exact_rate
+from verisphere.files.results import Result
 from verisphere.measure.suite.images import SetImages
 from verisphere.vocabulary import Progress, Rule, quietly
 from verisphere.words import FeatureNorm
-
-
-@runtime_checkable
-class Result(Protocol):
-    """The interface of the results of all evaluations."""
-
-    def text(self) -> str:
-        """The figures as tables."""
-
-    def fields(self) -> dict[str, Any]:
-        """The figures as values for JSON."""
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
-from verisphere.files.results import Json
+from verisphere.files.results import Result
 from verisphere.report.tables import table
-from verisphere.train.dry_run.text import as_json, gib
+from verisphere.train.dry_run.text import DryRun, gib
 from verisphere.train.dry_run.training_cost import TrainingCost
 from verisphere.train.preparation import epochs_of
 from verisphere.train.recipe import Recipe
@@ -19,14 +20,14 @@ class Trainings:
     Attributes:
         name: name of the arm.
         count: number of trainings; that of a search is its epochs divided by those of one training.
-        cost: cost of one training.
+        one: dry run of one training.
         steps: steps of one training; None if the number of images is unknown.
         epochs: length of one training in epochs; infinite if it is unknown.
     """
 
     name: str
     count: float
-    cost: TrainingCost
+    one: DryRun
     steps: int | None
     epochs: float
 
@@ -36,7 +37,12 @@ class Trainings:
         per_epoch = None if images is None else images // recipe.batch_size
         epochs = epochs_of(recipe, per_epoch)
         steps = recipe.steps if per_epoch is None else max(round(epochs * per_epoch), 1) if per_epoch else None
-        return cls(name, count, cost, steps, epochs)
+        return cls(name, count, DryRun(cost, recipe, per_epoch), steps, epochs)
+
+    @property
+    def cost(self) -> TrainingCost:
+        """Cost of one training."""
+        return self.one.cost
 
     @property
     def step_flops(self) -> int:
@@ -60,7 +66,7 @@ class Trainings:
 
 
 @dataclass(frozen=True)
-class SeveralCosts:
+class SeveralCosts(Result):
     """The cost of several trainings.
 
     Attributes:
@@ -132,7 +138,7 @@ class SeveralCosts:
             return line
         return f"{line} of {gib(self.available)}" + ("" if self.fits else ", so it does not fit")
 
-    def json(self) -> Json:
+    def fields(self) -> dict[str, Any]:
         """The cost of each recipe's trainings, and the sums."""
         return {
             "arms": [
@@ -142,7 +148,7 @@ class SeveralCosts:
                     "steps": entry.steps,
                     "epochs": entry.epochs if isfinite(entry.epochs) else None,
                     "flops": entry.flops,
-                    "cost": as_json(entry.cost),
+                    "cost": entry.one.fields(),
                 }
                 for entry in self.trainings
             ],

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from verisphere.device import choose_device
-from verisphere.files.disk import write_whole
-from verisphere.files.results import Json, json_text, to_json
+from verisphere.files.results import Result
 from verisphere.report.tables import table
 from verisphere.train.dry_run.training_cost import MOST_CLASSES, MOST_IMAGES, Memory, TrainingCost, training_cost
 from verisphere.train.preparation import check_plateau, epochs_of
@@ -44,65 +44,96 @@ _NAMES = {
 }
 
 
-def dry_run(
-    path: Path,
-    overrides: Sequence[str] = (),
-    *,
-    classes: int | None = None,
-    images: int | None = None,
-    processes: int = 1,
-    memory: float | None = None,
-    device: str | None = None,
-    out: Path | None = None,
-) -> str:
-    """Compute what a recipe's training would take, as text; nothing is trained.
+@dataclass(frozen=True)
+class DryRunOptions:
+    """The data and the machine that a dry run takes.
+
+    Attributes:
+        classes: number of classes; None counts the people in the data and reads nothing else of them. With a number the
+            data need not exist.
+        images: number of images, from which the steps of an epoch follow; with `classes` alone. None leaves them
+            unknown.
+        processes: world size of a training.
+        memory: GiB that each process has; None takes all memory of a GPU, or the free memory of the machine, as for
+            one process.
+        device: device of the training.
+    """
+
+    classes: int | None = None
+    images: int | None = None
+    processes: int = 1
+    memory: float | None = None
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory is not None and not 0 < self.memory <= _MOST_MEMORY:
+            raise ValueError(f"--memory is {self.memory}; it must be a positive number of GiB, at most 2^30")
+        for name, number, most in (("classes", self.classes, MOST_CLASSES), ("images", self.images, MOST_IMAGES)):
+            if number is not None and number < 1:
+                raise ValueError(f"--{name} is {number}; a dry run needs at least 1")
+            if number is not None and number > most:
+                raise ValueError(f"--{name} is {number}; a dry run takes at most 2^40")
+        if self.images is not None and self.classes is None:
+            raise ValueError("--images needs --classes beside it; without them the data are counted")
+
+    @property
+    def place(self) -> torch.device:
+        """The device of the training."""
+        return choose_device(self.device)
+
+    @property
+    def available(self) -> int:
+        """Bytes that a process has: the given GiB, or what `memory_of` finds."""
+        return memory_of(self.place) if self.memory is None else max(int(self.memory * GIB), 1)
+
+    def sizes(self, recipe: Recipe) -> tuple[int, int | None]:
+        """Classes and images of a training: the given ones, or those of its data; None for unknown images."""
+        return (len(recipe.data.people), len(recipe.data)) if self.classes is None else (self.classes, self.images)
+
+    def cost(self, recipe: Recipe) -> tuple[TrainingCost, int | None]:
+        """The cost of a training, and its number of images."""
+        place = self.place  # before the data are counted
+        classes, images = self.sizes(recipe)
+        return training_cost(recipe, classes, self.processes, self.available, place.type), images
+
+
+@dataclass(frozen=True, eq=False)
+class DryRun(Result):
+    """The cost of a recipe's training.
+
+    Attributes:
+        cost: cost of the training.
+        recipe: recipe of the training.
+        steps_per_epoch: batches in an epoch; None if the number of images is unknown.
+    """
+
+    cost: TrainingCost
+    recipe: Recipe
+    steps_per_epoch: int | None = None
+
+    def text(self) -> str:
+        """The cost as paragraphs and tables."""
+        head = _head(self.cost, self.recipe, self.steps_per_epoch)
+        return "\n\n".join([head, _memory(self.cost), *_traffic(self.cost), _work(self.cost), *_verdict(self.cost)])
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the cost, its total, and whether it fits."""
+        return {**vars(self.cost), "total": self.cost.total, "fits": self.cost.fits}
+
+
+def dry_run(path: Path, overrides: Sequence[str], options: DryRunOptions) -> DryRun:
+    """Compute what a recipe's training would take; nothing is trained.
 
     Args:
         path: the recipe.
         overrides: `--field value` options.
-        classes: number of classes; None counts the people in the data and reads nothing else of them. With a number the
-            data need not exist.
-        images: number of images, from which the steps of an epoch follow; with `classes` alone, and None leaves them
-            unknown.
-        processes: world size.
-        memory: GiB that each process has; None takes all memory of a GPU, or the free memory of the machine, as for
-            one process.
-        device: device of the training.
-        out: JSON file that receives the cost.
+        options: what is known of the data and the machine.
     """
-    check_numbers(classes, images, memory)
-    read = read_recipe(path, [*overrides, *(() if classes is None else as_options(NO_DATA))])
-    if classes is None:  # else the validation set is not read either
+    read = read_recipe(path, [*overrides, *(() if options.classes is None else as_options(NO_DATA))])
+    if options.classes is None:  # else the validation set is not read either
         check_plateau(read.recipe)
-    place = choose_device(device)
-    number, images = sizes(read.recipe, classes, images)
-    cost = training_cost(read.recipe, number, processes, available(memory, place), place.type)
-    if out is not None:
-        write_whole(out, lambda partial: partial.write_text(json_text(as_json(cost))))
-    return as_text(cost, read.recipe, None if images is None else images // read.recipe.batch_size)
-
-
-def check_numbers(classes: int | None, images: int | None, memory: float | None) -> None:
-    """Refuse numbers of a dry run outside their ranges."""
-    if memory is not None and not 0 < memory <= _MOST_MEMORY:
-        raise ValueError(f"--memory is {memory}; it must be a positive number of GiB, at most 2^30")
-    for name, number, most in (("classes", classes, MOST_CLASSES), ("images", images, MOST_IMAGES)):
-        if number is not None and number < 1:
-            raise ValueError(f"--{name} is {number}; a dry run needs at least 1")
-        if number is not None and number > most:
-            raise ValueError(f"--{name} is {number}; a dry run takes at most 2^40")
-    if images is not None and classes is None:
-        raise ValueError("--images needs --classes beside it; without them the data are counted")
-
-
-def sizes(recipe: Recipe, classes: int | None, images: int | None) -> tuple[int, int | None]:
-    """Classes and images of a training: those that are given, or those of its data; None for unknown images."""
-    return (len(recipe.data.people), len(recipe.data)) if classes is None else (classes, images)
-
-
-def available(memory: float | None, device: torch.device) -> int:
-    """Bytes that a process has: the given GiB, or what `memory_of` finds."""
-    return memory_of(device) if memory is None else max(int(memory * GIB), 1)
+    cost, images = options.cost(read.recipe)
+    return DryRun(cost, read.recipe, None if images is None else images // read.recipe.batch_size)
 
 
 def memory_of(device: torch.device) -> int:
@@ -114,26 +145,6 @@ def memory_of(device: torch.device) -> int:
         if line.startswith("MemAvailable"):
             return 1024 * int(line.split()[1])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def as_json(cost: TrainingCost) -> Json:
-    """The fields of the cost, its total, and whether it fits."""
-    fields_ = to_json(cost)
-    assert isinstance(fields_, dict)
-    return {**fields_, "total": cost.total, "fits": cost.fits}
-
-
-def as_text(cost: TrainingCost, recipe: Recipe, steps_per_epoch: int | None = None) -> str:
-    """The cost as paragraphs and tables.
-
-    Args:
-        cost: the cost of the training.
-        recipe: recipe of the training.
-        steps_per_epoch: batches in an epoch; None if the number of images is unknown.
-    """
-    return "\n\n".join(
-        [_head(cost, recipe, steps_per_epoch), _memory(cost), *_traffic(cost), _work(cost), *_verdict(cost)]
-    )
 
 
 def _head(cost: TrainingCost, recipe: Recipe, steps_per_epoch: int | None) -> str:
