@@ -106,6 +106,13 @@ def test_the_nearest_file_above_an_image_counts_however_far_up(folder, tmp_path)
     (person / NAME).write_text(images_json(True, "sphereface_112x96"))
     assert read_source(deep, names).alignment == "arcface_112x112+sphereface_112x96 by MTCNN"
     assert read_source(person / "1.png", ["1.png"]).alignment == "sphereface_112x96"
+    beside = tmp_path / "beside"  # its record is not of images elsewhere that a list names
+    beside.mkdir()
+    (beside / NAME).write_text(images_json(True, "sphereface_112x96"))
+    for above in ("../above/set", str(deep)):
+        assert read_source(beside / "list.txt", [f"{above}/all/Bo/1.png"]).alignment == ALIGNED
+    (deep / "linked").symlink_to(person)
+    assert read_source(deep, ["linked/1.png"]).alignment == "sphereface_112x96"
     (person / NAME).write_text("{")
     with pytest.raises(ValueError, match=r"images\.json: not what"):
         read_source(deep, names)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import resource
 import shutil
@@ -18,6 +19,7 @@ from fuzz.junk import CANARY
 from fuzz.readers import Reader
 from verisphere.cli.messages import fail, message_of
 
+logging.getLogger("verisphere").addHandler(logging.NullHandler())  # its notes are for a log, not findings
 SECONDS = 8.0  # of processor time that a reader may take for one input, all of which are small
 BYTES = 256 << 20  # by which the process may grow while it reads one
 ROOM = 4 << 30  # of address space beyond what it had: larger claims meet MemoryError, and spare the machine

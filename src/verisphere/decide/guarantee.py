@@ -219,9 +219,10 @@ class GuaranteedThreshold:
 
     def warning(self) -> str:
         """That the model was trained on people of the calibration, or that its scores cannot be right; else empty."""
-        if self.in_training:
-            return f"{self.in_training.found()} calibrated on, so its threshold promises nothing about new people"
-        return self.implausible
+        known = f"{self.in_training.found()} calibrated on" if self.in_training else ""
+        if known:
+            known += ", so its threshold promises nothing about new people"
+        return "; ".join(part for part in (known, self.implausible) if part)
 
     def misses(self) -> str:
         """The share of comparisons of one person that are rejected, in one sentence."""

@@ -63,28 +63,41 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
     Args:
         path: folder, zip archive, list, image file, or a file of another format.
         names: paths of the images, below the folder, in the archive, or in the list; the name of the image file. Empty
-            for another format, which is described by a file beside it.
+            for a file of another format.
 
     Returns:
         the source; without such a file, only its name is known.
     """
     packed = path.suffix.lower() == ".zip" and not path.is_dir()
-    root = path if packed or path.is_dir() else path.parent
-    entries = _entries(root) if packed else None
-    above = [str(folder / NAME) for folder in real_path(root).parents] if names and not packed else []
-    beyond = next((file for file in above if _is_ours(Path(file))), None)
+    root = str(real_path(path) if path.is_dir() else real_path(path.parent))
+    entries = _entries(path) if packed else {}
+    folders = {os.path.dirname(name) for name in names} or {""}
+    own = {root} if packed else {os.path.realpath(os.path.join(root, folder)) for folder in folders}
 
     @cache
     def nearest(folder: str) -> str | None:
         file, outer = os.path.join(folder, NAME), os.path.dirname(folder)
-        if (root / file).is_file() if entries is None else file in entries:
+        # far above a set such a file may be of something else
+        of_set = folder in own or folder == root or folder.startswith(os.path.join(root, ""))
+        if os.path.isfile(file) and (of_set or _is_ours(Path(file))):
             return file
-        return beyond if outer == folder else nearest(outer)
+        return None if outer == folder else nearest(outer)
 
-    files = {nearest(os.path.dirname(name)) for name in names} if names else {nearest("")}
-    place = real_path(path).name
-    texts = {file: _text(root, file, entries) for file in sorted(filter(None, files))}
-    return _together(place, [_parsed(text, place, root / file) for file, text in texts.items()])
+    @cache
+    def packed_nearest(folder: str) -> str | None:
+        file = os.path.join(folder, NAME)
+        if file in entries:
+            return file
+        return packed_nearest(os.path.dirname(folder)) if folder else nearest(root)
+
+    files = set(map(packed_nearest, folders)) if packed else set(map(nearest, own))
+    place, parts = real_path(path).name, []
+    for file in sorted(filter(None, files)):
+        if file in entries:
+            parts.append(_parsed(_packed_text(path, file, entries[file]), place, path / file))
+        else:
+            parts.append(_parsed(read_file(Path(file), _MOST_BYTES), place, Path(file)))
+    return _together(place, parts)
 
 
 def _is_ours(file: Path) -> bool:
@@ -102,7 +115,8 @@ def _together(place: str, parts: Sequence[ImageSource]) -> ImageSource:
     if len(recorded) > 1:
         templates = {word for alignment in recorded if (word := ImageSource(place, None, alignment).template)}
         finders = {alignment.partition(" by ")[2] for alignment in recorded} - {""}
-        recorded = [" by ".join("+".join(sorted(words)) for words in (templates, finders) if words)]
+        stated = [" by ".join("+".join(sorted(words)) for words in (templates, finders) if words)]
+        recorded = stated if templates else [" and ".join(recorded)]
     return ImageSource(place, True if True in drawn else None if None in drawn else False, *recorded)
 
 
@@ -146,15 +160,13 @@ def _entries(archive: Path) -> dict[str, zipfile.ZipInfo]:
         raise ValueError(f"{archive / NAME}: cannot be read from the archive ({error})") from None
 
 
-def _text(root: Path, file: str, entries: Mapping[str, zipfile.ZipInfo] | None) -> bytes:
-    """A file below a folder, or an entry of an archive."""
-    if entries is None:
-        return read_file(root / file, _MOST_BYTES)
-    if entries[file].file_size > _MOST_BYTES:
-        size = entries[file].file_size
-        raise ValueError(f"{root / file}: {size:,} bytes, more than the {_MOST_BYTES:,} allowed")
+def _packed_text(archive: Path, file: str, entry: zipfile.ZipInfo) -> bytes:
+    """An entry of an archive."""
+    if entry.file_size > _MOST_BYTES:
+        size = entry.file_size
+        raise ValueError(f"{archive / file}: {size:,} bytes, more than the {_MOST_BYTES:,} allowed")
     try:
-        with open(root, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as archive:
-            return archive.read(entries[file])
+        with open(archive, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as content:
+            return content.read(entry)
     except _DAMAGE as error:
-        raise ValueError(f"{root / file}: cannot be read from the archive ({error})") from None
+        raise ValueError(f"{archive / file}: cannot be read from the archive ({error})") from None

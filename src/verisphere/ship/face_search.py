@@ -106,8 +106,10 @@ def recorded_alignments(paths: Sequence[Path]) -> tuple[str, ...]:
     for path in paths:
         whole = path.is_dir() or path.suffix.lower() == ".zip"
         if whole or path.suffix.lower() in SUFFIXES:
+            names: Sequence[str] = (path.name,)
             with suppress(ValueError, OSError):  # the reader of the images reports it
-                found.add(read_source(path, image_files(path).names if whole else (path.name,)).alignment)
+                names = image_files(path).names if whole else names
+            found.add(read_source(path, names).alignment)
     return tuple(sorted(filter(None, found)))
 
 
