@@ -325,14 +325,12 @@ def report(options: argparse.Namespace) -> Outcome:
     from verisphere.measure.report import make_report, report_inputs
     from verisphere.ship.calibrate import read_calibration
 
-    return make_report(
-        report_inputs(options.runs, options.faces, options.trust_code),
-        options.out,
+    return options_as(
+        make_report,
+        options,
+        inputs=report_inputs(options.runs, options.faces, options.trust_code),
         fars=options.far or FARS,
-        one_far=options.one_far,
-        title=options.title,
         calibration=None if options.calibration is None else read_calibration(options.calibration),
-        degrees=options.degrees,
         progress=progress(),
     )
 
