@@ -23,7 +23,7 @@ _OF_EMBEDDINGS = ("method", *(name for names in _OF_METHOD.values() for name in 
 def clean(options: argparse.Namespace) -> str:
     """Find samples with wrong labels, and write the list of those to keep, which `train` reads."""
     from verisphere.clean.cleaning import Cleaning
-    from verisphere.clean.result import write_result
+    from verisphere.clean.page import write_result
     from verisphere.clean.truth import truth_of_list
     from verisphere.collectives import on_every_rank, on_first_rank
     from verisphere.distributed import world
