@@ -46,13 +46,13 @@ def data_duplicates(options: argparse.Namespace) -> Outcome:
         before, after = len(set(labels.identities)), len(set(merged.identities))
         return f"{out}: {before:,} identities became {after:,} by {len(pairs):,} pairs of {options.merge}"
     check_writable(options.out / MERGED)
-    duplicates = find_duplicates(
-        options.embeddings,
-        faces,
-        options.cosine,
-        None if options.no_images else options.image_cosine,
-        options.workers,
-        progress(),
+    duplicates = options_as(
+        find_duplicates,
+        options,
+        path=options.embeddings,
+        faces=faces,
+        image_cosine=None if options.no_images else options.image_cosine,
+        progress=progress(),
     )
     page = None
     if faces is not None:
