@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import verisphere.clean.loop as loop
-import verisphere.clean.result as result
+import verisphere.clean.page as page
 from processes import run as run_processes
 from tiny_runs import OWN, RECIPE, files
 from verisphere.clean.cleaning import Cleaning
@@ -31,7 +31,7 @@ def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture(autouse=True)
 def _no_page(monkeypatch: pytest.MonkeyPatch):
     """Plots take seconds, and no test here looks at them."""
-    monkeypatch.setattr(result, "write_page", lambda *_: None, raising=False)
+    monkeypatch.setattr(page, "write_page", lambda *_: None, raising=False)
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def of_rank(folder: str) -> list:
     import sys
 
     sys.path.insert(0, str(OWN))
-    vars(result)["write_page"] = lambda *_: None
+    vars(page)["write_page"] = lambda *_: None
     words = [*WORDS, "--backbone=own_parts.PlainNet", "--augment.erase=0"]
     clean_loop(Path(folder) / "recipe.yaml", words, Path(folder) / "out", options(), device="cpu")
     written = json.loads((Path(folder) / "out" / "cleaned" / "clean.json").read_text())

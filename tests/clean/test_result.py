@@ -8,7 +8,7 @@ import torch
 
 from verisphere.clean.cleaning import JSON, KEPT, Cleaning
 from verisphere.clean.found import Found
-from verisphere.clean.result import write_result
+from verisphere.clean.page import write_result
 from verisphere.clean.rules import Rule
 from verisphere.clean.sub_classes import sub_classes
 from verisphere.images import InMemory

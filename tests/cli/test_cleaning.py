@@ -31,7 +31,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots take seconds, and most tests look at none."""
-    monkeypatch.setattr("verisphere.clean.result.write_page", lambda *_: None, raising=False)
+    monkeypatch.setattr("verisphere.clean.page.write_page", lambda *_: None, raising=False)
 
 
 def cleaned(run, *options: object) -> tuple[int, str, str]:

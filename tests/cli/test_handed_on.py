@@ -1,11 +1,15 @@
 """Options of the command line reach the function that they are for."""
 
+from functools import wraps
 from typing import Any
 
 import pytest
 
 from verisphere.cli import evaluation, shipping, training
 from verisphere.cli.start import parser
+from verisphere.ship.calibrate import calibrate
+from verisphere.ship.identify import identify
+from verisphere.train.session import train_run
 
 
 class Asked(Exception):
@@ -21,7 +25,7 @@ def ask(*_: object, **options: Any) -> None:
 
 
 def test_the_seed_of_a_calibration(monkeypatch: pytest.MonkeyPatch, tmp_path):
-    monkeypatch.setattr("verisphere.ship.calibrate.calibrate", ask)
+    monkeypatch.setattr("verisphere.ship.calibrate.calibrate", wraps(calibrate)(ask))
     words = ["calibrate", "none.npz", "--far", "0.1", "--seed", "3", "--out", str(tmp_path / "found.json")]
     with pytest.raises(Asked) as asked:
         shipping.calibrate(parser().parse_args(words))
@@ -29,7 +33,7 @@ def test_the_seed_of_a_calibration(monkeypatch: pytest.MonkeyPatch, tmp_path):
 
 
 def test_how_many_matches_an_identification_lists(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.ship.identify.identify", ask)
+    monkeypatch.setattr("verisphere.ship.identify.identify", wraps(identify)(ask))
     monkeypatch.setattr(shipping, "_model", lambda *_: (None, None))
     words = ["identify", "probe.png", "people", "--model", "model", "--top", "3"]
     with pytest.raises(Asked) as asked:
@@ -50,7 +54,7 @@ def test_the_processes_of_a_scan():
 
 def test_the_threads_of_a_training(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("verisphere.train.recipe.read_recipe", lambda *_: None)
-    monkeypatch.setattr("verisphere.train.session.train_run", ask)
+    monkeypatch.setattr("verisphere.train.session.train_run", wraps(train_run)(ask))
     options = parser().parse_args(["train", "recipe.yaml", "--out", "run", "--threads", "2"])
     options.overrides = []
     with pytest.raises(Asked) as asked:

@@ -18,7 +18,7 @@ from typing import Any
 
 from verisphere.clean.cleaning import JSON, KEPT, Cleaning
 from verisphere.clean.from_run import found_in_run
-from verisphere.clean.result import write_result
+from verisphere.clean.page import write_result
 from verisphere.clean.rules import Rule
 from verisphere.clean.truth import truth_of_list
 from verisphere.collectives import on_every_rank, on_first_rank

@@ -32,6 +32,20 @@ PER_IDENTITY = 2  # images of one identity among them, at most
 _LOOKED_AT = 100_000  # images from which a sheet is chosen in order, so that one identity does not fill it
 
 
+def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> str:
+    """Write all files of a result; returns an empty text, since `on_first_rank` needs a result.
+
+    Args:
+        cleaning: the result.
+        faces: the images, for the pictures of a page; None if they are not available.
+        folder: the folder.
+        title: heading of a page.
+    """
+    write_page(cleaning, faces, folder, title)  # first, since the page is refused if the images have other names
+    cleaning.write(folder)
+    return ""
+
+
 def write_page(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> None:
     """Write `index.html`, one file without scripts, and `plots/` into a folder.
 

@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_detector, add_trust_code, new_verb, options_as
@@ -31,13 +31,11 @@ def adopt(options: argparse.Namespace) -> Outcome:
     if options.detector is not None and options.probe is None:
         raise ValueError("--detector finds the faces on the photographs of --probe, and no --probe is given")
 
-    return adopt_onnx(
-        named,
-        options.out,
-        _told(options),
-        **_card(options),
-        preset=options.preset,
-        trainable=options.trainable,
+    return options_as(
+        adopt_onnx,
+        options,
+        model=named,
+        told=_told(options),
         probe_with=options.probe,
         detector=_detector(options),
         progress=progress(),
@@ -59,10 +57,6 @@ def _told(options: argparse.Namespace) -> "Told":
     return options_as(Told, options)
 
 
-def _card(options: argparse.Namespace) -> dict[str, Any]:
-    return {name: vars(options)[name] for name in ("flip", "name", "source", "licence")}
-
-
 def _adopt_function(options: argparse.Namespace) -> Outcome:
     """Adopt a function."""
     from verisphere.ship.adopt import adopt_callable
@@ -70,8 +64,7 @@ def _adopt_function(options: argparse.Namespace) -> Outcome:
     for name in ("preset", "probe", "detector", "trainable"):
         if vars(options)[name]:
             raise ValueError(f"--{name} is for ONNX files; {printable(options.model)} is a function")
-    told = _told(options)
-    return adopt_callable(options.model, options.out, told, **_card(options), trust_code=options.trust_code)
+    return options_as(adopt_callable, options, function=options.model, told=_told(options))
 
 
 def _adopt_checkpoint(options: argparse.Namespace) -> Outcome:
@@ -97,16 +90,8 @@ def _adopt_checkpoint(options: argparse.Namespace) -> Outcome:
             f"{options.model}: --preset {options.preset} is for ONNX files; the checkpoints that can be read are those "
             f"of {', '.join(SOURCES)}"
         )
-    return adopt_weights(
-        Path(options.model),
-        options.out,
-        options.preset,
-        template=options.template,
-        flip=options.flip,
-        name=options.name,
-        published=options.source,
-        licence=options.licence,
-    )
+    path, published = Path(options.model), options.source
+    return options_as(adopt_weights, options, path=path, source=options.preset, published=published)
 
 
 def add_adopt(verbs: Verbs) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb, refuse_misspelt
+from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb, options_as, refuse_misspelt
 from verisphere.words import did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _OF_EMBEDDINGS = ("method", *(name for names in _OF_METHOD.values() for name in 
 def clean(options: argparse.Namespace) -> str:
     """Find samples with wrong labels, and write the list of those to keep, which `train` reads."""
     from verisphere.clean.cleaning import Cleaning
-    from verisphere.clean.result import write_result
+    from verisphere.clean.page import write_result
     from verisphere.clean.truth import truth_of_list
     from verisphere.collectives import on_every_rank, on_first_rank
     from verisphere.distributed import world
@@ -141,16 +141,9 @@ def _loop(options: argparse.Namespace, rule: "Rule") -> str:
             raise ValueError(f"--{name.replace('_', '-')} is not for --recipe, which cleans by the run that it trains")
     # both are options of this verb and fields of a recipe
     words += [f"--{name}={value}" for name in ("seed", "workers") if (value := getattr(options, name)) is not None]
-    cleaning = clean_loop(
-        options.recipe,
-        words,
-        options.out,
-        CleanOptions(rule, options.truth, options.rank_1, options.batch_size),
-        sub_centers=options.sub_centers,
-        measure=validation_figures,
-        device=options.device,
-        threads=options.threads,
-        progress=progress(),
+    asked = options_as(CleanOptions, options, rule=rule)
+    cleaning = options_as(
+        clean_loop, options, overrides=words, options=asked, measure=validation_figures, progress=progress()
     )
     if not world().first:
         return ""

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, add_names, add_trust_code, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_output
 
 COSINE = 0.5  # of overlap; see docs/cleaning.md for how it was chosen
@@ -19,8 +19,7 @@ def data_noise(options: argparse.Namespace) -> str:
         raise ValueError(
             "open-set noise takes both --open-share, a share above 0 of the noise, and --outside, the set of its images"
         )
-    noisy = NoisySet(options.set, options.rate, options.open_share, options.outside, options.seed, options.trust_code)
-    return noisy.write(options.out)
+    return options_as(NoisySet, options, path=options.set, trust=options.trust_code).write(options.out)
 
 
 def data_duplicates(options: argparse.Namespace) -> Outcome:
@@ -47,13 +46,13 @@ def data_duplicates(options: argparse.Namespace) -> Outcome:
         before, after = len(set(labels.identities)), len(set(merged.identities))
         return f"{out}: {before:,} identities became {after:,} by {len(pairs):,} pairs of {options.merge}"
     check_writable(options.out / MERGED)
-    duplicates = find_duplicates(
-        options.embeddings,
-        faces,
-        options.cosine,
-        None if options.no_images else options.image_cosine,
-        options.workers,
-        progress(),
+    duplicates = options_as(
+        find_duplicates,
+        options,
+        path=options.embeddings,
+        faces=faces,
+        image_cosine=None if options.no_images else options.image_cosine,
+        progress=progress(),
     )
     page = None
     if faces is not None:
@@ -89,12 +88,12 @@ def _overlap(options: argparse.Namespace) -> Outcome:
     if embeddings is None and options.cosine is not None:
         raise ValueError("--cosine is a threshold of embeddings; name those of both sets by --embeddings")
     cosine = COSINE if options.cosine is None else options.cosine
-    overlap = find_overlap(
-        train,
-        test,
-        names=options.names,
+    overlap = options_as(
+        find_overlap,
+        options,
+        train=train,
+        test=test,
         ids=ids,
-        same_ids=options.same_ids,
         embeddings=None if embeddings is None else tuple(embeddings),
         cosine=cosine,
         progress=progress(),

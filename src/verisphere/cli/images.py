@@ -99,15 +99,7 @@ def embed(options: argparse.Namespace) -> str:
     """Embed aligned images with a trained model, or an untrained one."""
     from verisphere.models.embed import embed_faces
 
-    return embed_faces(
-        options.model,
-        options.faces,
-        options.out,
-        people=options.people,
-        for_far=options.for_far,
-        **embedding_options(options),
-        progress=progress(),
-    )
+    return options_as(embed_faces, options, **embedding_options(options), progress=progress())
 
 
 def add_embed(verbs: Verbs) -> None:
@@ -156,15 +148,12 @@ def add_embedding_options(verb: argparse.ArgumentParser) -> None:
 
 
 def embedding_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The options for embedding images, as arguments of `embed_faces` and `run_suite`."""
+    """Options for embedding images whose arguments in `embed_faces` and `run_suite` have other names or types."""
     import torch
 
     from verisphere.device import choose_device
 
     return {
-        "flip": options.flip,
-        "batch_size": options.batch_size,
-        "workers": options.workers,
         "precision": torch.bfloat16 if options.bfloat16 else torch.float32,
         "device": choose_device(options.device),
         "trust": options.trust_code,

@@ -36,7 +36,6 @@ def invert(options: argparse.Namespace) -> str:
     """Make faces that a model takes for given people, to see what the model and its centers reveal of them."""
     from verisphere.device import choose_device
     from verisphere.invert.run import Asked, prepare, run_inversion
-    from verisphere.invert.text import findings_text
 
     asked = _asked(Asked, options)
     if options.out is None and not options.dry_run:
@@ -48,7 +47,7 @@ def invert(options: argparse.Namespace) -> str:
     show(prepared.plan.text())
     findings = run_inversion(asked, prepared, options.out, device, save_every=options.save_every, progress=progress())
     out = printable(str(options.out))
-    return f"{findings_text(findings)}\n{out}: index.html, grid.png, images (marked as generated), inversion.json"
+    return f"{findings.text()}\n{out}: index.html, grid.png, images (marked as generated), inversion.json"
 
 
 def _asked(kind: Callable[..., T], options: argparse.Namespace) -> T:

@@ -127,7 +127,7 @@ def new_verb(
     return verb
 
 
-def options_as(kind: Callable[..., T], options: argparse.Namespace, **others: Any) -> T:
+def options_as(kind: Callable[..., T], options: argparse.Namespace, /, **others: Any) -> T:
     """What is made with the options of the same names as its arguments, unless they are None, and with the others."""
     names = inspect.signature(kind).parameters
     written = {name: value for name in names if (value := getattr(options, name, None)) is not None}

@@ -32,19 +32,8 @@ def calibrate(options: argparse.Namespace) -> str:
     from verisphere.report.calibration_tables import calibration_text
     from verisphere.ship.calibrate import calibrate as run
 
-    calibration = run(
-        options.file,
-        options.far,
-        options.guarantee,
-        independent=options.independent,
-        checks=options.check,
-        replicates=options.replicates,
-        seed=options.seed,
-        skip_empty=options.skip_empty,
-        accept_implausible=options.accept_implausible,
-        accept_training_people=options.accept_training_people,
-        accept_unrecorded_pixels=options.accept_unrecorded_pixels,
-        progress=progress(),
+    calibration = options_as(
+        run, options, path=options.file, fars=options.far, checks=options.check, progress=progress()
     )
     calibration.write_json(options.out)
     out = printable(str(options.out))
@@ -205,16 +194,8 @@ def verify(options: argparse.Namespace) -> str:
     from verisphere.ship.verify import verify as run
 
     model, find = _model(options, options.left, options.right)
-    result = run(
-        options.left,
-        options.right,
-        model,
-        find,
-        far=options.far,
-        accept_drawn=options.accept_drawn_model,
-        progress=progress(),
-    )
-    return _shown(result, options)
+    accept, told = options.accept_drawn_model, progress()
+    return _shown(options_as(run, options, model=model, find=find, accept_drawn=accept, progress=told), options)
 
 
 def add_verify(verbs: Verbs) -> None:
@@ -238,17 +219,8 @@ def identify(options: argparse.Namespace) -> str:
     from verisphere.ship.identify import identify as run
 
     model, find = _model(options, options.probe, options.gallery)
-    result = run(
-        options.probe,
-        options.gallery,
-        model,
-        find,
-        far=options.far,
-        top=options.top,
-        accept_drawn=options.accept_drawn_model,
-        progress=progress(),
-    )
-    return _shown(result, options)
+    accept, told = options.accept_drawn_model, progress()
+    return _shown(options_as(run, options, model=model, find=find, accept_drawn=accept, progress=told), options)
 
 
 def add_identify(verbs: Verbs) -> None:
@@ -325,14 +297,12 @@ def report(options: argparse.Namespace) -> Outcome:
     from verisphere.measure.report import make_report, report_inputs
     from verisphere.ship.calibrate import read_calibration
 
-    return make_report(
-        report_inputs(options.runs, options.faces, options.trust_code),
-        options.out,
+    return options_as(
+        make_report,
+        options,
+        inputs=report_inputs(options.runs, options.faces, options.trust_code),
         fars=options.far or FARS,
-        one_far=options.one_far,
-        title=options.title,
         calibration=None if options.calibration is None else read_calibration(options.calibration),
-        degrees=options.degrees,
         progress=progress(),
     )
 

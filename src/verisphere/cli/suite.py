@@ -6,7 +6,7 @@ from pathlib import Path
 from verisphere.cli.evaluation_options import add_feature_norm, add_rule
 from verisphere.cli.images import add_embedding_options, embedding_options
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, show_result
 from verisphere.words import printable
 
@@ -18,13 +18,8 @@ def evaluate_suite(options: argparse.Namespace) -> Outcome:
 
     if options.json is not None:
         _refuse_to_replace_what_is_read(options.json, options.folder, options.embeddings)
-    result = run_suite(
-        options.folder,
-        options.model,
-        SuiteOptions(tuple(options.far or ()), options.rule, options.feature_norm, progress()),
-        embeddings=options.embeddings,
-        **embedding_options(options),
-    )
+    asked = options_as(SuiteOptions, options, fars=tuple(options.far or ()), progress=progress())
+    result = options_as(run_suite, options, model=options.model, options=asked, **embedding_options(options))
     if not result.failed:
         return result
     show_result(options, result)

@@ -60,16 +60,7 @@ def _train(options: argparse.Namespace, distills: bool = False) -> Outcome:
             "--teacher is missing: a run, a model folder (`verisphere adopt` makes one of an ONNX file), or an "
             "embeddings file"
         )
-    train_run(
-        read,
-        options.out,
-        measure=validation_figures,
-        resume=options.resume,
-        device=options.device,
-        threads=options.threads,
-        tensorboard=options.tensorboard,
-        progress=progress(),
-    )
+    options_as(train_run, options, read=read, measure=validation_figures, progress=progress())
     if not world().first:
         return ""
     outcome, run = training_outcome(read_metrics(options.out / METRICS)).text(), printable(str(options.out))

@@ -7,6 +7,7 @@ from typing import Any
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
+from verisphere.files.results import Result
 from verisphere.provenance import Preprocessing
 from verisphere.vocabulary import OperatingPoint
 
@@ -62,7 +63,7 @@ class LeakRow:
 
 
 @dataclass(frozen=True)
-class LeakFigures:
+class LeakFigures(Result):
     """Figures of what a model reveals of people.
 
     Attributes:

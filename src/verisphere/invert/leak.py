@@ -24,7 +24,6 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
-from verisphere.files.results import json_text
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.likeness import INVERTED, JUDGE
 from verisphere.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
@@ -140,7 +139,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
             __version__,
             model.preprocessing,
         )
-        write_text(out / LEAK_JSON, json_text(result))
+        result.write_json(out / LEAK_JSON)
     return result
 
 

@@ -13,9 +13,7 @@ from torch import Tensor
 
 from verisphere import __version__
 from verisphere.decide import exact_rate
-from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_embeddings
-from verisphere.files.results import json_text
 from verisphere.files.work_files import result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
@@ -348,7 +346,7 @@ def run_inversion(
         write_images(out / IMAGES, prepared.names, pixels)
         write_under_marks(out / UNDER_MARKS, pixels)
         write_page(findings, pixels, photos, by_last, out)
-        write_text(out / INVERSION_JSON, json_text(findings))
+        findings.write_json(out / INVERSION_JSON)
     return findings
 
 
