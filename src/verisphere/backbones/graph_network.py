@@ -15,6 +15,7 @@ from verisphere.backbones.graph_functions import FUNCTIONS
 from verisphere.backbones.graph_layers import LAYERS
 from verisphere.backbones.graph_operator import IMAGES, MOST_WEIGHTS, Computed, Operator, operator_from
 from verisphere.files.json_values import shown
+from verisphere.files.onnx_graph import first_line
 
 #: Operators of a network; a ResNet-200 has some 700.
 MOST_OPERATORS = 4096
@@ -116,9 +117,8 @@ class GraphNetwork(Backbone):
         try:
             result = layer(*given)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:  # PyTorch's of a shape that does not fit
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             inputs = " and ".join(_sizes(value) for value in given if value is not None)
-            raise ValueError(f"operator {place} ({name}) does not take {inputs}: {reason[:150]}") from None
+            raise ValueError(f"operator {place} ({name}) does not take {inputs}: {first_line(error)[:150]}") from None
         if result.ndim < 1 or result.shape[0] != IMAGES:
             raise ValueError(
                 f"operator {place} ({name}) gives no result for each image; the batch stays the first axis"

@@ -22,7 +22,7 @@ from verisphere.backbones.graph_operator import BATCH, IMAGES, OnnxReader
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
-from verisphere.files.onnx_graph import first_line
+from verisphere.files.onnx_graph import OWN_OPERATORS, first_line, version_of
 from verisphere.models.onnx_file import smooth_images
 
 #: Largest difference between network and graph, as a share of the largest number of the embeddings. Measured: 2e-6. A
@@ -74,7 +74,7 @@ def read_network(content: bytes, pixels: OnnxNetwork) -> GraphContent:
     import onnx
 
     model = onnx.ModelProto.FromString(content)
-    version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+    version = version_of(model)
     if version < _OLDEST_OPERATORS:
         raise ValueError(f"its operators are of version {version}; version {_OLDEST_OPERATORS} and later can be read")
     height, width = pixels.input_size
@@ -153,7 +153,7 @@ class _UnknownOperator(ValueError):
 def _read(reader: OnnxReader, node: Any, version: int) -> None:
     """Read a node, after those on which it depends."""
     constant = node.op_type in (*_MOVED, *_COMPUTED)
-    if not (constant or node.op_type in _READERS) or node.domain not in ("", "ai.onnx"):
+    if not (constant or node.op_type in _READERS) or node.domain not in OWN_OPERATORS:
         domain = f" of {shown(node.domain)}" if node.domain else ""
         raise _UnknownOperator(f"its operator {shown(node.op_type)}{domain} cannot be trained on here; adopt the graph "
                                "without --trainable")  # fmt: skip
