@@ -11,6 +11,8 @@ by the rooms' names and, in modules.yaml, by the modules'. Only the command line
 | calibration.json | `calibrate embeddings.npz --far 0.2 --far 0.3 --guarantee expected` |
 | model/ | `export run --calibration calibration.json --evaluation figures.json` |
 | experiment/ | what experiment.yaml left in its folder: the plan, and the embeddings of its set by the model of run/ |
+| trainable/model | `adopt net.onnx --colour BGR --mean 0 --scale 1 --trainable`, which reads every operator from it |
+| trainable/embeddings.npz | `embed trainable/model faces.zip` |
 """
 
 import json
@@ -136,6 +138,21 @@ def test_a_model_gives_the_same_embeddings(model: str, faces: Path, call: Call):
     call(f"embed {model} {faces} --out again.npz --workers 0")
     found, expected = rows("again.npz"), rows("embeddings.npz")
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+
+
+def test_a_network_read_from_a_graph_gives_the_same_embeddings(faces: Path, call: Call):
+    call(f"embed trainable/model {faces} --out again.npz --workers 0")
+    found, expected = rows("again.npz"), rows("trainable/embeddings.npz")
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+def test_a_graph_is_read_into_the_same_operators_and_weights(call: Call):
+    pytest.importorskip("onnxruntime")
+    call("adopt trainable/net.onnx --colour BGR --mean 0 --scale 1 --trainable --out again")
+    again, before = (json.loads(Path(name, "model.json").read_text()) for name in ("again", "trainable/model"))
+    assert again["backbone"] == before["backbone"]
+    for name in ("backbone.safetensors", "backbone.yaml"):
+        assert Path("again", name).read_bytes() == Path("trainable/model", name).read_bytes()
 
 
 def test_the_front_door_loads_a_model_folder():

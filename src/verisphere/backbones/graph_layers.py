@@ -1,192 +1,151 @@
-"""Operators of a `GraphNetwork` that have weights: each is plain data, checked once, and makes a layer.
-
-The operators are those of ONNX (https://onnx.ai/onnx/operators). Sizes do not include the batch, which is always the
-first axis and has any length.
-"""
+"""Operators of a `GraphNetwork` that have weights; see `verisphere.backbones.graph_operator`."""
 
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from verisphere.files.json_values import shown
-
-#: Whole numbers in a description: sizes, axes, strides.
-LARGEST_WHOLE_NUMBER = 2**24
-#: Numbers among the weights: 2 GB of float32, as many as an ONNX file holds.
-MOST_WEIGHTS = 2**29
+from verisphere.backbones.graph_functions import Clip, Pad, Sizes, window_pads
+from verisphere.backbones.graph_operator import BATCH, Computed, OnnxReader, check_sizes
 
 
-class Operator:
-    """Base class of operators; a subclass is a frozen dataclass with `compute`, or with `layer` if it has weights."""
-
-    #: Number of the operator's inputs; None for one or more.
-    arity: int | None = 1
-
-    def compute(self, *values: Tensor) -> Tensor:
-        """The result, of an operator without weights."""
-        raise NotImplementedError(f"{type(self).__name__} has no compute(); an operator without weights has its own")
-
-    def layer(self) -> nn.Module:
-        """A module that computes the operator, with initial weights."""
-        return _Computed(self)
-
-
-class _Computed(nn.Module):
-    """An operator without weights."""
-
-    def __init__(self, computed: Operator) -> None:
-        super().__init__()
-        self.operator = computed
-
-    def forward(self, *values: Tensor) -> Tensor:
-        return self.operator.compute(*values)
-
-
-def check_sizes(name: str, sizes: tuple[int, ...], count: int, least: int = 1) -> None:
-    """Refuse whole numbers that are no sizes of a network."""
-    few = len(sizes) == count and all(least <= size <= LARGEST_WHOLE_NUMBER for size in sizes)
-    if not few or math.prod(size or 1 for size in sizes) > MOST_WEIGHTS:
-        raise ValueError(
-            f"{name} is {shown(list(sizes))}; {count} whole numbers from {least} to {LARGEST_WHOLE_NUMBER:,}, whose "
-            f"product is at most {MOST_WEIGHTS:,}, are due"
-        )
-
-
-@dataclass(frozen=True)
-class Conv(Operator):
+def Conv(
+    weight: Sizes,
+    bias: bool = False,
+    strides: Sizes = (1, 1),
+    pads: Sizes = (0, 0),
+    dilations: Sizes = (1, 1),
+    group: int = 1,
+) -> nn.Module:
     """Cross-correlation of images.
 
-    Attributes:
+    Args:
         weight: sizes of the filters: outputs, inputs of a group, height, width.
         bias: whether a number is added to each output.
         strides, dilations: vertical and horizontal.
         pads: zeros on either side, vertical and horizontal.
         group: number of groups of channels.
     """
-
-    weight: tuple[int, ...]
-    bias: bool = False
-    strides: tuple[int, ...] = (1, 1)
-    pads: tuple[int, ...] = (0, 0)
-    dilations: tuple[int, ...] = (1, 1)
-    group: int = 1
-
-    def __post_init__(self) -> None:
-        check_sizes("weight", self.weight, 4)
-        check_sizes("strides", self.strides, 2)
-        check_sizes("pads", self.pads, 2, least=0)
-        check_sizes("dilations", self.dilations, 2)
-        if self.group < 1 or self.weight[0] % self.group:
-            raise ValueError(f"group is {self.group}; it must divide the {self.weight[0]} outputs")
-
-    def layer(self) -> nn.Module:
-        """A convolution."""
-        outputs, inputs, height, width = self.weight
-        (down, right), (top, left), (tall, wide) = self.strides, self.pads, self.dilations
-        return nn.Conv2d(
-            inputs * self.group,
-            outputs,
-            (height, width),
-            (down, right),
-            (top, left),
-            (tall, wide),
-            self.group,
-            self.bias,
-        )
+    check_sizes("weight", weight, 4)
+    check_sizes("strides", strides, 2)
+    check_sizes("pads", pads, 2, least=0)
+    check_sizes("dilations", dilations, 2)
+    outputs, inputs, height, width = weight
+    if group < 1 or outputs % group:
+        raise ValueError(f"group is {group}; it must divide the {outputs} outputs")
+    windows: Any = {"kernel_size": (height, width), "stride": strides, "padding": pads, "dilation": dilations}
+    return nn.Conv2d(inputs * group, outputs, **windows, groups=group, bias=bias)
 
 
-@dataclass(frozen=True)
-class Gemm(Operator):
+def _read_conv(graph: OnnxReader) -> None:
+    """If the pads of two sides differ, a separate operator pads before the convolution."""
+    known = graph.attributes(auto_pad="NOTSET", dilations=[1, 1], group=1, kernel_shape=None, pads=None, strides=[1, 1])
+    weight, bias = graph.due(1), graph.constant(2)
+    if weight.ndim != 4:
+        raise ValueError(f"its filters have {weight.ndim} axes; images are convolved with filters of 4")
+    before, after = window_pads(graph, known, weight.shape[2:])
+    source, pads = graph.first, before
+    if before != after:
+        sides = [0, 0, before[0], after[0], before[1], after[1]]
+        source, pads = graph.add(Pad, pads=sides), [0, 0]
+    taken = {name: known[name] for name in ("strides", "dilations", "group")}
+    arrays = {"weight": weight, "bias": bias}
+    graph.add(Conv, arrays, [source], weight=weight.shape, bias=bias is not None, pads=pads, **taken)
+
+
+def Gemm(weight: Sizes, bias: bool = False) -> nn.Module:
     """A matrix times the last axis.
 
-    Attributes:
+    Args:
         weight: number of outputs and of inputs.
         bias: whether a number is added to each output.
     """
-
-    weight: tuple[int, ...]
-    bias: bool = False
-
-    def __post_init__(self) -> None:
-        check_sizes("weight", self.weight, 2)
-
-    def layer(self) -> nn.Module:
-        """A fully connected layer."""
-        outputs, inputs = self.weight
-        return nn.Linear(inputs, outputs, self.bias)
+    check_sizes("weight", weight, 2)
+    outputs, inputs = weight
+    return nn.Linear(inputs, outputs, bias)
 
 
-@dataclass(frozen=True)
-class BatchNormalization(Operator):
-    """Batch norm; its running statistics are used in evaluation and updated in training.
+def _read_gemm(graph: OnnxReader) -> None:
+    """The factors become a part of the weights."""
+    known: dict[str, Any] = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+    known |= graph.attributes(**(known if graph.kind == "Gemm" else {}))
+    matrix, bias = graph.due(1), graph.constant(2)
+    if known["transA"] or matrix.ndim != 2:
+        raise ValueError(f"it is no product of an embedding and a matrix; its constant has {matrix.ndim} axes")
+    weight = known["alpha"] * (matrix if known["transB"] else matrix.T).astype(np.float32)
+    if bias is not None:
+        if bias.size not in (1, len(weight)) or (bias.size > 1 and bias.shape[-1] != len(weight)):
+            raise ValueError(f"what it adds has the shape {[*bias.shape]}; a number for each column is due, or one")
+        bias = known["beta"] * np.broadcast_to(bias.astype(np.float32).reshape(-1), len(weight))
+    graph.add(Gemm, {"weight": weight, "bias": bias}, weight=weight.shape, bias=bias is not None)
 
-    Attributes:
+
+def BatchNormalization(channels: int, axes: int = 4, epsilon: float = 1e-5, momentum: float = 0.1) -> nn.Module:
+    """Batch norm of PyTorch, which `sync_batch_norm` can replace; running statistics are used in evaluation.
+
+    Args:
         channels: size of the second axis.
         axes: number of axes of the input, including the batch.
         epsilon: added to the variance.
         momentum: share of a batch in the new running statistics, as in PyTorch; in ONNX it is the share of the old.
     """
-
-    channels: int
-    axes: int = 4
-    epsilon: float = 1e-5
-    momentum: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_sizes("channels", (self.channels,), 1)
-        if self.axes not in (2, 3, 4):
-            raise ValueError(f"axes is {self.axes}; batch norm takes 2, 3 or 4")
-        if not 0 <= self.momentum <= 1:
-            raise ValueError(f"momentum is {self.momentum}; it is a share, from 0 to 1")
-        if self.epsilon < 0:
-            raise ValueError(f"epsilon is {self.epsilon}; a variance cannot become negative")
-
-    def layer(self) -> nn.Module:
-        """Batch norm of PyTorch, which `sync_batch_norm` can replace."""
-        kind = nn.BatchNorm2d if self.axes == 4 else nn.BatchNorm1d
-        return kind(self.channels, self.epsilon, self.momentum)
+    check_sizes("channels", (channels,))
+    if axes not in (2, 3, 4):
+        raise ValueError(f"axes is {axes}; batch norm takes 2, 3 or 4")
+    if not 0 <= momentum <= 1:
+        raise ValueError(f"momentum is {momentum}; it is a share, from 0 to 1")
+    if epsilon < 0:
+        raise ValueError(f"epsilon is {epsilon}; a variance cannot become negative")
+    kind = nn.BatchNorm2d if axes == 4 else nn.BatchNorm1d
+    return kind(channels, epsilon, momentum)
 
 
-@dataclass(frozen=True)
-class PRelu(Operator):
-    """x, or a trained slope times x where x is negative.
-
-    Attributes:
-        slopes: number of slopes: one, or one a channel.
-    """
-
-    slopes: int
-
-    def __post_init__(self) -> None:
-        check_sizes("slopes", (self.slopes,), 1)
-
-    def layer(self) -> nn.Module:
-        """The activation with its slopes."""
-        return nn.PReLU(self.slopes)
+def _read_batch_norm(graph: OnnxReader) -> None:
+    """Only batch norm in evaluation mode is read."""
+    known = graph.attributes(epsilon=1e-5, momentum=0.9, spatial=1, training_mode=0)
+    if known["training_mode"] or not known["spatial"]:
+        raise ValueError(
+            "it normalises by the images of the batch, as in training; export the graph in evaluation mode"
+        )
+    names = ("weight", "bias", "running_mean", "running_var")
+    arrays = {name: graph.due(place) for place, name in enumerate(names, start=1)}
+    settings: dict[str, Any] = {"epsilon": float(known["epsilon"]), "momentum": round(1 - float(known["momentum"]), 6)}
+    graph.add(BatchNormalization, arrays, channels=arrays["weight"].size, axes=len(graph.shape) + 1, **settings)
 
 
-@dataclass(frozen=True)
-class Dropout(Operator):
-    """In training, zeros in random places.
+def PRelu(slopes: int) -> nn.Module:
+    """x, or a trained slope times x where x is negative; there is one slope, or one a channel."""
+    check_sizes("slopes", (slopes,))
+    return nn.PReLU(slopes)
 
-    Attributes:
-        ratio: share of zeros.
-    """
 
-    ratio: float = 0.5
+def _read_prelu(graph: OnnxReader) -> None:
+    """Slopes of single pixels are refused."""
+    graph.attributes()
+    slopes, shape = graph.due(1), graph.shape
+    a_channel = (slopes.size, *[1] * (len(shape) - 1))
+    if slopes.size > 1 and (slopes.size != shape[0] or slopes.shape[-len(shape) :] != a_channel):
+        raise ValueError(f"its slopes have shape {slopes.shape}; one, or one a channel, is read")
+    graph.add(PRelu, {"weight": slopes}, slopes=slopes.size)
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.ratio < 1:
-            raise ValueError(f"ratio is {self.ratio}; it must be in [0, 1)")
 
-    def layer(self) -> nn.Module:
-        """Dropout, the identity in evaluation."""
-        return nn.Dropout(self.ratio)
+def Dropout(ratio: float = 0.5) -> nn.Module:
+    """In training, zeros in random places, `ratio` of all; the identity in evaluation."""
+    if not 0 <= ratio < 1:
+        raise ValueError(f"ratio is {ratio}; it must be in [0, 1)")
+    return nn.Dropout(ratio)
+
+
+def _read_dropout(graph: OnnxReader) -> None:
+    """Dropout that drops in evaluation too is refused."""
+    known, training = graph.attributes(ratio=0.5, seed=0), graph.constant(2)
+    if training is not None and training.any():
+        raise ValueError("it drops in evaluation too; export the graph in evaluation mode")
+    graph.add(Dropout, ratio=float(np.reshape(graph.given(1, known["ratio"]), ())))
 
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Tensor]] = {
@@ -200,61 +159,94 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Tensor]] = {
 }
 
 
-@dataclass(frozen=True)
-class Arithmetic(Operator):
+def Arithmetic(
+    function: Literal["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"],
+    constant: float | None = None,
+    sizes: Sizes | None = None,
+    constant_first: bool = False,
+    trained: bool = False,
+) -> nn.Module:
     """Two values, broadcast to each other; one of them can be a constant.
 
-    Attributes:
+    Args:
         function: name of the function in ONNX.
         constant: the other value, if that is one number.
         sizes: sizes of the other value, if that is an array, whose numbers are among the weights.
         constant_first: whether the constant stands to the left, as in 1 - x.
         trained: whether the array is trained, as the bias of the layer before is.
     """
+    if constant is not None and sizes is not None:
+        raise ValueError("constant and sizes are given; a constant is one number or an array")
+    if constant is not None and function in ("Max", "Min"):
+        raise ValueError(f"{function} with one number; Clip does that")
+    if sizes is None and trained:
+        raise ValueError("trained, but without sizes; an array is trained")
 
-    function: Literal["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"]
-    constant: float | None = None
-    sizes: tuple[int, ...] | None = None
-    constant_first: bool = False
-    trained: bool = False
+    def compute(first: Tensor, second: Any = constant) -> Tensor:
+        return _ARITHMETIC[function](*((second, first) if constant_first else (first, second)))
 
-    def __post_init__(self) -> None:
-        if self.constant is not None and self.sizes is not None:
-            raise ValueError("constant and sizes are given; a constant is one number or an array")
-        if self.constant is not None and self.function in ("Max", "Min"):
-            raise ValueError(f"{self.function} with one number; Clip does that")
-        if self.sizes is not None:
-            check_sizes("sizes", self.sizes, len(self.sizes))
-        elif self.trained:
-            raise ValueError("trained, but without sizes; an array is trained")
-
-    @property
-    def arity(self) -> int:  # type: ignore[override]  # a constant among the attributes is no input
-        """Number of inputs."""
-        return 2 if self.constant is None and self.sizes is None else 1
-
-    def compute(self, *values: Tensor) -> Tensor:
-        """The result; a constant array is the last of the values."""
-        first, second = values if self.constant is None else (*values, self.constant)
-        return _ARITHMETIC[self.function](*((second, first) if self.constant_first else (first, second)))
-
-    def layer(self) -> nn.Module:
-        """The operation, with its array."""
-        return super().layer() if self.sizes is None else _WithArray(self, self.sizes)
+    if sizes is None:
+        return Computed(compute, arity=2 if constant is None else 1)
+    check_sizes("sizes", sizes)
+    # initial values change nothing; one axis, so that the optimizer gives a bias no weight decay
+    start = torch.full((math.prod(sizes),), 0.0 if function in ("Add", "Sub") else 1.0)
+    return _WithArray(compute, sizes, start, trained)
 
 
-class _WithArray(nn.Module):
-    """An operation with a constant array, whose initial values change nothing."""
+class _WithArray(Computed):
+    """An operation with a constant array."""
 
-    def __init__(self, arithmetic: Arithmetic, sizes: tuple[int, ...]) -> None:
-        super().__init__()
-        self.operator, self.sizes = arithmetic, sizes
-        # one axis, so that the optimizer gives a bias no weight decay
-        start = torch.full((math.prod(sizes),), 0.0 if arithmetic.function in ("Add", "Sub") else 1.0)
-        if arithmetic.trained:
+    def __init__(self, function: Callable[..., Tensor], sizes: Sizes, start: Tensor, trained: bool) -> None:
+        super().__init__(function)
+        self.sizes = sizes
+        if trained:
             self.constant: Tensor = nn.Parameter(start)
         else:
             self.register_buffer("constant", start)
 
-    def forward(self, value: Tensor) -> Tensor:
-        return self.operator.compute(value, self.constant.view(self.sizes))
+    def forward(self, *values: Tensor) -> Tensor:
+        return self.function(*values, self.constant.view(self.sizes))
+
+
+def _read_arithmetic(graph: OnnxReader) -> None:
+    """A constant of one number becomes an attribute, and an array a part of the weights."""
+    graph.attributes()
+    if len(graph.node.input) != 2:
+        raise ValueError(f"it has {len(graph.node.input)} inputs; 2 are read")
+    value, other = graph.node.input
+    constant_first = value in graph.constants
+    if constant_first:
+        value, other = other, value
+    place, given = graph.number(value), {"function": graph.kind}
+    if other not in graph.constants:
+        graph.add(Arithmetic, None, [place, graph.number(other)], **given)
+        return
+    array, axes = graph.constants[other], graph.results[place].ndim
+    if np.any(array == BATCH):
+        raise ValueError("it computes with the number of images")
+    if array.ndim > axes or (array.size > 1 and array.ndim == axes and array.shape[0] != 1):
+        raise ValueError(f"its constant has shape {array.shape}, which is more than one image")
+    if array.size != 1:
+        sizes = array.shape[1:] if array.ndim == axes else array.shape
+        trained = graph.kind == "Add" and _without_bias(graph, place)
+        named: dict[str, Any] = {"sizes": sizes, "constant_first": constant_first, "trained": trained}
+        graph.add(Arithmetic, {"constant": array}, [place], **given, **named)
+    elif graph.kind in ("Max", "Min"):
+        graph.add(Clip, None, [place], **{"low" if graph.kind == "Max" else "high": float(array.reshape(()))})
+    else:
+        number = float(array.reshape(()))
+        graph.add(Arithmetic, None, [place], **given, constant=number, constant_first=constant_first)
+
+
+def _without_bias(graph: OnnxReader, place: int) -> bool:
+    """Whether a value is the result of a layer whose bias may be added after it."""
+    entry = graph.operators[place - 1] if place else {}
+    return entry.get("operator") in ("Conv", "Gemm") and not entry.get("bias")
+
+
+LAYERS = (Arithmetic, BatchNormalization, Conv, Dropout, Gemm, PRelu)
+#: What reads the nodes of an ONNX graph, by the names of their operators.
+LAYER_READERS: dict[str, Callable[[OnnxReader], None]] = {
+    **{"Conv": _read_conv, "Gemm": _read_gemm, "MatMul": _read_gemm, "BatchNormalization": _read_batch_norm},
+    **{"PRelu": _read_prelu, "Dropout": _read_dropout, **dict.fromkeys(_ARITHMETIC, _read_arithmetic)},
+}

@@ -3,8 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,45 +11,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone, Colour, Layout
-from verisphere.backbones.graph_functions import (
-    Clip,
-    Concat,
-    Expand,
-    Function,
-    HardSigmoid,
-    LeakyRelu,
-    Pad,
-    Pool,
-    Reduce,
-    Reshape,
-    Slice,
-    Transpose,
-)
-from verisphere.backbones.graph_layers import (
-    MOST_WEIGHTS,
-    Arithmetic,
-    BatchNormalization,
-    Conv,
-    Dropout,
-    Gemm,
-    Operator,
-    PRelu,
-)
-from verisphere.files.json_values import from_json, shown
+from verisphere.backbones.graph_functions import FUNCTIONS
+from verisphere.backbones.graph_layers import LAYERS
+from verisphere.backbones.graph_operator import IMAGES, MOST_WEIGHTS, Computed, Operator, operator_from
+from verisphere.files.json_values import shown
+from verisphere.files.onnx_graph import first_line
 
 #: Operators of a network; a ResNet-200 has some 700.
 MOST_OPERATORS = 4096
 #: Numbers among the results of all operators for one image, 1 GB; an IResNet-100 of 112 x 112 faces has 2^25.
 MOST_RESULTS = 2**28
-OPERATORS: dict[str, type[Operator]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Arithmetic, BatchNormalization, Clip, Concat, Conv, Dropout, Expand, Function, Gemm, HardSigmoid, LeakyRelu),
-        *(Pad, Pool, PRelu, Reduce, Reshape, Slice, Transpose),
-    )
-}
-_IMAGES = 2  # with which shapes are worked out
-_MOST_NUMBERS = 16  # of one attribute; no axes of a network take so many
+_KINDS: tuple[Callable[..., nn.Module], ...] = (*LAYERS, *FUNCTIONS)
+OPERATORS = {kind.__name__: kind for kind in sorted(_KINDS, key=lambda kind: kind.__name__)}
 
 
 class GraphNetwork(Backbone):
@@ -99,7 +71,9 @@ class GraphNetwork(Backbone):
             raise ValueError(f"operators has {len(operators):,} entries; 1 to {MOST_OPERATORS:,} are allowed")
         self.input_size, self.mean, self.scale = (height, width), float(mean), float(scale)
         self.colour, self.layout = colour, layout
-        steps = [_step(entry, place) for place, entry in enumerate(operators, start=1)]
+        with torch.device("meta"):  # layers without memory, before any is taken
+            steps = [_step(entry, place) for place, entry in enumerate(operators, start=1)]
+            shapes = nn.ModuleList(operator.layer() for operator, _ in steps).eval()
         #: Each operator with the numbers of its inputs; two networks with equal steps and weights compute the same.
         self.steps = tuple(steps)
         self._inputs = [inputs for _, inputs in steps]
@@ -107,12 +81,10 @@ class GraphNetwork(Backbone):
         listed = hashlib.sha256(json.dumps(operators, sort_keys=True).encode()).hexdigest()
         #: The list in short: equal weights under another list of operators are another network.
         self.embedding_output = f"operator {len(steps)} of {listed[:12]}"
-        with torch.device("meta"):  # shapes without memory, before any is taken
-            shapes = nn.ModuleList(operator.layer() for operator, _ in steps).eval()
-            if sum(tensor.numel() for tensor in shapes.state_dict().values()) > MOST_WEIGHTS:
-                raise ValueError(f"operators have more than {MOST_WEIGHTS:,} weights")
-            embeddings = self._run(shapes, torch.empty(_IMAGES, 3, height, width), checked=True)
-        if embeddings.shape != (_IMAGES, embedding_size):
+        if sum(tensor.numel() for tensor in shapes.state_dict().values()) > MOST_WEIGHTS:
+            raise ValueError(f"operators have more than {MOST_WEIGHTS:,} weights")
+        embeddings = self._run(shapes, torch.empty(IMAGES, 3, height, width, device="meta"), checked=True)
+        if embeddings.shape != (IMAGES, embedding_size):
             raise ValueError(
                 f"the last operator gives {_sizes(embeddings)} for an image, where an embedding of {embedding_size} "
                 "numbers is due"
@@ -129,14 +101,30 @@ class GraphNetwork(Backbone):
         numbers = 0
         for place, (layer, inputs, released) in enumerate(zip(layers, self._inputs, self._released, strict=True), 1):
             given = [values[number] for number in inputs]
-            result = _checked(layer, given, place) if checked else layer(*given)
+            result = self._checked(layer, given, place) if checked else layer(*given)
             values.append(result)
             for number in released:
                 values[number] = None
             if checked:
-                numbers += result.numel() // _IMAGES
+                numbers += result.numel() // IMAGES
                 if numbers > MOST_RESULTS:
                     raise ValueError(f"operator {place}: results so far are more than {MOST_RESULTS:,} for an image")
+        return result
+
+    def _checked(self, layer: nn.Module, given: Sequence[Tensor | None], place: int) -> Tensor:
+        """The shape of a result, after checks that the operator fits its inputs and can be computed."""
+        name = self.steps[place - 1][0].kind.__name__ if isinstance(layer, Computed) else type(layer).__name__
+        try:
+            result = layer(*given)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:  # PyTorch's of a shape that does not fit
+            inputs = " and ".join(_sizes(value) for value in given if value is not None)
+            raise ValueError(f"operator {place} ({name}) does not take {inputs}: {first_line(error)[:150]}") from None
+        if result.ndim < 1 or result.shape[0] != IMAGES:
+            raise ValueError(
+                f"operator {place} ({name}) gives no result for each image; the batch stays the first axis"
+            )
+        if not result.numel():
+            raise ValueError(f"operator {place} ({name}) gives nothing")
         return result
 
 
@@ -146,6 +134,7 @@ def _step(entry: Any, place: int) -> tuple[Operator, tuple[int, ...]]:
         raise ValueError(f"operator {place}: it is {shown(entry)}, not an object")
     try:
         operator = read_operator(entry)
+        arity = getattr(operator.layer(), "arity", 1)
     except ValueError as error:
         raise ValueError(f"operator {place}: {error}") from None
     inputs = entry.get("inputs")
@@ -155,10 +144,8 @@ def _step(entry: Any, place: int) -> tuple[Operator, tuple[int, ...]]:
         or any(type(number) is not int or not 0 <= number < place for number in inputs)
     ):
         raise ValueError(f"operator {place}: inputs is {shown(inputs)}; 0 is the image, n the result of operator n")
-    if operator.arity not in (None, len(inputs)):
-        raise ValueError(
-            f"operator {place}: {type(operator).__name__} takes {operator.arity}, not {len(inputs)} inputs"
-        )
+    if arity not in (None, len(inputs)):
+        raise ValueError(f"operator {place}: {entry['operator']} takes {arity}, not {len(inputs)} inputs")
     return operator, tuple(inputs)
 
 
@@ -167,40 +154,13 @@ def read_operator(entry: dict[str, Any]) -> Operator:
     name = entry.get("operator")
     if not isinstance(name, str) or name not in OPERATORS:
         raise ValueError(f"operator is {shown(name)}; known are {', '.join(OPERATORS)}")
-    kind = OPERATORS[name]
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
-    unknown = sorted(map(str, entry.keys() - known - {"operator", "inputs"}))
-    if unknown:
-        raise ValueError(f"{name} has no attribute {shown(unknown[0])}; it has {', '.join(sorted(known)) or 'none'}")
-    for attribute in known & entry.keys():
-        value = entry[attribute]
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{attribute} is {value}; numbers are finite")
-        if isinstance(value, list) and len(value) > _MOST_NUMBERS:
-            raise ValueError(f"{attribute} has {len(value):,} numbers; at most {_MOST_NUMBERS} are allowed")
-    return from_json(kind, entry)
+    return operator_from(OPERATORS[name], entry)
 
 
 def _released(inputs: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """For each operator, the values that no later operator needs, so that evaluation does not keep them."""
     last = {number: place for place, numbers in enumerate(inputs) for number in numbers}
     return [tuple(number for number in set(numbers) if last[number] == place) for place, numbers in enumerate(inputs)]
-
-
-def _checked(layer: nn.Module, given: Sequence[Tensor | None], place: int) -> Tensor:
-    """The shape of a result, after checks that the operator fits its inputs and can be computed."""
-    kind = type(getattr(layer, "operator", layer)).__name__
-    try:
-        result = layer(*given)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:  # PyTorch's of a shape that does not fit
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        inputs = " and ".join(_sizes(value) for value in given if value is not None)
-        raise ValueError(f"operator {place} ({kind}) does not take {inputs}: {reason[:150]}") from None
-    if result.ndim < 1 or result.shape[0] != _IMAGES:
-        raise ValueError(f"operator {place} ({kind}) gives no result for each image; the batch stays the first axis")
-    if not result.numel():
-        raise ValueError(f"operator {place} ({kind}) gives nothing")
-    return result
 
 
 def _sizes(value: Tensor) -> str:

@@ -15,8 +15,9 @@ from verisphere.words import install_extra
 
 #: Bytes of an ONNX file; a protocol buffer ends at 2 GB.
 LARGEST_ONNX = 2**31 - 1
-#: Sets of operators that are built into onnxruntime.
-KNOWN_OPERATORS = ("", "ai.onnx", "com.microsoft")
+#: Two names of the set of ONNX's own operators, and the sets that are built into onnxruntime.
+OWN_OPERATORS = ("", "ai.onnx")
+KNOWN_OPERATORS = (*OWN_OPERATORS, "com.microsoft")
 _EXTERNAL = 1  # TensorProto.EXTERNAL
 #: Letters of the name of an input or output.
 LONGEST_NAME = 200
@@ -47,7 +48,7 @@ def read_graph(path: Path, sealed: bool = False) -> tuple[bytes, Any]:
         _check_operators(model)
         beside = _take_in(model, path.parent, sealed)
         content = model.SerializeToString(deterministic=True) if beside else content
-        _check_weights(model, len(content))
+        check_weights(model, len(content))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return content, model
@@ -62,10 +63,21 @@ def _check_operators(model: Any) -> None:
             raise ValueError(f"it has the operator {shown(node.op_type)}, which runs a network out of another file")
         if any(attribute.HasField("sparse_tensor") or attribute.sparse_tensors for attribute in node.attribute):
             raise ValueError("it has sparse weights; those of a network here are dense")
+    check_one_graph(model)
+
+
+def check_one_graph(model: Any) -> None:
+    """Refuse loops, branches and functions, which hold graphs of their own, and parts that are no network's."""
+    for node in model.graph.node:
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             raise ValueError(f"it has the loop or branch {shown(node.op_type)}; a network here is one graph")
     if model.functions or model.graph.sparse_initializer or model.training_info:
         raise ValueError("it has functions, sparse weights or training steps; a network here is one graph")
+
+
+def version_of(model: Any) -> int:
+    """The version of ONNX's own operators; 0 if there is none."""
+    return max((entry.version for entry in model.opset_import if entry.domain in OWN_OPERATORS), default=0)
 
 
 def tensors_of(graph: Any) -> Iterator[Any]:
@@ -114,7 +126,8 @@ def _take_in(model: Any, folder: Path, sealed: bool) -> bool:
     return bool(outside)
 
 
-def _check_weights(model: Any, length: int) -> None:
+def check_weights(model: Any, length: int) -> None:
+    """Refuse weights with more numbers than a file of this length holds."""
     for tensor in tensors_of(model.graph):
         # the smallest number types take four bits
         if any(size < 0 for size in tensor.dims) or prod(tensor.dims) > 2 * length:

@@ -8,11 +8,10 @@ from math import prod
 from typing import Any
 
 from verisphere.files.json_values import shown
-from verisphere.files.onnx_graph import first_line, tensors_of
+from verisphere.files.onnx_graph import OWN_OPERATORS, check_one_graph, check_weights, first_line, tensors_of
 
 #: Most numbers in one tensor of a graph for one image; 2^26 are 256 MB as float32, and SEResNet has 1.3 million.
 MOST_NUMBERS = 2**26
-_STANDARD_OPERATORS = ("", "ai.onnx")  # two names of one domain
 
 
 def check_graph(model: Any, length: int, images: tuple[str, tuple[int, int]], embeddings: tuple[str, int]) -> None:
@@ -25,23 +24,16 @@ def check_graph(model: Any, length: int, images: tuple[str, tuple[int, int]], em
         embeddings: name of the output, and size of an embedding according to the metadata.
     """
     for node in model.graph.node:
-        if node.domain not in _STANDARD_OPERATORS:
+        if node.domain not in OWN_OPERATORS:
             raise ValueError(f"it needs operators of {shown(node.domain)}, which are not part of ONNX")
-        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-            raise ValueError(f"it has the loop or branch {shown(node.op_type)}; a network here is one graph")
-    if model.functions or model.graph.sparse_initializer or model.training_info:
-        raise ValueError("it has functions, sparse weights or training steps; a network here is one graph")
+    check_one_graph(model)
     for tensor in tensors_of(model.graph):
         if tensor.external_data or tensor.data_location:
             raise ValueError(
                 f"its weights {shown(tensor.name)} lie in another file, which nothing seals; `verisphere export` "
                 "writes one file"
             )
-        # the smallest number types take four bits
-        if any(size < 0 for size in tensor.dims) or prod(tensor.dims) > 2 * length:
-            raise ValueError(
-                f"its weights {shown(tensor.name)} are {list(tensor.dims)} numbers, more than the file holds"
-            )
+    check_weights(model, length)
     name, size = images
     _check_end("input", model.graph.input, name, (3, *size))
     _check_end("output", model.graph.output, embeddings[0], (embeddings[1],))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from verisphere.files.onnx_graph import first_line, require_onnx
+from verisphere.files.onnx_graph import first_line, require_onnx, version_of
 from verisphere.models.onnx_file import quiet
 
 #: Runs a graph on the images that set the ranges, and returns a row for each image; takes the bytes of the graph, the
@@ -102,14 +102,9 @@ def _with_scales_per_channel(content: bytes) -> bytes:
     import onnx
 
     model = onnx.ModelProto.FromString(content)
-    if _version(model) < _SCALE_PER_CHANNEL:
+    if version_of(model) < _SCALE_PER_CHANNEL:
         model = onnx.version_converter.convert_version(model, _SCALE_PER_CHANNEL)
     return model.SerializeToString(deterministic=True)
-
-
-def _version(model: Any) -> int:
-    """The version of ONNX's own operators."""
-    return max(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
 
 
 def _folded(content: bytes) -> Any:
@@ -187,7 +182,7 @@ def _with_row(
     copy.CopyFrom(model)
     columns: list[str] = []
     for value in values:
-        nodes, names = nodes_of(value, _version(model))
+        nodes, names = nodes_of(value, version_of(model))
         copy.graph.node.extend(nodes)
         columns += names
     for name, axes in (("verisphere/one", [1]), ("verisphere/plane", [2, 3])):
