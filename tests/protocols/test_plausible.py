@@ -231,6 +231,14 @@ def test_a_model_as_weak_as_an_untrained_network_is_hardly_ever_an_alarm():
     assert sum(map(bool, found)) <= 1
 
 
+def test_domains_of_a_weak_model_are_no_alarm():
+    """A model that is surely, but little, better than chance on a whole set is so in each of its domains."""
+    rows, person = faces(1000, 3, 12.0)
+    whole = implausible_set(Embeddings(rows, identities=person))
+    domains = (person // 50).astype(str)
+    assert (whole, implausible_set(Embeddings(rows, identities=person, domains=domains))) == ((), ())
+
+
 def test_one_label_in_ten_wrong_is_no_alarm():
     rows, person = faces(60, 5, 0.5)
     wrong = np.random.default_rng(0).choice(300, 30, replace=False)

@@ -75,15 +75,16 @@ class Sampled:
         of_impostors = _below(self.impostor, self.genuine.ravel())
         return sqrt(of_people.var(ddof=1) / len(of_people) + of_impostors.var(ddof=1) / len(of_impostors))
 
-    @property
-    def at_chance(self) -> bool:
+    def at_chance(self, whole: float | None = None) -> bool:
         """Whether the AUC is below 0.58 by its bound over people at 97.5 %, and 0.5 is possible by the one at 99 %.
 
         The second condition spares networks that are weaker still: in a set of some size they are surely better than
-        labels of other rows would be.
+        labels of other rows would be. The scores of a domain must lie below the AUC of the whole set instead, by the
+        bound at 99.95 %: a weak model is weak in each of many domains.
         """
-        upper, lower = (self.auc_error * float(stdtrit(len(self.genuine) - 1, share)) for share in (0.975, 0.99))
-        return len(self.genuine) >= FEWEST_AT_CHANCE and self.auc - CHANCE <= lower and self.auc + upper <= MOST
+        most, share = (MOST, 0.975) if whole is None else (whole, 0.9995)
+        upper, lower = (self.auc_error * float(stdtrit(len(self.genuine) - 1, level)) for level in (share, 0.99))
+        return len(self.genuine) >= FEWEST_AT_CHANCE and self.auc - CHANCE <= lower and self.auc + upper <= most
 
 
 def _below(scores: np.ndarray, others: Float64[np.ndarray, " others"]) -> np.ndarray:
@@ -92,13 +93,16 @@ def _below(scores: np.ndarray, others: Float64[np.ndarray, " others"]) -> np.nda
     return (np.searchsorted(others, scores) + np.searchsorted(others, scores, side="right")) / (2 * len(others))
 
 
-def implausible(sampled: Sampled, moved: Mapping[str, Sampled], same_people: bool) -> tuple[str, ...]:
+def implausible(
+    sampled: Sampled, moved: Mapping[str, Sampled], same_people: bool, whole: float | None = None
+) -> tuple[str, ...]:
     """The reasons why scores cannot be those of a working model with these labels; none for scores that can.
 
     Args:
         sampled: the scores.
         moved: scores under labels that were moved by one row, by where the labels would then have been.
         same_people: whether a row of `sampled.genuine` and of each of `moved` belongs to the same person.
+        whole: AUC of the whole set, if these are the scores of a domain.
     """
     if not sampled.judged:
         return ()
@@ -114,7 +118,7 @@ def implausible(sampled: Sampled, moved: Mapping[str, Sampled], same_people: boo
                 f"with all labels moved by one row, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {other.tar:.3f}, "
                 f"as if the labels belonged to {where}"
             )
-    if not reasons and sampled.at_chance:
+    if not reasons and sampled.at_chance(whole):
         reasons.append(
             f"genuine pairs score no higher than impostor pairs (AUC {sampled.auc:.3f}, and chance gives 0.5), as if "
             "the labels belonged to other rows"
@@ -138,6 +142,7 @@ def implausible_list(
     genuine: Bool[np.ndarray, " comparisons"],
     score: Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]],
     domains: np.ndarray | None = None,
+    whole: float | None = None,
 ) -> tuple[str, ...]:
     """The reasons why listed comparisons cannot be those of a working model with these labels.
 
@@ -153,6 +158,7 @@ def implausible_list(
         genuine: label of each comparison, in the order of the list.
         score: gives the scores of the comparisons at these positions.
         domains: domain of each comparison; empty across domains. Those with fewer than ten of a kind are not tested.
+        whole: see `implausible`.
     """
     random = numpy_generator(0)
 
@@ -166,14 +172,14 @@ def implausible_list(
     ends = [part for part in (sampled.genuine, sampled.impostor) if part.size]
     if len(genuine) > 1 and min(part.min() for part in ends) == max(part.max() for part in ends):
         return (f"all {len(genuine):,} scores are equal",)
-    reasons = implausible(sampled, {where: sample(-rows) for rows, where in MOVED.items()}, same_people=False)
+    reasons = implausible(sampled, {where: sample(-rows) for rows, where in MOVED.items()}, False, whole)
     if reasons or domains is None:
         return reasons
 
     def inside(name: str) -> tuple[str, ...]:
         at = np.flatnonzero(domains == name)
         enough = min(np.bincount(genuine[at], minlength=2)) >= FEWEST
-        return implausible_list(genuine[at], lambda rows: score(at[rows])) if enough else ()
+        return implausible_list(genuine[at], lambda rows: score(at[rows]), whole=sampled.auc) if enough else ()
 
     names = [name for name in np.unique(domains).tolist() if name]
     return tuple(f"domain {name}: {reason}" for name in names for reason in inside(name))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float32, Float64, Int64
 
-from verisphere.decide.plausible import FEWEST, MOVED, SAMPLED, Sampled, implausible, implausible_list
+from verisphere.decide.plausible import CHANCE, FEWEST, MOVED, SAMPLED, Sampled, implausible, implausible_list
 from verisphere.protocols.listed_pairs import domains_of_pairs
 from verisphere.score import pair_scores, unit_rows
 from verisphere.seeds import numpy_generator
@@ -28,11 +28,11 @@ def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
     If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not.
     """
     person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
-    reasons = repeated_vectors(embeddings.embeddings, person) + _of_rows(embeddings.embeddings, person)
-    return reasons or tuple(
+    found, auc = _of_rows(embeddings.embeddings, person)
+    return (*repeated_vectors(embeddings.embeddings, person), *found) or tuple(
         f"domain {name}: {reason}"
         for name, rows in _domains(embeddings)
-        for reason in _of_rows(embeddings.embeddings[rows], person[rows])
+        for reason in _of_rows(embeddings.embeddings[rows], person[rows], auc)[0]
     )
 
 
@@ -44,9 +44,12 @@ def _domains(embeddings: Embeddings) -> list[tuple[str, Bool[np.ndarray, " rows"
     return [(name, embeddings.domains == name) for name in names] if len(names) > 1 else []
 
 
-def _of_rows(rows: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]) -> tuple[str, ...]:
+def _of_rows(
+    rows: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"], whole: float | None = None
+) -> tuple[tuple[str, ...], float]:
+    """The reasons, and the AUC; `whole` is that of the whole set, if these rows are a domain."""
     if len(rows) < 2:
-        return ()
+        return (), CHANCE
     one, other = numpy_generator(0).integers(len(person), size=(2, SAMPLED))
     score = _scores(rows, one, other)
 
@@ -55,7 +58,8 @@ def _of_rows(rows: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " 
         return Sampled(_genuine(rows, labels), score[labels[one] != labels[other]])
 
     moved = {where: sample(by) for by, where in MOVED.items()}
-    return implausible(sample(0), moved, same_people=True)
+    right = sample(0)
+    return implausible(right, moved, True, whole), right.auc if right.judged else CHANCE
 
 
 def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str]) -> tuple[str, ...]:
@@ -74,12 +78,12 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
         for name, rows, person in zip(names, sides, persons, strict=True)
         for reason in repeated_vectors(rows, person)
     )
-    reasons += _between(sides, persons, names)
-    return reasons or tuple(
+    found, auc = _between(sides, persons, names)
+    return (*reasons, *found) or tuple(
         f"domain {domain} of {names[side]}: {reason}"
         for side, embeddings in enumerate((left, right))
         for domain, rows in _domains(embeddings)
-        for reason in _between(_with(sides, side, rows), _with(persons, side, rows), names)
+        for reason in _between(_with(sides, side, rows), _with(persons, side, rows), names, auc)[0]
     )
 
 
@@ -89,8 +93,12 @@ def _with(pair: tuple[np.ndarray, np.ndarray], side: int, rows: Bool[np.ndarray,
 
 
 def _between(
-    sides: tuple[np.ndarray, np.ndarray], persons: tuple[np.ndarray, np.ndarray], names: tuple[str, str]
-) -> tuple[str, ...]:
+    sides: tuple[np.ndarray, np.ndarray],
+    persons: tuple[np.ndarray, np.ndarray],
+    names: tuple[str, str],
+    whole: float | None = None,
+) -> tuple[tuple[str, ...], float]:
+    """The reasons, and the AUC; `whole` is that of the whole set, if these rows are a domain."""
     one, other = (numpy_generator(seed).integers(len(person), size=SAMPLED) for seed, person in enumerate(persons))
     score = _scores(sides[0], one, other, sides[1])
 
@@ -100,7 +108,8 @@ def _between(
 
     moved = {f"{where} of {names[0]}": sample(by, 0) for by, where in MOVED.items()}
     moved |= {f"{where} of {names[1]}": sample(0, by) for by, where in MOVED.items()}
-    return implausible(sample(0, 0), moved, same_people=True)
+    right = sample(0, 0)
+    return implausible(right, moved, True, whole), right.auc if right.judged else CHANCE
 
 
 def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple[str, ...]:
