@@ -258,7 +258,7 @@ def test_the_command_of_a_training(tmp_path: Path):
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def full(self: Path, text: str, encoding: str | None = None, errors: str | None = None) -> None:
+    def full(self: Path, text: str, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
