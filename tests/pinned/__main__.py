@@ -27,51 +27,9 @@ OTHER_MACHINE = 3
 #: Files that were renamed: as digests made before call them, and as they are called now. A folder ends in "/".
 RENAMED: dict[str, str] = {}
 #: Files whose numbers were changed on purpose after before.json was written, with the reason.
-_EXCHANGE = "the check before a step also compares the losses of the ranks: 16 bytes in place of 8"
-_RECIPE = "it states length and digest of recipe.yaml, whose class paths have other names now"
-_FILE = "it holds recipe.yaml with its length and digest, and that states more fields now"
-_PANEL = "a plot with one panel is as wide as the panel, and its caption names the baseline"
-_DOMAINS = "its table of domains has a column with -log10 FAR, and groups stand to the geometric mean of all"
-_GROUPS = (
-    "one_threshold also has standard deviations, -log10 FAR of each domain, and how each group stands to all; other "
-    "fields are as they were"
-)
-MEANT = {
-    "dry run: dry.json": _EXCHANGE,
-    "dry run: said/dry run.txt": _EXCHANGE,
-    "dry run anchor: dry_anchor.json": _EXCHANGE,
-    "dry run anchor: said/dry run anchor.txt": _EXCHANGE,
-    "export: model/model_card.md": _RECIPE,
-    "export groups: groups_model/model_card.md": _RECIPE,
-    "all pairs: all.json": _GROUPS,
-    "all pairs again: again.json": _GROUPS,
-    "one threshold: one.json": _GROUPS,
-    "scores: scores.json": _GROUPS,
-    "all pairs: said/all pairs.txt": _DOMAINS,
-    "all pairs again: said/all pairs again.txt": _DOMAINS,
-    "evaluate others: said/evaluate others.txt": _DOMAINS,
-    "one threshold: said/one threshold.txt": _DOMAINS,
-    "one threshold files: said/one threshold files.txt": _DOMAINS,
-    "one threshold set elsewhere: said/one threshold set elsewhere.txt": _DOMAINS,
-    "experiment: experiment/plots/unseen.png": _PANEL,
-    "report: report/figures.json": _FILE,
-    "report: report/report.html": _DOMAINS,
-    "report embeddings: rows_report/report.html": _DOMAINS,
-    "scores: said/scores.txt": _DOMAINS,
-    "scores rule: said/scores rule.txt": _DOMAINS,
-}
-#: The same by how their names end: every resolved recipe.
-_FIELDS = (
-    "a resolved recipe also states temperature, steps, unit, patience, figure, shuffle_buffer and max_unreadable, at "
-    "their defaults"
-)
-_NETWORK = "MobileFaceNet also states the sides of its faces and how pixels are normalised, at their defaults"
-MEANT_ENDINGS = {
-    "/recipe.yaml": _FIELDS,
-    "/plan.json": _FIELDS,
-    "/state.json": _NETWORK,
-    "model/model.json": _NETWORK,
-}
+MEANT: dict[str, str] = {}
+#: The same by how their names end.
+MEANT_ENDINGS: dict[str, str] = {}
 #: Files that say how long something took, or what it was asked: no results.
 SKIPPED = ("log.txt",)
 
