@@ -56,6 +56,7 @@ def test_whole_numbers_stand_for_others_and_defaults_are_the_papers(tmp_path):
         ({"method": named("Reinforce", rte=0.1)}, ["rte"]),
         ({"method": named("Reinforce", rate="fast")}, ["rate"]),
         ({"method": named("Reinforce", rate=-1)}, ["rate must be a positive number, got -1"]),
+        ({"method": named("Reinforce", rate=None)}, ["rate must be a number, got null"]),
         ({"method": named("EachEpoch")}, ["method", "EachEpoch"]),
         ({"method": named("Reinforc")}, ["Reinforc"]),
         ({"schedule": named("EachEpoch", candidates=2.5)}, ["candidates"]),

@@ -35,7 +35,7 @@ from verisphere.search.reward import Reward
 from verisphere.search.rounds import Round
 from verisphere.search.schedule import EachEpoch, SearchSchedule
 from verisphere.search.space import Space
-from verisphere.train.explain import explain
+from verisphere.train.explain import check_given, explain
 from verisphere.train.preparation import domains_for_loss, length_of
 from verisphere.train.recipe import ReadRecipe, changed_recipe
 from verisphere.train.settings import (
@@ -253,8 +253,9 @@ def _parts(content: Mapping[str, Any], space: Settings) -> tuple[_Parts, dict[st
     parser.add_class_arguments(_Parts)
     try:
         settings = parser.parse_object(present_names(given))
+        described = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
+        check_given(_Parts, described)
         built = parser.instantiate(settings)
     except jsonargparse.ArgumentError as error:
         raise ValueError(explain(error, _Parts)) from None
-    described = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
     return _Parts(**{name: built[name] for name in _Parts.__dataclass_fields__}), described
