@@ -6,25 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from in_plane import in_plane, text
 from studies.overlap.__main__ import main
 from studies.overlap.estimate import CHANGES, Share, estimate_embeddings, estimate_names, estimate_overlap
 from verisphere.clean.same_person.overlap import open_people
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import write_embeddings
 from verisphere.vocabulary import Embeddings
-
-
-def text(path: Path, *lines: str) -> Path:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
-
-
-def in_plane(path: Path, rows: dict[str, tuple[str, float]]) -> Path:
-    """Embeddings at angles in the plane: the person and the degrees of each image."""
-    angles = np.radians([degrees for _, degrees in rows.values()])
-    units = np.stack([np.cos(angles), np.sin(angles)], 1)
-    write_embeddings(path, Embeddings(units, names=list(rows), identities=[person for person, _ in rows.values()]))
-    return path
 
 
 def test_how_names_are_changed():

@@ -130,7 +130,7 @@ class Result:
 
     def text(self) -> str:
         """The result for people."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no text(); a result says there what was found")
 
     def fields(self) -> Mapping[str, Any]:
         """The values of the JSON, for `to_json`."""

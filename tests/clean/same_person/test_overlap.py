@@ -7,25 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from in_plane import in_plane, text
 from verisphere.clean.same_person.overlap import Overlap, find_overlap, open_people
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.label_lists import read_labels
 from verisphere.files.people_lists import read_people
 from verisphere.identity import names_taken
 from verisphere.vocabulary import Embeddings, Origin
-
-
-def text(path: Path, *lines: str) -> Path:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
-
-
-def in_plane(path: Path, rows: dict[str, tuple[str, float]]) -> Path:
-    """Embeddings at angles in the plane: the person and the degrees of each image."""
-    angles = np.radians([degrees for _, degrees in rows.values()])
-    units = np.stack([np.cos(angles), np.sin(angles)], 1)
-    write_embeddings(path, Embeddings(units, names=list(rows), identities=[person for person, _ in rows.values()]))
-    return path
 
 
 def found(overlap: Overlap) -> list[tuple[str, str, str, str, bool]]:
