@@ -74,6 +74,8 @@ def cpu_seconds() -> float:
 
 
 def _machine() -> str:
+    if torch.cuda.is_initialized():
+        return torch.cuda.get_device_name()
     for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()

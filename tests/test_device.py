@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from processes import run
-from verisphere.device import choose_device, keep_memory
+from verisphere.device import choose_device, device_of, full_float32, keep_memory
 from verisphere.distributed import World
 
 
@@ -77,3 +77,26 @@ def test_keeping_memory_does_no_harm():
 def test_elsewhere_than_on_linux_nothing_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert keep_memory() is False
+
+
+def test_a_network_lies_where_its_weights_do():
+    statistics_only = torch.nn.BatchNorm1d(2, affine=False)
+    assert device_of(torch.nn.ReLU()) == device_of(statistics_only) == torch.device("cpu")
+    assert device_of(statistics_only.to("meta")) == torch.device("meta")
+
+
+def test_float32_is_float32_and_afterwards_what_it_was():
+    before = torch.backends.cudnn.conv.fp32_precision
+    with full_float32():
+        assert torch.backends.cudnn.conv.fp32_precision == torch.backends.cuda.matmul.fp32_precision == "ieee"
+    assert torch.backends.cudnn.conv.fp32_precision == before
+
+
+@pytest.mark.cuda
+def test_convolutions_on_a_gpu_keep_every_bit_of_float32_inside():
+    torch.manual_seed(0)
+    image, weight = torch.randn(8, 64, 28, 28), torch.randn(64, 64, 3, 3)
+    exact = torch.nn.functional.conv2d(image.double(), weight.double())
+    with full_float32():
+        there = torch.nn.functional.conv2d(image.cuda(), weight.cuda()).cpu()
+    assert float((there - exact).norm() / exact.norm()) < 1e-6

@@ -1,10 +1,14 @@
-"""The device of a computation, and the memory allocator and the waiting threads of the process."""
+"""The device of a computation, the precision of its float32, and the memory allocator of the process."""
 
 import ctypes
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
 
 import torch
+from torch import nn
 
 from verisphere.distributed import world
 
@@ -33,6 +37,27 @@ def choose_device(name: str | None = None) -> torch.device:
             f"device {name!r} was asked for, but PyTorch sees {torch.cuda.device_count()} CUDA devices here"
         )
     return device
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """The device of a network's weights; the CPU for a network without any."""
+    weights = chain(network.parameters(), network.buffers())
+    return next((tensor.device for tensor in weights), torch.device("cpu"))
+
+
+@contextmanager
+def full_float32() -> Iterator[None]:
+    """Products and convolutions of float32 in float32: by default cuDNN's convolutions keep 10 bits of each factor."""
+    of_torch = torch.backends
+    backends = of_torch.cuda.matmul, of_torch.cudnn.conv, of_torch.mkldnn.matmul  # type: ignore[attr-defined]  # not in its stubs
+    before = [backend.fp32_precision for backend in backends]
+    try:
+        for backend in backends:
+            backend.fp32_precision = "ieee"
+        yield
+    finally:
+        for backend, precision in zip(backends, before, strict=True):
+            backend.fp32_precision = precision
 
 
 def keep_memory() -> bool:

@@ -100,7 +100,7 @@ def test_a_training_that_runs_out_of_memory(tmp_path: Path, workers: str):
         f"batch_size: 200\nepochs: 1\nworkers: {workers}\n"
     )
     (tmp_path / "small.py").write_text(SMALL)
-    words = [*forked(), "train", "recipe.yaml", "--out", "run"]
+    words = [*forked(), "train", "recipe.yaml", "--out", "run", "--device", "cpu"]
     places = os.environ | {"PYTHONPATH": str(OWN)}
     done = subprocess.run(words, cwd=tmp_path, env=places, capture_output=True, text=True)
     said = [line for line in done.stderr.splitlines() if not line.startswith("200 images of 20 people")]

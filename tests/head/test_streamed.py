@@ -15,7 +15,7 @@ from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense, DenseView
 from verisphere.head.head import Head
 from verisphere.head.interface import Engine, SGDStep, ViewRequest
-from verisphere.head.passes import Chunks
+from verisphere.head.passes import Chunks, chunk_size
 from verisphere.head.streamed import Streamed, StreamedView
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.auxiliary import Inter, WeightedSum
@@ -441,6 +441,13 @@ def test_chunks_cover_every_class_once(classes, at_most, sizes):
     assert torch.equal(torch.cat([chunk.stored for chunk in chunks]), centers.flatten(0, 1))
     lengths = torch.cat([chunk.inverse for chunk in chunks]).reciprocal()
     torch.testing.assert_close(lengths, centers.flatten(0, 1).norm(dim=1))
+
+
+@pytest.mark.parametrize(("classes", "at_most", "size"), [(10**6, 2**16, 62_528), (10_000, 8192, 5056), (90, 100, 90),
+                                                         (64, 64, 64), (130, 128, 128)])  # fmt: skip
+def test_chunks_of_a_gpu_are_aligned(classes, at_most, size):
+    assert chunk_size(classes, at_most, "cuda") == size
+    assert chunk_size(classes, at_most, "cpu") <= size <= at_most
 
 
 def test_a_head_with_an_engine_can_be_copied():

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from verisphere.head.auto import Auto
+from verisphere.head.chunk import add_to_momentum, inverse_length, step_by_momentum
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
 from verisphere.head.interface import SGDStep
@@ -111,6 +112,33 @@ def test_bfloat16_stays_near():
     steps(fused, HeadSGD(groups(fused), fused, lr=0.1, momentum=0.9), batches(1, torch.float32))
     moved = (plain.centers - before).norm()
     assert (fused.centers - plain.centers).norm() < 0.05 * moved
+
+
+def test_the_step_of_a_gpu_is_that_of_a_cpu():
+    """In one call where a CPU makes two."""
+    centers, buffer, by_product = torch.randn(3, 5, 4, dtype=torch.float64)
+    inverse = inverse_length(centers)
+    momentum, decay, rate = torch.tensor([0.9, 5e-4, 0.1], dtype=torch.float64)
+    stepped, expected = centers.clone(), buffer.clone()
+    add_to_momentum(expected, by_product, centers, inverse, momentum, decay)
+    step_by_momentum(buffer, by_product, stepped, inverse, momentum, decay, rate)
+    assert torch.equal(buffer, expected)
+    torch.testing.assert_close(stepped, centers - 0.1 * expected)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_steps_on_a_gpu_are_those_on_a_cpu(nesterov):
+    heads = {device: Head(ArcFace(), 300, 16, engine=Streamed(chunk=128)).to(device) for device in ("cpu", "cuda")}
+    heads["cuda"].load_state_dict(heads["cpu"].state_dict())
+    embeddings, labels = torch.randn(20, 16), torch.arange(20) * 13
+    for device, head in heads.items():
+        optimizer = HeadSGD(head.parameters(), head, lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=nesterov)
+        for _ in range(3):
+            optimizer.zero_grad()
+            head(embeddings.to(device), labels.to(device)).loss.backward()
+            optimizer.step()
+    torch.testing.assert_close(heads["cuda"].centers.cpu(), heads["cpu"].centers, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("engine", [Dense(), Auto()])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.pairs import COLUMNS_SUMMED, NUMBERS_AT_ONCE, rough_error, rough_scores
+from verisphere.score.pairs import COLUMNS_SUMMED, NUMBERS_AT_ONCE, rough_error, rough_scores, sums_by_halves
 
 
 def random_units(rows: int, dim: int, seed: int = 0) -> torch.Tensor:
@@ -109,9 +109,16 @@ def test_pairs_of_equal_rows_are_ties_and_pairs_of_equal_sums_nearly():
 def test_more_pairs_than_one_gathering_takes():
     units = random_units(8, 4)
     left, right = every_pair(8)
-    times = 2 * NUMBERS_AT_ONCE // units.shape[1] // len(left) + 1
+    times = 2 * NUMBERS_AT_ONCE["cpu"] // units.shape[1] // len(left) + 1
     many = pair_scores(units, left.repeat(times), right.repeat(times))
     assert torch.equal(many, pair_scores(units, left, right).repeat(times))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 24, 512])
+def test_sums_by_halves_are_sums(dim: int):
+    numbers = torch.randn(5, dim, dtype=torch.float64)
+    torch.testing.assert_close(sums_by_halves(numbers), numbers.sum(1), rtol=1e-13, atol=1e-13)
+    assert torch.equal(sums_by_halves(numbers)[2:3], sums_by_halves(numbers[2:3]))
 
 
 @pytest.mark.parametrize("dim", [3, 128, 512])

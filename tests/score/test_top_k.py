@@ -260,7 +260,7 @@ def test_the_row_that_is_wrong_is_named_across_blocks():
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["bfloat16", "float32", "float64"])
 def test_a_gpu_gives_the_same_answer(precision: Precision):
     probes, gallery = spread(300, 128, 20), spread(5000, 128, 21)
     scores, rows = top_k(probes, gallery, 10)

@@ -41,8 +41,8 @@ def test_what_a_run_leaves(recipe, tmp_path):
     assert read(run / "recipe.yaml").resolved == first.resolved
     assert [path.name for path in list_checkpoints(run)] == ["step-00000008", "step-00000009"]
     checkpoint = read_checkpoint(run)
-    assert torch.equal(checkpoint.tensors("backbone")["project.weight"], objective.backbone.project.weight)
-    assert torch.equal(checkpoint.tensors("head")["centers"], objective.head.centers)
+    assert torch.equal(checkpoint.tensors("backbone")["project.weight"], objective.backbone.project.weight.cpu())
+    assert torch.equal(checkpoint.tensors("head")["centers"], objective.head.centers.cpu())
     assert checkpoint.state["backbone"] == {
         "class_path": "own_parts.TinyNet", "init_args": {"embedding_size": 8, "dropout": 0.2}}  # fmt: skip
     entries = metrics(run)
@@ -302,7 +302,7 @@ def test_the_verb_ends_with_what_happened_in_the_whole_training_however_often_it
     recipe, tmp_path, capsys, monkeypatch
 ):
     fields = ["--validation", "own_parts.Noise", "--validate_every", "1", "--validation_far", '["1e-1"]']
-    fields += ["--log_every", "2"]
+    fields += ["--log_every", "2", "--device", "cpu"]
     assert command("train", recipe, "--out", tmp_path / "whole", *fields) == 0
     loss, validation, *_, end = capsys.readouterr().out.splitlines()
     assert loss.startswith("the loss fell since the margin reached its full size, from ")

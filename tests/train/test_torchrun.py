@@ -106,7 +106,8 @@ def test_a_slip_is_one_line_though_every_process_meets_it(recipe, tmp_path):
 def test_what_one_process_meets_alone_ends_all_and_is_one_line(recipe, tmp_path):
     # The last image of the set is unreadable, and only one process comes upon it. Takes over 5 s: torchrun and its
     # ranks load PyTorch anew, here alone in the fast suite.
-    code, _, err = torchrun("train", recipe, "--out", tmp_path / "run", "--data.class_path", "own_parts.Spoilt")
+    fields = ["--data.class_path", "own_parts.Spoilt", "--device", "cpu"]
+    code, _, err = torchrun("train", recipe, "--out", tmp_path / "run", *fields)
     assert code != 0
     assert said(err) == ["verisphere: p6/4.png: not an image"]
     assert "Traceback (most recent call last)" not in err.partition("torch/distributed/elastic")[0]
@@ -114,7 +115,7 @@ def test_what_one_process_meets_alone_ends_all_and_is_one_line(recipe, tmp_path)
 
 def embedded(network: str, faces: str, out: str) -> list:
     """Exit code and standard output of one rank, or of a process alone."""
-    options = ["--batch-size", "4", "--workers", "0", "--flip", "--threads", "1"]
+    options = ["--batch-size", "4", "--workers", "0", "--flip", "--threads", "1", "--device", "cpu"]
     with redirect_stdout(StringIO()) as heard:
         code = main(["--default-allocator", "embed", network, faces, "--out", out, *options])
     return [code, heard.getvalue()]

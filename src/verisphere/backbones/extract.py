@@ -6,6 +6,7 @@ from torch import Tensor
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.collectives import gathered
+from verisphere.device import device_of, full_float32
 from verisphere.distributed import World
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
@@ -57,7 +58,7 @@ def extract(
     """
     if not len(faces):
         raise ValueError("there is no image to embed")
-    device = next((tensor.device for tensor in backbone.parameters()), torch.device("cpu"))
+    device = device_of(backbone)
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; allowed is 1 or more")
     here = World() if here is None else here
@@ -71,7 +72,7 @@ def extract(
     backbone.eval()
 
     def embed(images: Tensor) -> Tensor:
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
+        with full_float32(), torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
             return backbone(images).float()
 
     try:

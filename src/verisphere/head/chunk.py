@@ -52,6 +52,20 @@ def add_to_momentum(
     buffer.mul_(momentum).add_(_across(by_product, centers, inverse, weight_decay))
 
 
+def step_by_momentum(
+    buffer: Float[Tensor, "centers columns"],
+    by_product: Float[Tensor, "centers columns"],
+    centers: Float[Tensor, "centers columns"],
+    inverse: Float[Tensor, "centers"] | None,
+    momentum: Float[Tensor, ""],
+    weight_decay: Float[Tensor, ""],
+    rate: Float[Tensor, ""],
+) -> None:
+    """`add_to_momentum`, and then centers <- centers - rate * buffer, in one pass over the memory of a GPU."""
+    add_to_momentum(buffer, by_product, centers, inverse, momentum, weight_decay)
+    centers.sub_(rate * buffer)
+
+
 def _across(by_product: Tensor, centers: Tensor, inverse: Tensor | None, weight_decay: Tensor | float = 0.0) -> Tensor:
     if inverse is None:
         return by_product + weight_decay * centers

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from verisphere.compiling import fused
-from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, write_gradient
+from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, step_by_momentum, write_gradient
 from verisphere.head.interface import SGDStep
 from verisphere.head.subcenters import spread
 from verisphere.losses.class_loss import ClassLoss
@@ -26,6 +26,16 @@ def known_shift(loss: ClassLoss, classes: int) -> float | None:
     """The shift that may be subtracted from every logit of a softmax over so many classes; None if it is not known."""
     bound = loss.bound()
     return None if bound is None or bound > SAFE_BOUND else bound - SAFE_SUM + log(classes)
+
+
+def chunk_size(classes: int, at_most: int, device: str) -> int:
+    """The number of classes in a chunk: chunks of nearly equal sizes, on a GPU of a multiple of 64 classes.
+
+    Products whose rows do not begin at a multiple of 16 bytes took 4 times as long on an H200.
+    """
+    size = ceil(classes / ceil(classes / at_most))
+    aligned = ceil(size / 64) * 64
+    return aligned if device != "cpu" and aligned <= at_most else size
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class Chunks:
         teacher: Float[Tensor, "classes teacher_dim"] | None = None,
     ) -> None:
         self.centers, self.dtype, self.cosine, self.compiled = centers, dtype, cosine, compiled
-        self.size = ceil(len(centers) / ceil(len(centers) / at_most))
+        self.size = chunk_size(len(centers), at_most, centers.device.type)
         self._class_weights, self._teacher = class_weights, teacher
         #: Divisor of a mean over the classes.
         self.total = float(len(centers)) if class_weights is None else class_weights.sum()
@@ -312,10 +322,10 @@ class CenterGradient:
         """Update centers and momentum buffer, as `torch.optim.SGD` would with this gradient; only while `current`."""
         centers = self.chunks.centers
         assert self.own is not None, "complete comes before"
-        add = self.chunks.run(add_to_momentum)
-        momentum, none, decay = (
+        add, step_by = self.chunks.run(add_to_momentum), self.chunks.run(step_by_momentum)
+        momentum, none, decay, rate = (
             torch.tensor(number, dtype=centers.dtype, device=centers.device)
-            for number in (step.momentum, 0.0, step.weight_decay)
+            for number in (step.momentum, 0.0, step.weight_decay, step.rate)
         )
 
         def change_of(chunk: Chunk, rows: Tensor) -> Tensor:
@@ -330,6 +340,10 @@ class CenterGradient:
 
         for chunk in self.chunks:
             rows = self.chunks.rows_of(centers, chunk)
+            if buffer is not None and not step.nesterov and rows.device.type != "cpu":
+                old = self.chunks.rows_of(buffer, chunk)
+                step_by(old, self._by_product(chunk), rows, chunk.inverse, momentum, decay, rate)
+                continue
             rows.add_(
                 change_of(chunk, rows), alpha=-step.rate
             )  # a call of its own: the rows are still in the cache, and no rate is compiled in

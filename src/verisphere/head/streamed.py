@@ -28,9 +28,9 @@ from verisphere.vocabulary import check_whole, check_word
 
 Precision = Literal["float32", "bfloat16"]
 
-#: Largest number of a chunk's products, or of entries of its centers, by device: few enough for its cache, and many
-#: enough to be worth the calls.
-CHUNK_ELEMENTS = {"cpu": 2**20, "cuda": 2**23}
+#: Largest number of a chunk's products, or of entries of its centers, by device: few enough for a CPU's cache, and many
+#: enough for a GPU to take longer than the CPU does to launch its work (half a millisecond a chunk beside an H200).
+CHUNK_ELEMENTS = {"cpu": 2**20, "cuda": 2**26}
 
 _NO_HOOKS = (
     "the streamed engine cannot run under hooks on saved tensors (checkpoint with use_reentrant=False, save_on_cpu): "

@@ -7,6 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.device import device_of
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.terms import BatchNormStatistics
 from verisphere.train.dry_run.measured import saved_bytes
@@ -54,7 +55,7 @@ def plan_of(backbone: Backbone, images: int, settings: Inversion) -> Plan:
         settings: the numbers of the inversion.
     """
     backbone.eval().requires_grad_(False)
-    device = next((tensor.device for tensor in backbone.parameters()), torch.device("cpu"))
+    device = device_of(backbone)
     states = [*backbone.parameters(), *backbone.buffers()]
     counter = FlopCounterMode(display=False)
 

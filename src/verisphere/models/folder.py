@@ -17,6 +17,7 @@ from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
+from verisphere.device import device_of, full_float32
 from verisphere.files.disk import digest
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.images_json import described_source
@@ -81,6 +82,7 @@ class Model:
         return " and ".join(word for word, drawn in uses if drawn)
 
     @torch.inference_mode()
+    @full_float32()
     def embed(self, images: np.ndarray | Tensor, batch_size: int = 128) -> Float32[np.ndarray, "images dim"]:
         """Embeddings of aligned faces, not normalised.
 
@@ -88,7 +90,7 @@ class Model:
             images: RGB in [0, 255] as uint8: an array (n, height, width, 3), or a tensor (n, 3, height, width).
             batch_size: images at a time.
         """
-        device = next((tensor.device for tensor in self.backbone.parameters()), torch.device("cpu"))
+        device = device_of(self.backbone)
         rows = [np.empty((0, self.backbone.embedding_size), np.float32)]
         for pixels in pixel_batches(images, self.backbone.input_size, batch_size):
             normalised = self.backbone.normalise(pixels.to(device))

@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from verisphere.score.exact.screen import full_float32, product_type, products
+from verisphere.device import full_float32
+from verisphere.score.exact.screen import product_type, products
 
 Precision = Literal["float32", "bfloat16"]
 

@@ -15,9 +15,9 @@ from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
 from verisphere.collectives import counts, gathered, highest, total
+from verisphere.device import full_float32
 from verisphere.distributed import world
 from verisphere.score.cosine import angle
-from verisphere.score.exact.screen import full_float32
 from verisphere.score.stored import EMPTY, Stored, same_label
 
 Mining = Literal["all", "hard", "semihard"]

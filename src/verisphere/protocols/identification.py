@@ -27,8 +27,9 @@ from verisphere.decide.identification import (
     rank_rate,
 )
 from verisphere.decide.point import Far
+from verisphere.device import full_float32
 from verisphere.protocols.all_pairs import refuse_nobody
-from verisphere.score.exact.screen import Screen, as_product, full_float32, products, rounded, true_places
+from verisphere.score.exact.screen import Screen, as_product, products, rounded, true_places
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
 from verisphere.seeds import numpy_generator

@@ -17,11 +17,12 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
+from verisphere.device import full_float32
 from verisphere.distributed import ALONE, World
 from verisphere.score.exact.limits import DENSE_RUNS, RUN_KEYS, TILE_ROWS
 from verisphere.score.exact.scan import Scan, StateStore, Tiling
 from verisphere.score.exact.score_sample import ScoreSample
-from verisphere.score.exact.screen import Screen, exact_int8, full_float32, products, rounded
+from verisphere.score.exact.screen import Screen, exact_int8, products, rounded
 from verisphere.score.exact.tiles import open_pairs, side_of
 from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.genuine import genuine_count, genuine_pairs

@@ -15,10 +15,10 @@ from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from verisphere.collectives import total
+from verisphere.device import full_float32
 from verisphere.distributed import ALONE, World
 from verisphere.score.batch_tiles import BatchTiles, fastest, tile_size
 from verisphere.score.exact.scan import gathered_arrays
-from verisphere.score.exact.screen import full_float32
 from verisphere.score.exact.tiles import scan_tiles
 from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.stored import EMPTY, Stored, shared_labels

@@ -18,8 +18,9 @@ import torch
 from jaxtyping import Bool, Float32, Int16, Int32, Int64
 from torch import Tensor
 
+from verisphere.device import full_float32
 from verisphere.score.exact.limits import KEY_RANGE
-from verisphere.score.exact.screen import Rounded, Screen, full_float32, int8_unit, products, rounded
+from verisphere.score.exact.screen import Rounded, Screen, int8_unit, products, rounded
 from verisphere.score.gathered import GatheredScores
 from verisphere.score.listing import Listing, PackedListing, Strips, Where, shares, side_of, strips_of
 from verisphere.vocabulary import Precision, Progress, quietly

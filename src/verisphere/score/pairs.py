@@ -12,9 +12,8 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
-NUMBERS_AT_ONCE = 1 << 17  # numbers gathered at once on each side: their float64 copies stay in a core's cache
-
-ROUGH_NUMBERS_AT_ONCE = 1 << 17  # the same for rough scores
+#: Numbers gathered at once on each side, by device: on a CPU their float64 copies stay in a core's cache.
+NUMBERS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 25}
 COLUMNS_SUMMED = 1 << 14  # summed at once: torch splits longer sums over threads, which would change their rounding
 
 
@@ -28,7 +27,7 @@ def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "r
         ValueError: a row has length zero, or is not finite.
     """
     units = np.empty_like(embeddings)
-    step = max((NUMBERS_AT_ONCE << 5) // max(embeddings.shape[1], 1), 1)
+    step = max((NUMBERS_AT_ONCE["cpu"] << 5) // max(embeddings.shape[1], 1), 1)
     for start in range(0, len(embeddings), step):
         rows = embeddings[start : start + step].astype(np.float64)
         length = np.linalg.norm(rows, axis=1)
@@ -58,15 +57,25 @@ def pair_scores(
         others: rows of the second images, float32 or shorter; None takes them from the same rows as the first.
     """
     others = units if others is None else others
-    step = max(NUMBERS_AT_ONCE // max(units.shape[1], 1), 1)
+    step = max(NUMBERS_AT_ONCE[units.device.type] // max(units.shape[1], 1), 1)
     scores = torch.zeros(len(left), dtype=torch.float64, device=units.device)
     for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
         for start in range(0, units.shape[1], COLUMNS_SUMMED):
             columns = slice(start, start + COLUMNS_SUMMED)
             # index_select takes whole rows at a time, which indexing does not
             first, second = units[:, columns].index_select(0, a), others[:, columns].index_select(0, b)
-            part += (first.double() * second.double()).sum(-1)
+            terms = first.double() * second.double()
+            part += terms.sum(-1) if units.device.type == "cpu" else sums_by_halves(terms)
     return scores
+
+
+def sums_by_halves(numbers: Float64[Tensor, "rows columns"]) -> Float64[Tensor, " rows"]:
+    """The sum of each row in one order on any device; the order of a GPU's own sums depends on the number of rows."""
+    while numbers.shape[1] > 1:
+        half = (numbers.shape[1] + 1) // 2
+        rest = numbers[:, half:]
+        numbers = torch.cat([numbers[:, : rest.shape[1]] + rest, numbers[:, rest.shape[1] : half]], 1)
+    return numbers.flatten()
 
 
 def rough_scores(
@@ -86,7 +95,7 @@ def rough_scores(
     others = units if others is None else others
     if len(left) and units.device.type == "cpu":
         return _listed(units, left, right, others)
-    step = max(ROUGH_NUMBERS_AT_ONCE // max(units.shape[1], 1), 1)
+    step = max(NUMBERS_AT_ONCE[units.device.type] // max(units.shape[1], 1), 1)
     scores = torch.empty(len(left), device=units.device)
     for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
         torch.sum(units.index_select(0, a).mul_(others.index_select(0, b)), 1, out=part)

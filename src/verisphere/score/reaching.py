@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
-from verisphere.score.exact.screen import Screen, as_product, full_float32, product_type, products, rounded, true_places
+from verisphere.device import full_float32
+from verisphere.score.exact.screen import Screen, as_product, product_type, products, rounded, true_places
 from verisphere.score.pairs import pair_scores
 from verisphere.vocabulary import Precision, check_word
 

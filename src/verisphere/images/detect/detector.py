@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Int64, UInt8
 from torch import Tensor
 
+from verisphere.device import full_float32
 from verisphere.images.detect.boxes import corrected, separate, squares
 from verisphere.images.detect.detections import Detections, Image
 from verisphere.images.detect.nets import OutputNet, ProposalNet, RefinementNet, trained_nets
@@ -62,6 +63,7 @@ class Detector:
         self.propose, self.refine, self.output = trained_nets(self.device)
 
     @torch.inference_mode()
+    @full_float32()
     def detect(self, images: Sequence[Image]) -> list[Detections]:
         """The faces in each image; the result for one image does not depend on the others, up to rounding.
 

@@ -6,8 +6,7 @@ Every product then becomes a key of 15 bits that never falls as the product rise
 lie in between" are comparisons of small integers, and counting keys takes a nanosecond a pair.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias
@@ -23,20 +22,6 @@ from verisphere.vocabulary import Precision
 Keys: TypeAlias = Int16[Tensor, "left right"] | Int32[Tensor, "left right"]
 
 _SIGNIFICAND = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
-
-
-@contextmanager
-def full_float32() -> Iterator[None]:
-    """Products of float32 in float32, not in a shorter type, even if the process allows PyTorch to use one."""
-    backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # not in its stubs
-    before = [backend.fp32_precision for backend in backends]
-    try:
-        for backend in backends:
-            backend.fp32_precision = "ieee"
-        yield
-    finally:
-        for backend, precision in zip(backends, before, strict=True):
-            backend.fp32_precision = precision
 
 
 @dataclass(frozen=True, eq=False)

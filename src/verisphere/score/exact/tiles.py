@@ -13,13 +13,13 @@ import torch
 from jaxtyping import Float32, Float64, Int16, Int64, Shaped
 from torch import Tensor
 
+from verisphere.device import full_float32
 from verisphere.score.exact.limits import BORDERS_COUNTED_SINGLY, DENSE_RUNS, KEY_RANGE, RUN_KEYS, SCORES_BEFORE_MERGING
 from verisphere.score.exact.screen import (
     Keys,
     Rounded,
     Screen,
     between,
-    full_float32,
     product_type,
     rounded,
     true_count,

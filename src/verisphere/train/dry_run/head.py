@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from verisphere.head import Auto, Streamed
+from verisphere.head.passes import chunk_size
 from verisphere.head.sampled import sample_size
 from verisphere.head.streamed import CHUNK_ELEMENTS
 from verisphere.losses.class_loss import ClassLoss
@@ -48,7 +49,7 @@ class HeadWork:
         self.dense = recipe.engine == "dense" or (recipe.engine == "auto" and few)
         self.engine = "sampled" if sampled else "dense" if self.dense else "streamed"
         self.deferred = recipe.optimizer.name == "sgd" and recipe.accumulate == 1 and (sampled or not self.dense)
-        self._elements = CHUNK_ELEMENTS.get(device, CHUNK_ELEMENTS["cuda"])
+        self._device, self._elements = device, CHUNK_ELEMENTS.get(device, CHUNK_ELEMENTS["cuda"])
 
     @property
     def row(self) -> int:
@@ -116,7 +117,7 @@ class HeadWork:
         if self.dense:
             return 0
         most = max(self._elements // (self.recipe.subcenters * max(self.batch, self.columns)), 64)
-        centers = ceil(self.seen / ceil(self.seen / most)) * self.recipe.subcenters
+        centers = chunk_size(self.seen, most, self._device) * self.recipe.subcenters
         lengths = self.seen * self.recipe.subcenters * FLOAT
         return centers * (self.batch * _PER_PRODUCT + self.columns * _PER_CENTER_NUMBER) + lengths
 
