@@ -81,6 +81,17 @@ def test_domains_with_files_of_their_own_are_stated_together(tmp_path, day, nigh
         assert read_source(path, names) == ImageSource(path.name, *source)
 
 
+def test_a_part_of_the_people_has_the_record_of_their_images_alone(folder, tmp_path):
+    (folder / "all" / NAME).write_text(images_json(False, ALIGNED))
+    (folder / "all" / "Bo" / NAME).write_text(images_json(True, "sphereface_112x96"))
+    (folder / "list.txt").write_text("all/Ann/1.png\tAnn\nall/Bo/1.png\tBo\n")
+    (tmp_path / "people.txt").write_text("Ann\n")
+    shutil.make_archive(str(tmp_path / "faces"), "zip", folder)
+    for path in (folder, tmp_path / "faces.zip", folder / "list.txt"):
+        assert Photos(path).source.template == "arcface_112x112+sphereface_112x96"
+        assert Photos(path, people=tmp_path / "people.txt").source == ImageSource(path.name, False, ALIGNED)
+
+
 def test_a_photograph_has_the_file_of_the_folder_that_holds_its_person_s(folder):
     (folder / "all" / NAME).write_text(images_json(False, ALIGNED))
     photograph = folder / "all" / "Ann" / "1.png"
