@@ -43,6 +43,7 @@ class ImageSource:
         >>> ImageSource("lfw.zip", None, "sphereface_112x96").template
         'sphereface_112x96'
         >>> ImageSource("faces", True, "the place they are drawn at").template
+        >>> ImageSource("mixed", True, "the place they are drawn at and arcface_112x112 by MTCNN").template
         """
         return self._aligned()[0]
 
@@ -58,7 +59,7 @@ class ImageSource:
 
     def _aligned(self) -> tuple[str | None, str | None]:
         template, named, finder = (self.alignment or "").partition(" by ")
-        return (template, finder) if named else (None if " " in template else template or None, None)
+        return (None, None) if " " in template else (template or None, finder if named else None)
 
     def described(self, people: int | None = None) -> str:
         """The source in words, with the number of people if given.

@@ -1,12 +1,24 @@
 """Options of the command line reach the function that they are for."""
 
+import argparse
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from verisphere.cli import evaluation, shipping, training
+import verisphere
+from verisphere.clean.from_embeddings import found_in_embeddings
+from verisphere.cli import cleaning, evaluation, inverting, shipping, training
+from verisphere.cli.parsing import Parser, options_as
 from verisphere.cli.start import parser
+from verisphere.invert.inversion import Inversion
+from verisphere.measure.identification import evaluate_split
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.identify import identify
 from verisphere.train.session import train_run
@@ -60,3 +72,79 @@ def test_the_threads_of_a_training(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(Asked) as asked:
         training.train(options)
     assert asked.value.options["threads"] == 2
+
+
+# --- every option of every verb ---
+
+#: The results of verbs write what these name; see `verisphere.cli.results.show_result`.
+WRITTEN = {
+    name
+    for path in Path(verisphere.__file__).parent.rglob("*.py")
+    for name in re.findall(r"def write_(\w+)\(self", path.read_text(encoding="utf-8"))
+}
+
+
+def parameters(function: Callable[..., Any]) -> set[str]:
+    return {*inspect.signature(function).parameters}
+
+
+_OF_INVERSION = {*inverting._FIELDS, *inverting._SWITCHES} & parameters(Inversion)
+#: Options that a verb hands on by their names in a table, as far as what takes them has these.
+BY_NAME = {
+    "invert": _OF_INVERSION,
+    "leak": _OF_INVERSION,
+    "clean": {*cleaning._OF_EMBEDDINGS} & parameters(found_in_embeddings),
+    "evaluate identification": {"enrol", "strangers", "seed", "galleries"} & parameters(evaluate_split),
+}
+
+
+def leaves(inner: argparse.ArgumentParser, words: str = "") -> Iterator[tuple[str, Parser]]:
+    """Every verb, and every kind of a verb, with its parser."""
+    below = [action for action in inner._actions if isinstance(action, argparse._SubParsersAction)]
+    for name, verb in below[0].choices.items() if below else ():
+        yield from leaves(verb, f"{words} {name}".strip())
+    if not below:
+        yield words, inner
+
+
+def read_by(function: Callable[..., Any], **bound: Any) -> set[str]:
+    """The options that a function of the command line reads, or hands on by `options_as`, with what it calls.
+
+    Args:
+        function: a function that takes `options`.
+        bound: its arguments, as far as they are known.
+    """
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function.__code__)))
+    known, read = function.__globals__ | bound, set[str]()
+
+    def value(node: ast.expr) -> Any:
+        if isinstance(node, ast.Name):
+            return known.get(node.id)
+        return getattr(value(node.value), node.attr, None) if isinstance(node, ast.Attribute) else None
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            exec(ast.unparse(node), known)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "options":
+            read.add(node.attr)
+        if not isinstance(node, ast.Call):
+            continue
+        called, words = value(node.func), [ast.unparse(argument) for argument in node.args]
+        if called is options_as:
+            read |= parameters(value(node.args[0])) - {keyword.arg for keyword in node.keywords}
+        elif ast.unparse(node.func) in ("getattr", "vars(options).get"):
+            read |= {argument.value for argument in node.args if isinstance(argument, ast.Constant)}
+        elif "options" in words and inspect.isfunction(called) and called.__module__.startswith("verisphere.cli."):
+            given = zip(inspect.signature(called).parameters, node.args, strict=False)
+            read |= read_by(called, **{name: value(argument) for name, argument in given})
+    inside = getattr(function, "__wrapped__", None)
+    return read if inside is None else read | read_by(inside)
+
+
+@pytest.mark.parametrize(("words", "verb"), [pytest.param(*leaf, id=leaf[0]) for leaf in leaves(parser())])
+def test_every_option_is_read(words: str, verb: Parser):
+    read = read_by(verb.get_default("verb")) | BY_NAME.get(words, set())
+    read |= {*verb.get_default("files")} & WRITTEN
+    read |= {"threads"} if verb.get_default("threads_here") else set()  # read before the verb runs
+    assert {action.dest for action in verb._actions} - {"help"} <= read

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from processes import forked
+from verisphere.cli.start import _code_of
 from verisphere.files.embeddings import read_embeddings
 from verisphere.measure import evaluate
 from verisphere.vocabulary import FARS
@@ -315,3 +316,11 @@ def test_the_command_itself(files: Path):
     bad = subprocess.run([*forked(), "evaluate", "scores", files / "none.csv"], capture_output=True, text=True)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == f"verisphere: {files / 'none.csv'}: there is no such file\n"
+
+
+def test_the_advice_after_a_lost_process_names_the_verbs_that_have_resume(run, capsys: pytest.CaptureFixture[str]):
+    verbs = ("train", "distill", "search", "clean")
+    assert [verb for verb in verbs if "\n  --resume " in run(verb, "--help")[1]] == ["train", "distill"]
+    assert _code_of(RuntimeError("Connection closed by peer"), "") == 1
+    err = capsys.readouterr().err
+    assert "`train` and `distill` continue with --resume, `search` and `clean` by the same command" in err

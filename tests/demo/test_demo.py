@@ -13,12 +13,14 @@ import pytest
 from PIL import Image
 
 from verisphere.backbones import mobilefacenet
+from verisphere.cli.start import main
 from verisphere.decide import independent_threshold
 from verisphere.demo.demo import FARS, DemoSize, above_the_promise, run_demo
 from verisphere.files.embeddings import read_embeddings
 from verisphere.models.folder import load
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.verify import verify
+from verisphere.train.loop import TrainingStopped
 
 SMALL = DemoSize(
     people=12,
@@ -146,6 +148,17 @@ def test_what_lies_above_the_promise_is_explained_in_the_words_of_its_guarantee(
     said = above_the_promise([expected])
     assert f"What is promised: at FAR 1e-2, {expected.meaning()}; " in said
     assert "twenty" not in said
+
+
+def test_a_demo_that_is_stopped_does_not_advise_an_option_that_it_lacks(tmp_path: Path, monkeypatch, capsys):
+    def stopped(*_: object, **__: object) -> None:
+        raise TrainingStopped(signal.SIGINT)
+
+    monkeypatch.setattr("verisphere.demo.demo.train_run", stopped)
+    assert main(["--default-allocator", "demo", "--out", str(tmp_path / "demo")]) == 130
+    err = capsys.readouterr().err
+    assert "--resume" not in err
+    assert "a checkpoint has been saved, but a demo does not continue: the same command starts another" in err
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def test_the_file_speaks_for_the_folders_below_it(folder):
         ((False, ALIGNED), (False, ALIGNED), (False, ALIGNED)),
         ((False, ALIGNED), (True, "arcface_112x112 by YuNet"), (True, "arcface_112x112 by MTCNN+YuNet")),
         ((None, ALIGNED), (False, "sphereface_112x96"), (None, "arcface_112x112+sphereface_112x96 by MTCNN")),
-        ((None, ALIGNED), (True, "the place they are drawn at"), (True, ALIGNED)),
+        ((None, ALIGNED), (True, "the place they are drawn at"), (True, f"the place they are drawn at and {ALIGNED}")),
         ((False, ALIGNED), None, (False, ALIGNED)),
     ],
 )
@@ -79,6 +79,27 @@ def test_domains_with_files_of_their_own_are_stated_together(tmp_path, day, nigh
     shutil.make_archive(str(tmp_path / "faces"), "zip", root)
     for path in (root, tmp_path / "faces.zip", root / "list.txt"):
         assert read_source(path, names) == ImageSource(path.name, *source)
+
+
+def test_the_template_of_a_set_is_unknown_where_that_of_some_images_is(folder):
+    other = "sphereface_112x96 by YuNet"
+    for person, alignment in (("Ann", "the place they are drawn at"), ("Bo", ALIGNED)):
+        (folder / "all" / person / NAME).write_text(images_json(True, alignment))
+    mixed = read_source(folder, ["all/Ann/1.png", "all/Bo/1.png"])
+    assert (mixed.template, mixed.detector) == (None, None)
+    ours, theirs = (Origin("ab" * 32, True, "float32", "faces", True, source) for source in (mixed.alignment, other))
+    assert ours.differences(theirs) == ()
+
+
+def test_a_part_of_the_people_has_the_record_of_their_images_alone(folder, tmp_path):
+    (folder / "all" / NAME).write_text(images_json(False, ALIGNED))
+    (folder / "all" / "Bo" / NAME).write_text(images_json(True, "sphereface_112x96"))
+    (folder / "list.txt").write_text("all/Ann/1.png\tAnn\nall/Bo/1.png\tBo\n")
+    (tmp_path / "people.txt").write_text("Ann\n")
+    shutil.make_archive(str(tmp_path / "faces"), "zip", folder)
+    for path in (folder, tmp_path / "faces.zip", folder / "list.txt"):
+        assert Photos(path).source.template == "arcface_112x112+sphereface_112x96"
+        assert Photos(path, people=tmp_path / "people.txt").source == ImageSource(path.name, False, ALIGNED)
 
 
 def test_a_photograph_has_the_file_of_the_folder_that_holds_its_person_s(folder):

@@ -479,6 +479,18 @@ def test_a_calibration_written_before_sources_were_recorded_is_read(tmp_path: Pa
     assert before == found  # the misses are in its checks, and the name of the set in its origin
 
 
+def test_implausible_scores_of_a_version_that_noted_them_once_are_said_at_each_threshold(tmp_path: Path):
+    right, path = faces(60, 4), tmp_path / "thresholds.json"
+    shifted = saved(tmp_path, "shifted.npz", replace(right, identities=np.roll(right.identities, 1)))
+    calibrate(shifted, ["1e-1", "2e-1"], accept_implausible=True).write_json(path)
+    document = json.loads(path.read_text())
+    for threshold in document["thresholds"]:
+        del threshold["implausible"]
+    path.write_text(json.dumps(document))
+    for threshold in read_calibration(path).thresholds:
+        assert "calibrated or checked on cannot be right: shifted.npz: with all labels moved" in threshold.warning()
+
+
 def test_a_verdict_on_the_target_is_over_people_and_not_by_binomial_bounds(tmp_path: Path):
     """A check with few people who resemble many: its FAR is above the target, but not in most redrawings of them."""
     random = np.random.default_rng(3)

@@ -151,7 +151,7 @@ def _code_of(error: BaseException, less_memory: str) -> int:
             return 1
         if gave_up(error):
             return fail(1, f"another process did not come for {PATIENCE:.0f} seconds, so this one has given it up")
-        advice = "a training continues from its newest checkpoint with --resume"
+        advice = "`train` and `distill` continue with --resume, `search` and `clean` by the same command"
         return fail(1, f"another process has ended, so this one cannot continue; {advice}")
     show_traceback()
     return fail(1, "this is a fault of verisphere, not of your input; please report it with the lines above")

@@ -28,6 +28,7 @@ from verisphere.report.plots import save_image
 from verisphere.report.tables import number, one_threshold_table, small, table
 from verisphere.ship.calibrate import Calibration, calibrate
 from verisphere.ship.export import CARD, export_model
+from verisphere.train.loop import TrainingStopped
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 from verisphere.vocabulary import Progress, printable, quietly
@@ -83,7 +84,11 @@ def run_demo(
     out = free_folder(out)
     with as_file(files("verisphere.demo") / "demo.yaml") as path:
         read = read_recipe(path, list(size.overrides))
-    train_run(read, out / "run", measure=validation_figures, device=device, progress=progress)
+    try:
+        train_run(read, out / "run", measure=validation_figures, device=device, progress=progress)
+    except TrainingStopped as stopped:
+        stopped.advice = "but a demo does not continue: the same command starts another"
+        raise
 
     trained_on = read.recipe.data
     assert isinstance(trained_on, SyntheticFaces)

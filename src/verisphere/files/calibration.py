@@ -157,8 +157,11 @@ class Calibration(Result):
         with genuine comparisons.
 
         Args:
-            implausible: what follows from `implausible`, in words.
+            implausible: what follows from `implausible`, in words; by default the first reason. It is given to each
+                threshold that has none, such as those of a file of an earlier version.
         """
+        if self.implausible and not implausible:
+            implausible = f"scores that it was calibrated or checked on cannot be right: {self.implausible[0]}"
         measured = [check for check in self.checks if check.points]
         source = None if self.origin is None else self.origin.source
         thresholds = tuple(
@@ -167,7 +170,7 @@ class Calibration(Result):
                 calibrated_on=source if found.calibrated_on is None else found.calibrated_on,
                 genuine=GenuineRate.at(measured[0].points[place], measured[0].source.file) if measured else None,
                 in_training=self.source.in_training or None,
-                implausible=implausible or found.implausible,
+                implausible=found.implausible or implausible,
             )
             for place, found in enumerate(self.thresholds)
         )

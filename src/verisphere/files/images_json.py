@@ -109,14 +109,19 @@ def _is_ours(file: Path) -> bool:
 
 
 def _together(place: str, parts: Sequence[ImageSource]) -> ImageSource:
-    """The source of a set whose parts have these; what nothing is recorded of counts as the rest."""
+    """The source of a set whose parts have these; what nothing is recorded of counts as the rest.
+
+    Alignments without a template come first, so that the joined one has none: that of some images is unknown.
+    """
     drawn = {part.drawn for part in parts} or {None}
     recorded = sorted({part.alignment for part in parts if part.alignment is not None})
     if len(recorded) > 1:
-        templates = {word for alignment in recorded if (word := ImageSource(place, None, alignment).template)}
-        finders = {alignment.partition(" by ")[2] for alignment in recorded} - {""}
-        stated = [" by ".join("+".join(sorted(words)) for words in (templates, finders) if words)]
-        recorded = stated if templates else [" and ".join(recorded)]
+        template_of = {alignment: ImageSource(place, None, alignment).template for alignment in recorded}
+        without = [alignment for alignment, template in template_of.items() if template is None]
+        templates = {template for template in template_of.values() if template is not None}
+        finders = {alignment.partition(" by ")[2] for alignment in recorded if template_of[alignment]} - {""}
+        stated = " by ".join("+".join(sorted(words)) for words in (templates, finders) if words)
+        recorded = [" and ".join(filter(None, [*without, stated]))]
     return ImageSource(place, True if True in drawn else None if None in drawn else False, *recorded)
 
 

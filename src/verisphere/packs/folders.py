@@ -61,7 +61,7 @@ def read_folder(path: Path) -> Pack:
         tuple(split[shared] for split in parts) if depth == 3 else None,
     )
     manifest = read_manifest(path, len(pack), must_agree=False)
-    return pack if manifest is None else _completed(pack, manifest)
+    return replace(pack, source_by_path=True) if manifest is None else _completed(pack, manifest)
 
 
 @cache  # the images of training and of validation often come from one place

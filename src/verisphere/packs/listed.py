@@ -16,7 +16,7 @@ def read_listed(path: Path) -> Pack:
     listed = read_images(path)
     files = FilesOnDisk(path.parent, listed.paths)
     source = read_source(path, listed.paths)
-    return Pack(path, "list", listed.paths, listed.identities, files, source, listed.domains)
+    return Pack(path, "list", listed.paths, listed.identities, files, source, listed.domains, True)
 
 
 def _faults(path: Path) -> Iterator[Fault]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from verisphere.files.images_json import read_source
 from verisphere.packs.columns import Positions, take
 from verisphere.packs.image_files import ImageFiles
 from verisphere.vocabulary import ImageSource
@@ -22,6 +23,7 @@ class Pack:
         files: the bytes of each image, by position.
         source: source of the images.
         domains: name of the group of each image; None where the set has no domains.
+        source_by_path: whether the source is that of `images.json` above each image, so that a part has its own.
     """
 
     path: Path
@@ -31,17 +33,20 @@ class Pack:
     files: ImageFiles
     source: ImageSource
     domains: Sequence[str] | None = None
+    source_by_path: bool = False
 
     def __len__(self) -> int:
         return len(self.names)
 
     def keep(self, positions: Positions) -> "Pack":
         """The images at these positions."""
+        files = self.files.keep(positions)
         return replace(
             self,
             names=take(self.names, positions),
             identities=take(self.identities, positions),
-            files=self.files.keep(positions),
+            files=files,
+            source=read_source(self.path, files.names) if self.source_by_path else self.source,
             domains=None if self.domains is None else take(self.domains, positions),
         )
 
