@@ -71,7 +71,7 @@ class AllPairs:
         progress: Progress = quietly,
         *,
         gallery: tuple[Float32[Tensor, "others dim"], Int64[Tensor, " others"]] | None = None,
-        block: int = TILE_ROWS,
+        block: int | None = None,
         precision: Precision | None = None,
         processes: int = 1,
         store: StateStore | None = None,
@@ -85,7 +85,8 @@ class AllPairs:
             domains: number of each row's domain, from 0.
             progress: reports the progress of each pass over the pairs.
             gallery: rows and people of another set; each row is then paired with each row of this set instead.
-            block: rows a side of a tile. This and the arguments below change speed and memory, never an answer.
+            block: rows a side of a tile; None suits the device. This and the arguments below change speed and memory,
+                never an answer.
             precision: type of the products that screen; None chooses one for each question.
             processes: number of processes that work on a pass.
             store: saves the state of interrupted scans; see `StateStore`.
@@ -100,7 +101,7 @@ class AllPairs:
             raise ValueError(f"{processes} processes share the CPU's work; on {units.device} one does it all")
         self.units, self.progress, self.processes, self.store = units, progress, processes, store
         self.world = world
-        self.block, self.precision = block, precision
+        self.block, self.precision = block or TILE_ROWS[units.device.type], precision
         person = people.cpu().numpy()
         domain = np.zeros(len(person), np.int64) if domains is None else domains.cpu().numpy()
         self.left, self.right, self.others = side_of(units, person, domain), None, units

@@ -15,7 +15,7 @@ INT8_CLIPS = 1.0, 0.94, 0.88, 0.8, 0.7, 0.6
 
 # --- tiles ---
 
-TILE_ROWS = 1536  # rows a side of a tile: its keys are 4.5 MB
+TILE_ROWS = {"cpu": 1536, "cuda": 1 << 13}  # rows a side of a tile: the keys of a CPU's take 4.5 MB
 RUN_KEYS = 64  # keys of a run: its maximum is compared before its keys are
 DENSE_RUNS = 0.95  # share of runs with a wanted key beyond which every key of a tile is compared
 BORDERS_COUNTED_SINGLY = 8  # with more borders one histogram of the keys serves them all
