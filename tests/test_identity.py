@@ -254,7 +254,7 @@ def test_the_rule_holds_across_pooled_sets():
     "words",
     [
         ("evaluate", "two-sets", "a.npz", "b.npz", "--far", "1e-1"),
-        ("evaluate", "one-threshold", "a.npz", "b.npz", "--far", "1e-1"),
+        ("evaluate", "all-pairs", "a.npz", "b.npz", "--far", "1e-1"),
         ("evaluate", "identification", "b.npz", "--gallery", "a.npz", "--closed-set"),
         ("calibrate", "a.npz", "--check", "b.npz", "--far", "5e-1", "--out", "c.json"),
     ],
@@ -282,7 +282,7 @@ def test_an_overlap_matches_each_spelling_by_itself(tmp_path: Path):
     (tmp_path / "train.csv").write_text("name,identity\n1,Ann\n2,Ben\n3,ann\n")
     (tmp_path / "test.txt").write_text("ANN\n")
     assert (
-        main(["data", "overlap", str(tmp_path / "train.csv"), str(tmp_path / "test.txt"), "--out", f"{tmp_path}/o"])
+        main(["clean", "overlap", str(tmp_path / "train.csv"), str(tmp_path / "test.txt"), "--out", f"{tmp_path}/o"])
         == 0
     )
     assert read_labels(tmp_path / "o" / "kept.txt").names == ("2",)

@@ -90,12 +90,12 @@ def test_sentences_with_names_have_no_more_lines():
 
 
 def test_what_verbs_print_has_their_lines_alone(tmp_path: Path, capsys):
-    """The last line of `render`, `embed`, `calibrate`, whose files bear the names."""
+    """The last line of `data render`, `embed`, `calibrate`, whose files bear the names."""
     folder = tmp_path / "a\nverisphere: all is well"
     folder.mkdir()
     drawn, network, made = folder / "drawn.zip", folder / "network.yaml", folder / "made.npz"
     network.write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 4}\n")
-    assert main(["render", str(drawn), "--people", "4", "--images", "2"]) == 0
+    assert main(["data", "render", str(drawn), "--people", "4", "--images", "2"]) == 0
     assert main(["embed", str(network), str(drawn), "--out", str(made), "--workers", "0"]) == 0
     words = ["--far", "0.5", "--guarantee", "expected", "--out", str(folder / "made.json")]
     assert main(["calibrate", str(made), *words]) == 0
@@ -170,7 +170,7 @@ def test_a_whole_evaluation(tmp_path: Path, capsys):
     path = tmp_path / "a\x1b[31m.npz"
     write_embeddings(path, Embeddings(rows, np.array([f"{NASTY}{row}" for row in range(8)]), people, sets))
     out = tmp_path / "figures.json"
-    assert main(["evaluate", "one-threshold", str(path), "--far", "0.5", "--json", str(out)]) == 0
+    assert main(["evaluate", "all-pairs", str(path), "--far", "0.5", "--json", str(out)]) == 0
     said = capsys.readouterr()
     check_seen(said.out + said.err, lines=60)
     assert "\nverisphere: all is well" not in said.out + said.err

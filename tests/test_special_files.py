@@ -100,7 +100,7 @@ def test_among_images_the_one_that_is_no_file_is_named(tmp_path: Path, make: Cal
         ["train", "loop", "--out", "run"],
         ["experiment", "recipe.yaml", "--out", "loop", "--seeds", "1,2"],
         ["calibrate", "loop", "--far", "0.1", "--out", "loop"],
-        ["render", "loop"],
+        ["data", "render", "loop"],
     ],
 )
 def test_a_circle_of_links_is_refused_by_name(words: list[str], tmp_path: Path, monkeypatch, capsys):

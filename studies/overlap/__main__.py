@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = study_parser("overlap", question, "overlap_estimate.json")
-    parser.add_argument("train", type=Path, help="training set, as `verisphere data overlap` takes it")
+    parser.add_argument("train", type=Path, help="training set, as `verisphere clean overlap` takes it")
     parser.add_argument("test", type=Path, help="test set")
     parser.add_argument("--embeddings", type=Path, nargs=2, metavar=("TRAIN", "TEST"), help="embeddings of both sets")
     parser.add_argument("--cosine", type=float, default=0.5, help="threshold of embeddings (0.5)")

@@ -39,5 +39,5 @@ def test_the_truth_of_some_images_in_their_order(tmp_path: Path):
     with pytest.raises(ValueError, match=r"truth.csv: 2 of 3 images are not in the list, the first is 'b/2'; .* 'a/1'"):
         truth_of_list(path, ["a/2", "b/2", "b/1"])
     path.write_text("name,identity\na/1,Ann\n")
-    with pytest.raises(ValueError, match=r"truth.csv: no column true_identity; `verisphere data noise` writes such"):
+    with pytest.raises(ValueError, match=r"truth.csv: no column true_identity; `verisphere clean noise` writes such"):
         truth_of_list(path, ["a/1"])

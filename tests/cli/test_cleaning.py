@@ -1,16 +1,15 @@
-"""The verb `clean`: from a run, from embeddings, bad input, and what it leaves."""
+"""`clean run`, `embeddings` and `loop`: what they leave, and bad input."""
 
 import csv
 import json
-import sys
-import types
+from functools import wraps
 from pathlib import Path
 
 import pytest
 
 from tiny_cleaning import DATA, DEGREES, angles_run
 from tiny_runs import OWN, RECIPE
-from verisphere.clean import from_run
+from verisphere.clean import from_embeddings, from_run
 from verisphere.files.label_lists import read_labels
 from verisphere.train.recipe import read_recipe
 
@@ -35,7 +34,7 @@ def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cleaned(run, *options: object) -> tuple[int, str, str]:
-    return run("clean", "run", "data.yaml", "--out", "out", "--trust-code", "--workers", 0, *options)
+    return run("clean", "run", "run", "data.yaml", "--out", "out", "--trust-code", "--workers", 0, *options)
 
 
 def test_the_folder_of_a_cleaning(run, made: Path):
@@ -65,7 +64,7 @@ def test_the_rules_and_the_truth(run, made: Path):
     code, output, _ = cleaned(run, "--angle", "none", "--only-dominant")
     assert (code, "7 of 9 images kept" in output, "2 outside the dominant sub-class" in output) == (0, True, True)
     code, output, _ = run(
-        "clean", "run", "data.yaml", "--out", "few", "--trust-code", "--workers", 0, "--min-images", 4
+        "clean", "run", "run", "data.yaml", "--out", "few", "--trust-code", "--workers", 0, "--min-images", 4
     )  # fmt: skip
     assert (code, "1 of 9 images kept" in output, "2 of 2 identities lost" in output) == (0, True, True)
     # of the three that are dropped by the angle two are noisy, and one noisy image (Ann/1) is kept
@@ -76,12 +75,12 @@ def test_the_rules_and_the_truth(run, made: Path):
             + [(name, "x", "Cid" if name in noisy else name.split("/")[0].replace("street", "-1")) for name in DEGREES]
         )
     code, output, _ = run(
-        "clean", "run", "data.yaml", "--out", "known", "--trust-code", "--workers", 0, "--truth", "truth.csv"
+        "clean", "run", "run", "data.yaml", "--out", "known", "--trust-code", "--workers", 0, "--truth", "truth.csv"
     )
     assert (code, "precision 0.6667, recall 0.6667" in output) == (0, True)
     (made / "short.csv").write_text("name,identity,true_identity\nAnn/1,Ann,Ann\n")
     code, _, errors = run(
-        "clean", "run", "data.yaml", "--out", "lacking", "--trust-code", "--workers", 0, "--truth", "short.csv"
+        "clean", "run", "run", "data.yaml", "--out", "lacking", "--trust-code", "--workers", 0, "--truth", "short.csv"
     )
     assert (code, errors) == (
         2,
@@ -90,7 +89,7 @@ def test_the_rules_and_the_truth(run, made: Path):
     )
     (made / "short.csv").write_text("name,identity\nAnn/1,Ann\n")
     code, _, errors = run(
-        "clean", "run", "data.yaml", "--out", "other", "--trust-code", "--workers", 0, "--truth", "short.csv"
+        "clean", "run", "run", "data.yaml", "--out", "other", "--trust-code", "--workers", 0, "--truth", "short.csv"
     )
     assert (code, "no column true_identity" in errors) == (2, True)
 
@@ -119,7 +118,7 @@ def test_an_unfinished_folder_is_continued(run, made: Path, monkeypatch: pytest.
 @pytest.mark.usefixtures("no_page")
 def test_embeddings_of_the_run(run, made: Path):
     assert run("embed", "run", "data.yaml", "--out", "rows.npz", "--trust-code", "--workers", 0)[0] == 0
-    code, output, _ = run("clean", "run", "--embeddings", "rows.npz", "--out", "out")
+    code, output, _ = run("clean", "run", "run", "--embeddings", "rows.npz", "--out", "out")
     assert (code, "6 of 9 images kept" in output) == (0, True)
 
 
@@ -127,23 +126,20 @@ def test_embeddings_of_the_run(run, made: Path):
 def test_embeddings_alone(run, made: Path, monkeypatch: pytest.MonkeyPatch):
     asked = {}
 
+    @wraps(from_embeddings.found_in_embeddings)
     def found_in_embeddings(path, **given):
         given.pop("progress")
         asked.update(given, path=path)
         return from_run.found_by_centers(made / "run", path)
 
     assert run("embed", "run", "data.yaml", "--out", "rows.npz", "--trust-code", "--workers", 0)[0] == 0
-    stand_in = types.ModuleType("verisphere.clean.from_embeddings")
-    stand_in.found_in_embeddings = found_in_embeddings  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "verisphere.clean.from_embeddings", stand_in)
-    code, output, _ = run("clean", "--embeddings", "rows.npz", "--out", "out", "--sub-centers", 5, "--seed", 2)
+    monkeypatch.setattr(from_embeddings, "found_in_embeddings", found_in_embeddings)
+    code, output, _ = run("clean", "embeddings", "rows.npz", "--out", "out", "--sub-centers", 5, "--seed", 2)
     assert (code, "6 of 9 images kept" in output) == (0, True)
-    assert asked == {"path": Path("rows.npz"), "sub_centers": 5, "seed": 2}
+    assert asked == {"path": Path("rows.npz"), "method": "sub-centers", "sub_centers": 5, "seed": 2}
     # a cluster has no angle: by default every image outside of the largest cluster goes
     asked.clear()
-    code, output, _ = run(
-        "clean", "--embeddings", "rows.npz", "--out", "by_cluster", "--method", "dbscan", "--eps", 0.4
-    )
+    code, output, _ = run("clean", "embeddings", "rows.npz", "--out", "by_cluster", "--method", "dbscan", "--eps", 0.4)
     assert (code, "7 of 9 images kept" in output) == (0, True)
     assert asked == {"path": Path("rows.npz"), "method": "dbscan", "eps": 0.4}
 
@@ -152,8 +148,8 @@ def test_embeddings_alone(run, made: Path, monkeypatch: pytest.MonkeyPatch):
 def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(OWN)
     (made / "recipe.yaml").write_text(RECIPE)
-    words = ["clean", "--recipe", "recipe.yaml", "--out", "loop", "--device", "cpu"]
-    words += ["--angle", 100, "--only-dominant", "--epochs", 1, "--seed", 4, "--sub-centers", 2]
+    words = ["clean", "loop", "recipe.yaml", "--out", "loop", "--device", "cpu"]
+    words += ["--angle", 100, "--only-dominant", "--epochs", 1, "--seed", 4, "--subcenters", 2]
     code, output, _ = run(*words)
     assert code == 0
     assert output.startswith("sub-centers of loop/first: ")
@@ -168,40 +164,39 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "RUN and DATA missing: clean RUN DATA, clean [RUN] --embeddings FILE, or clean --recipe RECIPE"),
-        (["run"], "DATA, the data that the run was trained on, missing: clean RUN DATA"),
-        (["run", "data.yaml", "more"], "3 names where RUN and DATA are two; the third is more"),
-        (["run", "data.yaml", "--embeddings", "rows.npz"], "DATA and --embeddings are both given"),
-        (["run", "data.yaml", "--method", "dbscan"], "--method is for --embeddings without RUN"),
-        (["run", "data.yaml", "--sub-centers", "5"], "--sub-centers is for --embeddings without RUN"),
-        (["run", "data.yaml", "--faces", "data.yaml"], "--faces is for --embeddings; with DATA the pictures"),
-        (["--embeddings", "rows.npz", "--rank-1"], "--rank-1 compares with the classes of a run: name RUN, too"),
-        (["--embeddings", "rows.npz", "--eps", "0.4"], "--eps is for --method dbscan, not for sub-centers; omit it"),
+        (["run", "run"], "one of the arguments DATA --embeddings is required"),
+        (["run", "run", "data.yaml", "--embeddings", "rows.npz"], "--embeddings: not allowed with argument DATA"),
         (
-            ["--embeddings", "rows.npz", "--method", "class-mean", "--sub-centers", "5"],
-            "--sub-centers is for --method sub-centers, not for class-mean",
+            ["run", "run", "data.yaml", "--faces", "data.yaml"],
+            "--faces does nothing here: the pictures are those of DATA",
         ),
-        (["run", "data.yaml", "--angel", "70"], "there is no option --angel (did you mean --angle?)"),
-        (["run", "data.yaml", "--angle", "-3"], "angle is -3.0; allowed are more than 0 and at most 180 degrees"),
-        (["run", "data.yaml", "--min-images", "0"], "min_images is 0; allowed is 1 or more"),
-        (["run", "data.yaml"], "'tiny_cleaning.TwoPixels' is not part of verisphere; building it runs its code"),
-        (["run", "data.yaml", "--batch-size", "0"], "--batch-size 0: allowed is 1 image at a time or more"),
-        (["--recipe", "recipe.yaml", "--batch-size", "-1"], "--batch-size -1: allowed is 1 image at a time or more"),
-        (["run", "data.yaml", "--workers", "999"], "--workers 999: allowed are 0 to 256"),
-        (["absent", "data.yaml"], "absent: neither a checkpoint (no state.json) nor a run that has one; `verisphere"),
-        (["run", "--embeddings", "absent.npz"], "absent.npz"),
-        (["run", "--recipe", "recipe.yaml"], "--recipe makes a run of its own: omit run"),
-        (["--recipe", "recipe.yaml", "--eps", "1"], "--eps is not for --recipe"),
-        (["--recipe", "absent.yaml"], "absent.yaml"),
+        (["run", "run", "--embeddings", "rows.npz", "--workers", "2"], "--workers does nothing here: --embeddings"),
+        (["run", "run", "data.yaml", "--method", "dbscan"], "unrecognised arguments: --method dbscan"),
+        (
+            ["embeddings", "rows.npz", "--eps", "0.4"],
+            "--eps does nothing here: it is for --method dbscan, not for sub-",
+        ),
+        (
+            ["run", "run", "data.yaml", "--angle", "-3"],
+            "angle is -3.0; allowed are more than 0 and at most 180 degrees",
+        ),
+        (["run", "run", "data.yaml", "--min-images", "0"], "min_images is 0; allowed is 1 or more"),
+        (["run", "run", "data.yaml"], "'tiny_cleaning.TwoPixels' is not part of verisphere; building it runs its code"),
+        (["run", "run", "data.yaml", "--workers", "999"], "--workers 999: allowed are 0 to 256"),
+        (["run", "absent", "data.yaml"], "absent: neither a checkpoint (no state.json) nor a run that has one; `veris"),
+        (["run", "run", "--embeddings", "absent.npz"], "absent.npz"),
+        (["loop", "recipe.yaml", "--batch-size", "-1"], "--batch-size -1: allowed is 1 image at a time or more"),
+        (["loop", "recipe.yaml", "--angel", "70"], "there is no option or field --angel (did you mean --angle?)"),
+        (["loop", "absent.yaml"], "absent.yaml"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(run, made: Path, words: list[str], message: str):
-    code, output, errors = run("clean", *words, "--out", "new/out", "--device", "cpu")
+    code, output, errors = run("clean", *words, "--out", "new/out")
     assert (code, output, errors.count("\n")) == (2, "", 1)
     assert message in errors
     assert not (made / "new").exists()
 
 
 def test_an_angle_is_a_number_or_none(run, made: Path):
-    code, _, errors = run("clean", "run", "data.yaml", "--out", "out", "--angle", "wide")
+    code, _, errors = run("clean", "run", "run", "data.yaml", "--out", "out", "--angle", "wide")
     assert (code, "'wide' is neither a number of degrees nor none" in errors) == (2, True)

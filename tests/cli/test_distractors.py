@@ -1,4 +1,4 @@
-"""`verisphere evaluate megaface`, `trillion-pairs`, `two-sets`, and the distractors of `identification`."""
+"""`verisphere evaluate distractors`, `two-sets`, and the distractors of `identification`."""
 
 import json
 from functools import partial
@@ -39,7 +39,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-MEGAFACE = ("megaface", "probes.npz", "--distractors", "d1.npz", "--distractors", "d2.npz")
+MEGAFACE = ("distractors", "probes.npz", "--distractors", "d1.npz", "--distractors", "d2.npz")
+
+
+TRILLION = (*MEGAFACE, "--layout", "trillion-pairs")
 
 
 def test_megaface_prints_and_writes(run, files: Path):
@@ -87,13 +90,13 @@ def test_features_as_the_development_kit_writes_them(run, files: Path):
     people = ["Ann", "Ann", "Ann", "Ben", "Ben", "Cem"]
     (files / "facescrub_features_list.json").write_text(json.dumps({"path": NAMES, "id": people}))
     code, out, err = run(
-        *("megaface", "facescrub", "--probe-list", "facescrub_features_list.json", "--distractors", "megaface"),
+        *("distractors", "facescrub", "--probe-list", "facescrub_features_list.json", "--distractors", "megaface"),
         *("--ending", "_arc.bin", "--rank", 2),
     )
     assert (code, err) == (0, "")
     assert "|    2 |     0.6250 |" in out
     write_matrix(files / "merged.bin", DISTRACTORS)
-    assert "|    2 |     0.6250 |" in run("megaface", "probes.npz", "--distractors", "merged.bin", "--rank", 2)[1]
+    assert "|    2 |     0.6250 |" in run("distractors", "probes.npz", "--distractors", "merged.bin", "--rank", 2)[1]
 
 
 def test_a_probe_list_chooses_among_named_rows(run, files: Path):
@@ -125,14 +128,12 @@ def test_what_the_identities_say_is_counted(run, files: Path):
 
 
 def test_trillion_pairs(run, files: Path):
-    code, _, err = run(
-        *("trillion-pairs", *MEGAFACE[1:], "--fpir", "0.5", "--far", "0.25", "--json", "out.json", "--plot", "out.svg")
-    )
+    code, _, err = run(*(*TRILLION, "--fpir", "0.5", "--far", "0.25", "--json", "out.json", "--plot", "out.svg"))
     assert (code, err) == (0, "")
     read = json.loads((files / "out.json").read_text())
     (point,) = read["identification_points"]
     assert (point["mated_identified"], point["mated_total"], point["nonmated_passed"]) == (2, 8, 3)
-    run("trillion-pairs", *MEGAFACE[1:], "--json", "out.json")
+    run(*TRILLION, "--json", "out.json")
     read = json.loads((files / "out.json").read_text())
     assert read["identification_points"][0]["fpir_target"] == "1e-3"
     assert read["operating_points"][0]["far_target"] == "1e-9"
@@ -196,14 +197,14 @@ def test_distractors_of_another_model_are_refused(run, files: Path):
             (*MEGAFACE, "--distractors", "pack.bin", "--distractor-list", "all.txt"),
             "is for embeddings files, or for one file or folder of features",
         ),
-        (("megaface", "folder", *MEGAFACE[2:]), "folder: features do not say who is on a picture"),
-        (("megaface", "single.npz", *MEGAFACE[2:]), "single.npz: no two of 2 probes show one person"),
-        (("megaface", "probes.npz"), "--distractors"),
+        (("distractors", "folder", *MEGAFACE[2:]), "folder: features do not say who is on a picture"),
+        (("distractors", "single.npz", *MEGAFACE[2:]), "single.npz: no two of 2 probes show one person"),
+        (("distractors", "probes.npz"), "--distractors"),
         ((*MEGAFACE, "--rank", 0), "rank must be at least 1, got 0"),
         ((*MEGAFACE, "--far", "2"), "a FAR must lie between 0 and 1, got '2'"),
         ((*MEGAFACE, "--json", "d1.npz"), "d1.npz"),
         ((*MEGAFACE, "--plot", "out.pdf"), "must end in .png or .svg"),
-        (("trillion-pairs", *MEGAFACE[1:], "--fpir", "x"), "an FPIR must be a decimal number"),
+        ((*TRILLION, "--fpir", "x"), "an FPIR must be a decimal number"),
     ],
 )
 def test_errors_are_one_line_and_write_nothing(run, files: Path, arguments, message):
@@ -364,7 +365,7 @@ def test_lfw_people_among_people_of_one_photo(run, files: Path, real_data: Path)
     single = photos[person] == 1
     save(files / "probes.npz", rows[most], names[most], people[most])
     save(files / "singles.npz", rows[single], names[single], people[single])
-    code, _, _ = run("megaface", "probes.npz", "--distractors", "singles.npz", "--far", "1e-4", "--json", "out.json")
+    code, _, _ = run("distractors", "probes.npz", "--distractors", "singles.npz", "--far", "1e-4", "--json", "out.json")
     result = json.loads((files / "out.json").read_text())
     assert (code, result["people"], result["distractors"]) == (0, 20, 4069)
     # The same from the whole matrix of scores

@@ -8,16 +8,15 @@ import textwrap
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import verisphere
-from verisphere.clean.from_embeddings import found_in_embeddings
-from verisphere.cli import cleaning, evaluation, inverting, shipping, training
+from verisphere.cli import evaluation, shipping, training
 from verisphere.cli.parsing import Parser, options_as
 from verisphere.cli.start import parser
-from verisphere.invert.inversion import Inversion
 from verisphere.measure.identification import evaluate_split
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.identify import identify
@@ -65,7 +64,8 @@ def test_the_processes_of_a_scan():
 
 
 def test_the_threads_of_a_training(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.train.recipe.read_recipe", lambda *_: None)
+    named = SimpleNamespace(recipe=SimpleNamespace(distill=SimpleNamespace(teachers=["teacher"])))
+    monkeypatch.setattr("verisphere.train.recipe.read_recipe", lambda *_: named)
     monkeypatch.setattr("verisphere.train.session.train_run", wraps(train_run)(ask))
     options = parser().parse_args(["train", "recipe.yaml", "--out", "run", "--threads", "2"])
     options.overrides = []
@@ -88,12 +88,8 @@ def parameters(function: Callable[..., Any]) -> set[str]:
     return {*inspect.signature(function).parameters}
 
 
-_OF_INVERSION = {*inverting._FIELDS, *inverting._SWITCHES} & parameters(Inversion)
 #: Options that a verb hands on by their names in a table, as far as what takes them has these.
 BY_NAME = {
-    "invert": _OF_INVERSION,
-    "leak": _OF_INVERSION,
-    "clean": {*cleaning._OF_EMBEDDINGS} & parameters(found_in_embeddings),
     "evaluate identification": {"enrol", "strangers", "seed", "galleries"} & parameters(evaluate_split),
 }
 

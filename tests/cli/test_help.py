@@ -53,11 +53,11 @@ def test_a_verb_has_a_parser_without_the_others():
         assert parser(words).format_help() == parser().format_help()
 
 
-@pytest.mark.parametrize(("verb", "option"), [("invert", "--judge"), ("leak", "--judge"), ("distill", "--teacher")])
-def test_help_says_how_an_onnx_file_becomes_a_second_model(verb: str, option: str, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("verb", ["invert", "leak"])
+def test_help_says_how_an_onnx_file_becomes_a_second_model(verb: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         parser().parse_args([verb, "--help"])
-    _, _, told = capsys.readouterr().out.partition(f"\n  {option} ")
+    _, _, told = capsys.readouterr().out.partition("\n  --judge ")
     assert "ONNX file made elsewhere after `verisphere adopt`" in " ".join(told.split("\n  --")[0].split())
 
 
@@ -89,7 +89,8 @@ def test_a_bare_call_shows_the_help(capsys: pytest.CaptureFixture[str]):
         ("embed m f --out e.npz --batchsize 3", "did you mean --batch-size?"),
         ("export run --out m --xyz", "unrecognised arguments: --xyz ("),
         ("trian photos", "did you mean train?"),
-        ("evaluate one-treshold e.npz", "did you mean one-threshold?"),
+        ("evaluate al-pairs e.npz", "did you mean all-pairs?"),
+        ("clean set.npz", "did you mean verisphere clean embeddings set.npz?"),
         ("evaluate scores s.csv --rule at-most", "did you mean at_most?"),
     ],
 )
@@ -122,7 +123,7 @@ def test_nothing_near_is_no_guess():
     ("name", "arrays", "kind"),
     [
         ("a.npz", ["embeddings", "names", "identities"], "all-pairs"),
-        ("b.npz", ["embeddings", "domains"], "one-threshold"),
+        ("b.npz", ["embeddings", "domains"], "all-pairs"),
         ("c.npz", ["score", "label"], "scores"),
     ],
 )

@@ -73,7 +73,7 @@ def test_numpys_own_error_is_one():
         (["train", "recipe.yaml"], "lower batch_size"),
         (["embed", "run", "faces", "--out", "out.npz"], "lower --batch-size"),
         (["evaluate", "all-pairs", "faces.npz"], "--replicates"),
-        (["render", "out"], LESS_MEMORY),
+        (["data", "render", "out"], LESS_MEMORY),
     ],
 )
 def test_each_verb_says_what_takes_less(words: list[str], says: str):

@@ -22,9 +22,12 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
             ["evaluate", "all-pairs", "set.npz", "--far", "1e-3", "--sweep", "kept.npz"],
             "`verisphere evaluate all-pairs --sweep` is now `--state`",
         ),
-        (
-            ["evaluate", "one-threshold", "set.npz", "--sweep=kept.npz"],
-            "`verisphere evaluate one-threshold --sweep` is now `--state`",
+        *(
+            ([*old.split(), "set.npz", "--out=out"], f"`verisphere {old}` is now `{RENAMED[old]}`")
+            for old in (
+                *("evaluate one-threshold", "evaluate megaface", "evaluate trillion-pairs", "render", "distill"),
+                *("clean --recipe", "data duplicates", "data overlap", "data noise", "data relabel"),
+            )
         ),
     ],
 )

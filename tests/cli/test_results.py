@@ -13,7 +13,7 @@ from verisphere.cli.start import parser
 from verisphere.files.results import Result
 
 #: Verbs whose functions, which are public or share the work of several ranks, refuse to overwrite inputs by themselves.
-BY_THEMSELVES = {"embed", "align", "render", "data convert", "data relabel", "clean"}
+BY_THEMSELVES = {"embed", "align", "data render", "data convert", "clean relabel"}
 
 
 def leaves(

@@ -207,12 +207,11 @@ def test_every_output_names_the_rule(run, files: Path, kind: str, rule: str):
         assert (files / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("kind", ["pairs", "all-pairs", "one-threshold"])
+@pytest.mark.parametrize("kind", ["pairs", "all-pairs"])
 def test_intervals(run, files: Path, kind: str):
-    words = KINDS.get(kind, ("one-threshold", "faces.npz"))
     out_file = files / "out.json"
     asked = ["--far", "0.2", "--intervals", "--replicates", "20", "--seed", "3", "--json", out_file]
-    code, out, err = run(*placed(words, files), *asked)
+    code, out, err = run(*placed(KINDS[kind], files), *asked)
     assert (code, err) == (0, "")
     assert "95 % over people" in out
     assert "95 % of 20 redrawings of 12 people (seed 3)" in out
@@ -238,7 +237,6 @@ def test_alpha(run, files: Path):
     ("words", "says"),
     [
         (("scores", "scores.csv", "--intervals"), "unrecognised arguments: --intervals"),  # nobody is known
-        (("one-threshold", "faces.npz", "--curve", "new.csv"), "unrecognised arguments: --curve"),
         (("all-pairs", "faces.npz", "--alpha", "2"), "alpha must lie between 0 and 1, got 2.0"),
         (("all-pairs", "faces.npz", "--intervals", "--seed", "-1"), "seed must be 0 or more, got -1"),
         (("all-pairs", "faces.npz", "--intervals", "--replicates", "0"), "replicates must be at least 1, got 0"),
@@ -296,7 +294,7 @@ def test_an_option_for_domains_is_refused_where_there_are_none(refused, files: P
 
 
 @pytest.mark.parametrize("option", [("--replicates", "50"), ("--seed", "0")])
-@pytest.mark.parametrize("kind", ["pairs", "all-pairs", "one-threshold"])
+@pytest.mark.parametrize("kind", ["pairs", "all-pairs"])
 def test_an_option_of_the_redrawing_is_refused_where_nobody_is_redrawn(refused, files: Path, kind: str, option):
     words = [kind, "a.npz", *(["--pairs", "p.csv"] if kind == "pairs" else []), *option]
     said = refused(*words)
@@ -304,5 +302,5 @@ def test_an_option_of_the_redrawing_is_refused_where_nobody_is_redrawn(refused, 
 
 
 def test_the_union_is_refused_beside_a_calibration(refused, files: Path):
-    said = refused("one-threshold", "a.npz", "--calibration", "b.npz", "--union", "all")
+    said = refused("all-pairs", "a.npz", "--calibration", "b.npz", "--union", "all")
     assert "--union does nothing here: --calibration alone sets the one threshold" in said

@@ -81,7 +81,7 @@ def refused(capsys: pytest.CaptureFixture[str]):
 def place(tmp_path_factory: pytest.TempPathFactory, shallow: None) -> Path:
     """A run with an untrained network, aligned faces, and all that the verbs make of them."""
     place = tmp_path_factory.mktemp("shipping")
-    assert call("render", place / "faces.zip", "--people", 24, "--images", 3, "--difficulty", "easy") == 0
+    assert call("data", "render", place / "faces.zip", "--people", 24, "--images", 3, "--difficulty", "easy") == 0
     with zipfile.ZipFile(place / "faces.zip") as archive:
         archive.extractall(place / "faces")
     run = place / "run"
@@ -289,7 +289,7 @@ def test_nothing_is_written_over_what_is_read(place, refused, tmp_path):
         ("calibrate", embeddings, "--far", "0.2", "--out", embeddings),
         ("calibrate", place / "run" / "others.npz", "--far", "0.2", "--check", embeddings, "--out", embeddings),
         ("evaluate", "all-pairs", embeddings, "--json", embeddings),
-        ("evaluate", "one-threshold", embeddings, embeddings, "--json", embeddings),
+        ("evaluate", "all-pairs", embeddings, embeddings, "--json", embeddings),
         ("evaluate", "scores", figures, "--json", figures),
         ("evaluate", "pairs", embeddings, "--pairs", figures, "--json", figures),
         ("report", embeddings, "--out", tmp_path),

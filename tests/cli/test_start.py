@@ -64,7 +64,7 @@ KINDS = {
     "scores": ("scores", "scores.csv"),
     "pairs": ("pairs", "plain.npz", "--pairs", "pairs.csv"),
     "all-pairs": ("all-pairs", "domains.npz"),
-    "one-threshold": ("one-threshold", "domains.npz"),
+    "all-pairs of files": ("all-pairs", "domains.npz", "plain.npz"),
 }
 
 
@@ -149,8 +149,11 @@ def test_against_itself(run, files: Path):
         (("evaluate", "pairs", "plain.npz", "--pairs", "pairs.csv", "--far", "0.1", "--far", "1e"), "got '1e'"),
         (("evaluate", "all-pairs", "plain.npz", "--against", "plain.npz", "--replicates", "0"), "at least 1, got 0"),
         (("evaluate", "all-pairs", "plain.npz", "--against", "plain.npz", "--replicates", "x"), "invalid int value"),
-        (("evaluate", "one-threshold", "plain.npz"), "plain.npz: one file without domains"),
-        (("evaluate", "one-threshold", "plain.npz", "plain.npz"), "both called 'plain'"),
+        (("evaluate", "all-pairs", "plain.npz", "plain.npz"), "both called 'plain'"),
+        (
+            ("evaluate", "all-pairs", "plain.npz", "one.npz", "--against", "plain.npz"),
+            "--against compares two models on one file, not on 2; omit it",
+        ),
         (("evaluate", "all-pairs", "plain.npz", "--calibration", "one.npz"), "--calibration sets the one threshold"),
         (("evaluate", "all-pairs", "one.npz"), "one.npz: all 4 images are of one person"),
         (
@@ -319,8 +322,8 @@ def test_the_command_itself(files: Path):
 
 
 def test_the_advice_after_a_lost_process_names_the_verbs_that_have_resume(run, capsys: pytest.CaptureFixture[str]):
-    verbs = ("train", "distill", "search", "clean")
-    assert [verb for verb in verbs if "\n  --resume " in run(verb, "--help")[1]] == ["train", "distill"]
+    verbs = (("train",), ("search",), ("clean", "run"))
+    assert [verb for verb in verbs if "\n  --resume " in run(*verb, "--help")[1]] == [("train",)]
     assert _code_of(RuntimeError("Connection closed by peer"), "") == 1
     err = capsys.readouterr().err
-    assert "`train` and `distill` continue with --resume, `search` and `clean` by the same command" in err
+    assert "`train` continues with --resume, `search` and `clean` by the same command" in err

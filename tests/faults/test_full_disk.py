@@ -13,7 +13,7 @@ VERBS = {
     "evaluate": ("evaluate", "all-pairs", "set.npz", "--json", "{}/made.json"),
     "scan of all pairs": ("evaluate", "all-pairs", "set.npz", "--state", "{}/made.state"),
     "calibrate": ("calibrate", "set.npz", "--far", "0.2", "--out", "{}/made.json", "--guarantee", "expected"),
-    "render": ("render", "{}/made.zip", "--people", 3, "--images", 2),
+    "render": ("data", "render", "{}/made.zip", "--people", 3, "--images", 2),
     "adopt": (
         "adopt",
         "net.onnx",

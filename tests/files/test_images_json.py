@@ -181,7 +181,7 @@ def test_parts_and_copies_of_a_set_keep_its_source():
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("{", "images.json: not what `verisphere align` or `render` writes"),
+        ("{", "images.json: not what `verisphere align` or `data render` writes"),
         ('{"format": 2, "drawn": false, "alignment": null}', "its format is 2, this version reads 1"),
         ('{"format": 1, "drawn": "no", "alignment": null}', "drawn is 'no', not true or false"),
         ('{"format": 1, "alignment": null}', "drawn is missing"),

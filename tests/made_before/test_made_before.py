@@ -6,7 +6,7 @@ by the rooms' names and, in modules.yaml, by the modules'. Only the command line
 | file | made by |
 |---|---|
 | run/ | `train recipe.yaml`, stopped after the first of two epochs; resumed.jsonl is the metrics of both |
-| embeddings.npz | `embed run faces.zip`, of `render faces.zip --people 10 --images 4 --seed 9 --difficulty easy` |
+| embeddings.npz | `embed run faces.zip`, of `data render faces.zip --people 10 --images 4 --seed 9 --difficulty easy` |
 | figures.json, all_pairs.sweep | `evaluate all-pairs embeddings.npz --far 1e-1 --far 1e-2`; the file of its progress |
 | calibration.json | `calibrate embeddings.npz --far 0.2 --far 0.3 --guarantee expected` |
 | model/ | `export run --calibration calibration.json --evaluation figures.json` |
@@ -61,7 +61,7 @@ def faces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The images of embeddings.npz."""
     path = tmp_path_factory.mktemp("faces") / "faces.zip"
     options = ["--people", "10", "--images", "4", "--seed", "9", "--difficulty", "easy"]
-    assert main(["--default-allocator", "render", str(path), *options]) == 0
+    assert main(["--default-allocator", "data", "render", str(path), *options]) == 0
     return path
 
 

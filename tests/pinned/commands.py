@@ -167,9 +167,12 @@ def _do(name: str, line: str, *, data: str = "", prepare: Callable[[Path], None]
 
 def _images() -> list[Command]:
     return [
-        _do("render", "render faces.zip --people 12 --images 4 --seed 5 --difficulty easy --sheet sheet.png"),
-        _do("render others", "render others.zip --people 24 --images 3 --first-person 100 --difficulty easy"),
-        _do("render night", "render night.zip --people 4 --images 3 --domain night --difficulty hard --label-noise .2"),
+        _do("render", "data render faces.zip --people 12 --images 4 --seed 5 --difficulty easy --sheet sheet.png"),
+        _do("render others", "data render others.zip --people 24 --images 3 --first-person 100 --difficulty easy"),
+        _do(
+            "render night",
+            "data render night.zip --people 4 --images 3 --domain night --difficulty hard --label-noise .2",
+        ),
         _do("figures", "figures figures --only target_logits --only decision_margins --only hard_and_easy"),
     ]
 
@@ -212,10 +215,10 @@ def _figures() -> list[Command]:
         _do("all pairs against", "evaluate all-pairs second.npz --far 1e-1 --against fourth.npz --replicates 40 "
             "--seed 2"),
         _do("all pairs screens", "evaluate all-pairs second.npz --far 1e-2 --screen bfloat16 --processes 2"),
-        _do("one threshold", "evaluate one-threshold rows.npz --far 1e-1 --intervals --replicates 40 --json one.json"),
-        _do("one threshold files", "evaluate one-threshold second.npz third.npz --far 1e-1 --union within "
+        _do("one threshold", "evaluate all-pairs rows.npz --far 1e-1 --intervals --replicates 40 --json one.json"),
+        _do("one threshold files", "evaluate all-pairs second.npz third.npz --far 1e-1 --union within "
             "--rule nearest"),
-        _do("one threshold set elsewhere", "evaluate one-threshold rows.npz --far 1e-1 --calibration third.npz"),
+        _do("one threshold set elsewhere", "evaluate all-pairs rows.npz --far 1e-1 --calibration third.npz"),
         _do("identification", "evaluate {identification} second.npz --enrol 2 --strangers 0.25 --galleries 2 --seed 4 "
             "--top 3 --candidates candidates.csv --json identification.json --plot identification.svg"),
         _do("identification in a gallery", "evaluate {identification} second.npz --gallery gallery.npz --fpir 1e-1 "

@@ -13,7 +13,7 @@ from verisphere.decide.plausible import implausible_list
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.ijb import IjbFiles
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
-from verisphere.measure.distractors import DistractorOptions, evaluate_megaface, evaluate_trillion_pairs
+from verisphere.measure.distractors import DistractorOptions, evaluate_distractors
 from verisphere.measure.evaluate import Options, evaluate_all_pairs, evaluate_one_threshold, evaluate_scores
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
@@ -411,8 +411,8 @@ def evaluations(folder: Path, moved: int) -> dict[str, Any]:
         "two-sets": evaluate_two_sets(first, second, OPTIONS),
         "galleries": evaluate_galleries(first, [second], asked, [others]),
         "split": evaluate_split(whole, asked),
-        "megaface": evaluate_megaface(whole, [others], few),
-        "trillion-pairs": evaluate_trillion_pairs(whole, [others], few),
+        "megaface": evaluate_distractors("megaface", whole, [others], few),
+        "trillion-pairs": evaluate_distractors("trillion-pairs", whole, [others], few),
         "ijb": evaluate_ijb(*ijb, IjbOptions(["1e-1"], fpirs=())),
         "ijb 1:N": evaluate_ijb(ijb[0], replace(ijb[1], pairs=None), IjbOptions(fpirs=())),
     }

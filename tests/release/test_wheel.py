@@ -155,7 +155,7 @@ reward: {faces: {class_path: verisphere.images.SyntheticFaces, init_args: {peopl
         ("export", ["export", "run", "--out", "model"]),
         ("tune", ["search", "search.yaml", "--out", "search"]),
         ("track", ["train", "synthetic/arcface", "--out", "other", "--tensorboard"]),
-        ("clean", ["clean", "--embeddings", "set.npz", "--method", "dbscan", "--out", "cleaned"]),
+        ("clean", ["clean", "embeddings", "set.npz", "--method", "dbscan", "--out", "cleaned"]),
     ],
 )
 def test_a_missing_extra_is_named_in_one_line(bare: Path, run: Path, extra: str, arguments: list[str]):

@@ -14,7 +14,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.clean.same_person.overlap import find_overlap, open_people
 from verisphere.cli import main
 from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
-from verisphere.measure.distractors import DistractorOptions, evaluate_megaface
+from verisphere.measure.distractors import DistractorOptions, evaluate_distractors
 from verisphere.measure.evaluate import Options, evaluate_all_pairs, evaluate_one_threshold
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries
 from verisphere.measure.listed import evaluate_pairs
@@ -118,7 +118,9 @@ READERS: dict[str, Callable[[Path, Path, Path], object]] = {
     "identification": lambda one, two, folder: evaluate_galleries(
         one, [two], IdentificationOptions(ranks=(1,), fpirs=())
     ),
-    "distractors": lambda one, two, folder: evaluate_megaface(one, [two], DistractorOptions(fars=(), ranks=(1,))),
+    "distractors": lambda one, two, folder: evaluate_distractors(
+        "megaface", one, [two], DistractorOptions(fars=(), ranks=(1,))
+    ),
     "overlap": lambda one, two, folder: find_overlap(open_people(one), open_people(two), embeddings=(one, two)),
 }
 
@@ -131,8 +133,8 @@ WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
     "distractors of a gallery": lambda one, two, plain: evaluate_galleries(
         plain, [one], IdentificationOptions(ranks=(1,), fpirs=()), [two]
     ),
-    "two files of distractors": lambda one, two, plain: evaluate_megaface(
-        plain, [one, two], DistractorOptions(fars=(), ranks=(1,))
+    "two files of distractors": lambda one, two, plain: evaluate_distractors(
+        "megaface", plain, [one, two], DistractorOptions(fars=(), ranks=(1,))
     ),
 }
 

@@ -144,15 +144,19 @@ def test_two_ranks_train_as_one_does(tmp_path, teacher):
 
 
 def test_the_verb_trains_as_train_does(recipe, tmp_path, teacher, capsys):
-    assert command("distill", recipe, "--teacher", teacher, "--out", tmp_path / "verb", *STUDENT) == 0
+    named = f"--distill.teachers=[{teacher}]"
+    assert command("train", recipe, named, "--out", tmp_path / "verb", *STUDENT) == 0
     train_run(read(recipe, *beside(teacher)), tmp_path / "call")
     assert files(tmp_path / "verb") == files(tmp_path / "call")
-    assert command("distill", recipe, "--out", tmp_path / "none", *STUDENT) == 2
-    assert "--teacher is missing: a run, a model folder" in capsys.readouterr().err
+    following = tmp_path / "following.yaml"
+    following.write_text(recipe.read_text() + "distill: {kl: 0}\n")
+    assert command("train", following, "--out", tmp_path / "none", *STUDENT) == 2
+    assert "--distill.teachers is missing: runs, model folders" in capsys.readouterr().err
+    assert command("train", following, "--out", tmp_path / "alone", "--distill.teachers", "[]", *STUDENT) == 0
 
 
 def test_the_dry_run_counts_the_teacher(recipe, teacher, capsys):
-    assert command("distill", recipe, "--teacher", teacher, "--dry-run", *STUDENT) == 0
+    assert command("train", recipe, f"--distill.teachers=[{teacher}]", "--dry-run", *STUDENT) == 0
     out = capsys.readouterr().out
     assert "ArcFace with 1 teacher over 5 classes" in out
     assert "the teacher" in out

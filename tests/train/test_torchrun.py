@@ -124,7 +124,7 @@ def embedded(network: str, faces: str, out: str) -> list:
 def test_embeddings_are_those_of_one_process(tmp_path):
     """By ranks that have started already: to start them by torchrun takes seconds, and other tests do."""
     faces, network = str(tmp_path / "faces.zip"), tmp_path / "network.yaml"
-    assert main(["--default-allocator", "render", faces, "--people", "6", "--images", "3"]) == 0
+    assert main(["--default-allocator", "data", "render", faces, "--people", "6", "--images", "3"]) == 0
     network.write_text("class_path: verisphere.backbones.MobileFaceNet\ninit_args: {width: 0.1, embedding_size: 16}\n")
     one, two = tmp_path / "one.npz", tmp_path / "two.npz"
     threads = torch.get_num_threads()

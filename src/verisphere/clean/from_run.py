@@ -36,7 +36,7 @@ BATCHES = 64
 _CPU = torch.device("cpu")
 _COSINES, _NEAREST = "cosines", "nearest"
 #: What needs no head, for the messages about a run that lacks one.
-WITHOUT_HEAD = "`verisphere clean --embeddings FILE` alone needs none"
+WITHOUT_HEAD = "`verisphere clean embeddings FILE` needs none"
 
 
 def found_in_run(

@@ -11,12 +11,14 @@ OUT/second/                   the run with one center a class, on the images of 
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from verisphere.clean.cleaning import JSON, KEPT, Cleaning
+from verisphere.clean.found import Found
 from verisphere.clean.from_run import found_in_run
 from verisphere.clean.page import write_result
 from verisphere.clean.rules import Rule
@@ -27,6 +29,7 @@ from verisphere.distributed import world
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.work_files import WORK, result_folder
+from verisphere.images.faces import Faces
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of
@@ -58,6 +61,31 @@ class CleanOptions:
     rank_1: bool = False
     batch_size: int = 128
 
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"--batch-size {self.batch_size}: allowed is 1 image at a time or more")
+
+
+def clean_folder(
+    out: Path, options: CleanOptions, find: Callable[[Path], tuple[Found, Faces | None]], title: str
+) -> Cleaning:
+    """Find sub-classes and write the folder of a cleaning: kept.txt, clean.json and a page. All ranks enter it.
+
+    Args:
+        out: folder to make.
+        options: the rule, and the list of true identities.
+        find: finds the sub-classes, and the images for pictures, with a folder for unfinished work.
+        title: what was cleaned, for the page.
+    """
+    with result_folder(out) as work:
+        found, faces = find(work)
+        truth = options.truth
+        if truth is not None:
+            found = found.with_truth(on_every_rank(lambda: truth_of_list(truth, found.names)))
+        cleaning = Cleaning.by(options.rule, found)
+        on_first_rank(lambda: write_result(cleaning, faces, out, title))
+    return cleaning
+
 
 def clean_loop(
     recipe: str | Path,
@@ -65,7 +93,6 @@ def clean_loop(
     out: Path,
     options: CleanOptions,
     *,
-    sub_centers: int | None = None,
     measure: Measure | None = None,
     device: str | None = None,
     threads: int | None = None,
@@ -73,7 +100,8 @@ def clean_loop(
 ) -> Cleaning | None:
     """Train with sub-centers, clean, and train anew on the kept images; a stopped loop continues where it was.
 
-    A finished stage is not repeated. The second recipe is the first one with one center a class and the data restricted
+    A finished stage is not repeated. The first training has as many sub-centers as the recipe states if they are more
+    than 1, else `SUB_CENTERS`. The second recipe is the first one with one center a class and the data restricted
     by `Relabelled`; if it starts from another run, it takes only the backbone (`start_head: false`), since classes may
     be lost. The ranks of a joined group work together, and rank 0 writes.
 
@@ -82,8 +110,6 @@ def clean_loop(
         overrides: `--field value` words for both trainings.
         out: folder of the loop: a new one, or that of the same loop.
         options: how to clean.
-        sub_centers: number of sub-centers of the first training; None takes that of the recipe if it is more than 1,
-            else `SUB_CENTERS`.
         measure: see `train_run`.
         device, threads: see `train_run`.
         progress: reports the progress of all stages.
@@ -91,7 +117,7 @@ def clean_loop(
     Returns:
         the result of the cleaning; None if it was finished by an earlier call.
     """
-    first = on_every_rank(lambda: _first_recipe(recipe, list(overrides), sub_centers))
+    first = on_every_rank(lambda: _first_recipe(recipe, list(overrides)))
     truth = options.truth
     if truth is not None:  # first, since a list that is refused after a training would waste that training
         on_every_rank(lambda: truth_of_list(truth, first.recipe.data.names))
@@ -104,33 +130,26 @@ def clean_loop(
     if done:
         log.info("%s: finished before", out / CLEANED)
     else:
-        place = choose_device(device)
-        with result_folder(out / CLEANED) as work:
-            found = found_in_run(
-                out / FIRST,
-                first.recipe.data,
-                device=place,
-                batch_size=options.batch_size,
-                workers=first.recipe.workers,
-                trust=True,  # trusted: its recipe, including its code, was given for training
-                work=work,
-                rank_1=options.rank_1,
-                progress=progress,
-            )
-            if truth is not None:
-                found = found.with_truth(on_every_rank(lambda: truth_of_list(truth, found.names)))
-            cleaning = result = Cleaning.by(options.rule, found)
-            on_first_rank(lambda: write_result(result, first.recipe.data, out / CLEANED, str(recipe)))
+        find = partial(
+            found_in_run,
+            out / FIRST,
+            first.recipe.data,
+            device=choose_device(device),
+            batch_size=options.batch_size,
+            workers=first.recipe.workers,
+            trust=True,  # trusted: its recipe, including its code, was given for training
+            rank_1=options.rank_1,
+            progress=progress,
+        )
+        cleaning = clean_folder(out / CLEANED, options, lambda work: (find(work=work), first.recipe.data), str(recipe))
     on_first_rank(lambda: _write_second(first, out))
     _train(on_every_rank(lambda: read_recipe(out / SECOND / "recipe.yaml", [])), out / SECOND, session)
     return cleaning
 
 
-def _first_recipe(recipe: str | Path, overrides: list[str], sub_centers: int | None) -> ReadRecipe:
-    if sub_centers is None:
-        stated = resolve_recipe(recipe, overrides)["subcenters"]
-        sub_centers = stated if stated > 1 else SUB_CENTERS
-    return read_recipe(recipe, [*overrides, f"--subcenters={sub_centers}"])
+def _first_recipe(recipe: str | Path, overrides: list[str]) -> ReadRecipe:
+    stated = resolve_recipe(recipe, overrides)["subcenters"]
+    return read_recipe(recipe, [*overrides, f"--subcenters={stated if stated > 1 else SUB_CENTERS}"])
 
 
 def _open(out: Path, asked: dict[str, Any]) -> str:

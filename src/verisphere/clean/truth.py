@@ -31,7 +31,7 @@ def truth_of_list(path: Path, names: Sequence[str]) -> list[str]:
     """The true identities of some images, from a list of labels that states them; the list may have further images."""
     labels = read_labels(path)
     if labels.true_identities is None:
-        raise ValueError(f"{path}: no column true_identity; `verisphere data noise` writes such lists")
+        raise ValueError(f"{path}: no column true_identity; `verisphere clean noise` writes such lists")
     truth = dict(zip(labels.names, labels.true_identities, strict=True))
     absent = [name for name in names if name not in truth]
     if absent:

@@ -1,62 +1,43 @@
-"""Cleaning: `clean`."""
+"""Wrong labels, found, dropped and made: `clean` and its verbs."""
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from verisphere.cli.evaluation_options import refuse_unread
+from verisphere.cli.labels import add_labels
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb, options_as, refuse_misspelt
-from verisphere.words import did_you_mean, printable
+from verisphere.cli.parsing import (
+    SET,
+    Parser,
+    Run,
+    Verbs,
+    add_device,
+    add_names,
+    add_trust_code,
+    new_verb,
+    options_as,
+    refuse_misspelt,
+)
+from verisphere.cli.results import add_output
+from verisphere.words import printable
 
 if TYPE_CHECKING:
+    from verisphere.clean.cleaning import Cleaning
     from verisphere.clean.found import Found
     from verisphere.clean.rules import Rule
     from verisphere.images.faces import Faces
 
 _METHODS = ("sub-centers", "class-mean", "mean-of-others", "dbscan")
 _ANGLE = 75.0
-#: Options of the methods that clean embeddings alone.
+#: Options that one method alone reads.
 _OF_METHOD = {"sub-centers": ("sub_centers", "restarts", "seed"), "dbscan": ("eps", "min_samples")}
-_OF_EMBEDDINGS = ("method", *(name for names in _OF_METHOD.values() for name in names))
 
 
-def clean(options: argparse.Namespace) -> str:
-    """Find samples with wrong labels, and write the list of those to keep, which `train` reads."""
-    from verisphere.clean.cleaning import Cleaning
-    from verisphere.clean.page import write_result
-    from verisphere.clean.truth import truth_of_list
-    from verisphere.collectives import on_every_rank, on_first_rank
-    from verisphere.distributed import world
-    from verisphere.files.disk import refuse_overwriting
-    from verisphere.files.work_files import result_folder
-
-    if options.batch_size < 1:
-        raise ValueError(f"--batch-size {options.batch_size}: allowed is 1 image at a time or more")
-    rule = _rule(options)
-    if options.recipe is not None:
-        return _loop(options, rule)
-    run, data = _inputs(options)
-    inputs = [run, data, options.embeddings, options.truth, options.faces]
-    on_every_rank(lambda: refuse_overwriting(options.out, inputs))
-    with result_folder(options.out) as work:
-        found, faces = _found(options, run, data, work)
-        if options.truth is not None:
-            found = found.with_truth(on_every_rank(lambda: truth_of_list(options.truth, found.names)))
-        cleaning = Cleaning.by(rule, found)
-        title = str(options.embeddings if run is None else run)
-        on_first_rank(lambda: write_result(cleaning, faces, options.out, title))
-    if not world().first:
-        return ""
-    out = printable(str(options.out))
-    made = f"{out}: kept.txt, clean.json, index.html; next: verisphere train RECIPE --data.labels {out}/kept.txt"
-    return f"{cleaning.text()}\n{made}"
-
-
-def _found(
-    options: argparse.Namespace, run: Path | None, data: Path | None, work: Path
-) -> "tuple[Found, Faces | None]":
-    """The findings of the chosen method, and the images if they are given."""
-    from verisphere.clean.from_run import WITHOUT_HEAD, found_in_run
+def clean_run(options: argparse.Namespace) -> str:
+    """Find wrong labels by the sub-centers of a run, and list the samples to keep, which `train` reads."""
+    from verisphere.clean.from_run import WITHOUT_HEAD, found_by_centers, found_in_run
+    from verisphere.clean.loop import CleanOptions, clean_folder
     from verisphere.collectives import on_every_rank
     from verisphere.device import choose_device
     from verisphere.distributed import world
@@ -66,66 +47,55 @@ def _found(
     from verisphere.models.embed import open_model
     from verisphere.models.run_head import open_head
 
-    device = choose_device(options.device)
-    if data is None:
-        pictures = (
-            None
-            if options.faces is None
-            else on_every_rank(lambda: open_faces(options.faces, trust=options.trust_code))
-        )
-        return _found_in_file(options, run), pictures
-    assert run is not None
+    asked = options_as(CleanOptions, options, rule=_rule(options))
+    device, trust = choose_device(options.device), options.trust_code
     workers = 1 if options.workers is None else options.workers
     if not 0 <= workers <= MOST_WORKERS:
         raise ValueError(f"--workers {workers}: allowed are 0 to {MOST_WORKERS} processes that read images")
 
-    def opened() -> Any:
-        size = open_model(open_head(run, WITHOUT_HEAD).checkpoint.path, device, options.trust_code).backbone.input_size
-        return open_faces(data, None, size, options.trust_code)
+    def opened() -> "Faces":
+        checkpoint = open_head(options.run, WITHOUT_HEAD).checkpoint.path
+        return open_faces(options.data, None, open_model(checkpoint, device, trust).backbone.input_size, trust)
 
-    faces = on_every_rank(opened)
-    if world().first:
-        warn_if_unaligned(faces)
-    found = found_in_run(
-        run,
-        faces,
-        device=device,
-        batch_size=options.batch_size,
-        workers=workers,
-        trust=options.trust_code,
-        work=work,
-        rank_1=options.rank_1,
-        progress=progress(),
-    )
-    return found, faces
-
-
-def _found_in_file(options: argparse.Namespace, run: Path | None) -> "Found":
-    """The findings in embeddings, by the sub-centers of a run or by a method for embeddings alone."""
-    if run is not None:
-        from verisphere.clean.from_run import found_by_centers
-        from verisphere.device import choose_device
-
-        return found_by_centers(
-            run,
-            options.embeddings,
-            device=choose_device(options.device),
-            rank_1=options.rank_1,
-            progress=progress(),
+    def find(work: Path) -> "tuple[Found, Faces | None]":
+        how = {"device": device, "rank_1": options.rank_1, "progress": progress()}
+        if options.embeddings is not None:
+            refuse_unread(options, ("batch_size", "workers"), "--embeddings takes the place of the images")
+            pictures = on_every_rank(lambda: _pictures(options))
+            return found_by_centers(options.run, options.embeddings, **how), pictures
+        refuse_unread(options, ("faces",), "the pictures are those of DATA")
+        faces = on_every_rank(opened)
+        if world().first:
+            warn_if_unaligned(faces)
+        found = found_in_run(
+            options.run, faces, batch_size=asked.batch_size, workers=workers, trust=trust, work=work, **how
         )
+        return found, faces
+
+    return _said(clean_folder(options.out, asked, find, str(options.run)), options.out)
+
+
+def clean_embeddings(options: argparse.Namespace) -> str:
+    """Find wrong labels in embeddings of any network, and list the samples to keep, which `train` reads."""
     from verisphere.clean.from_embeddings import found_in_embeddings
+    from verisphere.clean.loop import CleanOptions, clean_folder
 
-    used = options.method or _METHODS[0]
     for method, names in _OF_METHOD.items():
-        if method != used and (idle := [name for name in names if getattr(options, name) is not None]):
-            raise ValueError(f"--{idle[0].replace('_', '-')} is for --method {method}, not for {used}; omit it")
-    given = {name: value for name in _OF_EMBEDDINGS if (value := getattr(options, name)) is not None}
-    return found_in_embeddings(options.embeddings, **given, progress=progress())
+        if method != options.method:
+            refuse_unread(options, names, f"it is for --method {method}, not for {options.method}")
+    asked = options_as(CleanOptions, options, rule=_rule(options, by_cluster=options.method == "dbscan"))
+
+    def find(_: Path) -> "tuple[Found, Faces | None]":
+        pictures = _pictures(options)
+        return options_as(found_in_embeddings, options, path=options.embeddings, progress=progress()), pictures
+
+    return _said(clean_folder(options.out, asked, find, str(options.embeddings)), options.out)
 
 
-def _loop(options: argparse.Namespace, rule: "Rule") -> str:
-    """Train with sub-centers, clean, train anew."""
-    from verisphere.clean.loop import CLEANED, FIRST, SECOND, CleanOptions, clean_loop
+def clean_loop(options: argparse.Namespace) -> str:
+    """Train with sub-centers, clean by them, and train anew with one center a class."""
+    from verisphere.clean.loop import CLEANED, FIRST, SECOND, CleanOptions
+    from verisphere.clean.loop import clean_loop as run
     from verisphere.distributed import world
     from verisphere.files.metrics import METRICS, read_metrics
     from verisphere.measure.validation import validation_figures
@@ -133,18 +103,8 @@ def _loop(options: argparse.Namespace, rule: "Rule") -> str:
     from verisphere.train.recipe import Recipe
 
     refuse_misspelt(options, Recipe)
-    words = list(options.overrides)
-    if words and not words[0].startswith("--"):
-        raise ValueError(f"--recipe makes a run of its own: omit {printable(words[0])}, or omit --recipe")
-    for name in ("embeddings", "faces", "method", "restarts", "eps", "min_samples"):
-        if getattr(options, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} is not for --recipe, which cleans by the run that it trains")
-    # both are options of this verb and fields of a recipe
-    words += [f"--{name}={value}" for name in ("seed", "workers") if (value := getattr(options, name)) is not None]
-    asked = options_as(CleanOptions, options, rule=rule)
-    cleaning = options_as(
-        clean_loop, options, overrides=words, options=asked, measure=validation_figures, progress=progress()
-    )
+    asked = options_as(CleanOptions, options, rule=_rule(options))
+    cleaning = options_as(run, options, options=asked, measure=validation_figures, progress=progress())
     if not world().first:
         return ""
     done = f"{CLEANED}: finished before, see {printable(str(options.out / CLEANED))}/clean.json"
@@ -155,37 +115,28 @@ def _loop(options: argparse.Namespace, rule: "Rule") -> str:
     return "\n".join([*texts, f"{printable(str(options.out))}: {FIRST} (a run), {CLEANED}, {SECOND} (a run)"])
 
 
-def _rule(options: argparse.Namespace) -> "Rule":
+def _rule(options: argparse.Namespace, by_cluster: bool = False) -> "Rule":
     """The rule of the options; for DBSCAN, whose clusters have no angle, by default the largest cluster alone."""
     from verisphere.clean.rules import Rule
 
-    by_cluster = options.method == "dbscan"
     angle = vars(options).get("angle", None if by_cluster else _ANGLE)
     return Rule(angle, options.only_dominant or by_cluster, options.min_images)
 
 
-def _inputs(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """RUN and DATA; None for one that is not given."""
-    words = options.overrides
-    if unknown := next((word for word in words if word.startswith("-")), None):
-        name = unknown.partition("=")[0]
-        near = did_you_mean(name, options.parser.options())
-        raise ValueError(f"there is no option {printable(name)}{near}; fields of a recipe are for --recipe")
-    if len(words) > 2:
-        raise ValueError(f"{len(words)} names where RUN and DATA are two; the third is {printable(words[2])}")
-    run, data = (Path(words[place]) if len(words) > place else None for place in range(2))
-    if options.embeddings is None and data is None:
-        missing = "RUN and DATA" if run is None else "DATA, the data that the run was trained on,"
-        raise ValueError(f"{missing} missing: clean RUN DATA, clean [RUN] --embeddings FILE, or clean --recipe RECIPE")
-    if options.embeddings is not None and data is not None:
-        raise ValueError("DATA and --embeddings are both given; the embeddings are those of the data: omit one")
-    if run is not None and (given := [name for name in _OF_EMBEDDINGS if getattr(options, name) is not None]):
-        raise ValueError(f"--{given[0].replace('_', '-')} is for --embeddings without RUN; a run has its sub-centers")
-    if options.rank_1 and run is None:
-        raise ValueError("--rank-1 compares with the classes of a run: name RUN, too")
-    if options.faces is not None and options.embeddings is None:
-        raise ValueError("--faces is for --embeddings; with DATA the pictures are those of DATA")
-    return run, data
+def _pictures(options: argparse.Namespace) -> "Faces | None":
+    """The images of the embeddings, if they are given."""
+    from verisphere.models.described_faces import open_faces
+
+    return None if options.faces is None else open_faces(options.faces, trust=options.trust_code)
+
+
+def _said(cleaning: "Cleaning", out: Path) -> str:
+    """The result, and what can be done with it; rank 0 says it."""
+    from verisphere.distributed import world
+
+    name = printable(str(out))
+    made = f"{name}: kept.txt, clean.json, index.html; next: verisphere train RECIPE --data.labels {name}/kept.txt"
+    return f"{cleaning.text()}\n{made}" if world().first else ""
 
 
 def _angle(text: str) -> float | None:
@@ -198,43 +149,111 @@ def _angle(text: str) -> float | None:
 
 
 def add_clean(verbs: Verbs) -> None:
-    """Add `clean`."""
-    verb = new_verb(
-        verbs,
+    """Add `clean` and its verbs."""
+    text = "Find, drop and make wrong labels: in a set, between two sets, or to measure what they cost."
+    clean = verbs.add_parser(
         "clean",
-        clean,
-        shared=True,
-        any_field=True,  # RUN and DATA, too: argparse would take the value of a field for an optional RUN
-        less_memory="lower --batch-size or --workers",
+        help=text,
+        description=text,
         examples=(
-            "verisphere clean runs/k3 faces.zip --out cleaned",
-            "verisphere clean --recipe recipe.yaml --out loop --epochs 8",
+            "verisphere clean run runs/k3 faces.zip --out cleaned",
+            "verisphere clean duplicates faces.npz --faces faces.zip --out twice",
+        ),
+        hint=lambda word: (
+            f" (did you mean verisphere clean {'embeddings' if word.endswith('.npz') else 'run'} {word}?)"
         ),
     )
-    add_names(verb)
-    verb.usage = (
-        "verisphere clean RUN DATA --out FOLDER\n       verisphere clean [RUN] --embeddings FILE --out FOLDER"
-        "\n       verisphere clean --recipe RECIPE --out FOLDER [--field value ...]"
-    )
-    verb.add_argument_group(
-        "RUN and DATA",
-        "RUN: folder of a run, or of one of its checkpoints; its sub-centers divide the images of each person. DATA: "
-        "the images that it was trained on, as `embed` takes them",
+    kinds = clean.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
+    _add_run(kinds)
+    _add_embeddings(kinds)
+    _add_loop(kinds)
+    add_labels(kinds)
+
+
+def _add_run(kinds: Verbs) -> None:
+    verb = _cleaning(
+        kinds,
+        "run",
+        clean_run,
+        "verisphere clean run runs/k3 faces.zip --out cleaned",
+        "verisphere clean run runs/k3 --embeddings faces.npz --out cleaned",
     )
     verb.add_argument(
-        "--out", type=Path, required=True, metavar="FOLDER", help="folder to make: kept.txt, clean.json, a page"
-    )
-    verb.add_argument(
-        "--embeddings",
+        "run",
         type=Path,
-        metavar="FILE",
-        help="embeddings instead of DATA, made by the network of RUN; without RUN of any network",
+        metavar="RUN",
+        help="folder of a run, or of one of its checkpoints; its sub-centers divide the images of each person",
+    )
+    group = verb.add_mutually_exclusive_group(required=True)
+    group.add_argument("data", type=Path, nargs="?", metavar="DATA", help=f"what the run was trained on: {SET}")
+    what = "embeddings file of DATA, made by the network of RUN, in its place"
+    group.add_argument("--embeddings", type=Path, metavar="FILE", help=what)
+    _add_pictures(verb)
+    _add_reading(verb)
+    verb.add_argument("--workers", type=int, metavar="N", help="processes that read images (1)")
+    add_trust_code(verb)
+
+
+def _add_embeddings(kinds: Verbs) -> None:
+    verb = _cleaning(
+        kinds,
+        "embeddings",
+        clean_embeddings,
+        "verisphere clean embeddings faces.npz --faces faces.zip --out cleaned",
+        "verisphere clean embeddings faces.npz --method dbscan --out cleaned",
+        shared=False,
+    )
+    verb.add_argument("embeddings", type=Path, metavar="EMBEDDINGS", help="embeddings file, of any network")
+    _add_pictures(verb)
+    verb.add_argument(
+        "--method",
+        choices=_METHODS,
+        default=_METHODS[0],
+        help="what divides the images of an identity (sub-centers); dbscan drops all outside of its largest cluster",
+    )
+    verb.add_argument("--sub-centers", type=int, metavar="K", help="of each identity, for sub-centers (3)")
+    verb.add_argument("--restarts", type=int, metavar="N", help="further starts of k-means, for sub-centers (10)")
+    verb.add_argument("--seed", type=int, help="of these starts (0)")
+    verb.add_argument(
+        "--eps", type=float, metavar="DISTANCE", help="largest cosine distance of neighbours, for dbscan (0.65)"
     )
     verb.add_argument(
-        "--recipe",
-        metavar="RECIPE",
-        help="the whole loop: train with sub-centers, clean, train with one center a class; any field can follow",
+        "--min-samples", type=int, metavar="N", help="neighbours of a core image, itself included, for dbscan (2)"
     )
+    add_trust_code(verb)
+
+
+def _add_loop(kinds: Verbs) -> None:
+    verb = _cleaning(
+        kinds,
+        "loop",
+        clean_loop,
+        "verisphere clean loop recipe.yaml --out loop --epochs 8",
+        "verisphere clean loop photos --out loop --data.path aligned --subcenters 5",
+        any_field=True,
+    )
+    verb.add_argument(
+        "recipe", metavar="RECIPE", help="YAML recipe, or a name that `verisphere recipes` lists; any field can follow"
+    )
+    _add_reading(verb)
+
+
+def _cleaning(
+    kinds: Verbs, name: str, run: Run, *examples: str, shared: bool = True, any_field: bool = False
+) -> argparse.ArgumentParser:
+    """A verb that cleans, with the options that each of them reads."""
+    verb = new_verb(
+        kinds,
+        name,
+        run,
+        examples=examples,
+        shared=shared,
+        any_field=any_field,
+        less_memory="lower --batch-size or --workers",
+    )
+    add_names(verb)
+    what = "folder to make: kept.txt, clean.json, a page; of the loop two runs, too"
+    add_output(verb, "--out", folder=True, required=True, metavar="FOLDER", help=what)
     verb.add_argument(
         "--angle",
         type=_angle,
@@ -243,48 +262,25 @@ def add_clean(verbs: Verbs) -> None:
         help=f"drop samples beyond this angle to the dominant sub-center of their identity; none drops none "
         f"({_ANGLE:g}; with dbscan none)",
     )
-    verb.add_argument(
-        "--only-dominant",
-        action="store_true",
-        help="also drop samples that are nearer to another sub-center (always with dbscan)",
-    )
-    verb.add_argument(
-        "--min-images",
-        type=int,
-        default=1,
-        metavar="N",
-        help="drop identities of which fewer images are left as a whole (1)",
-    )
+    what = "also drop samples that are nearer to another sub-center"
+    verb.add_argument("--only-dominant", action="store_true", help=what)
+    what = "drop identities of which fewer images are left as a whole (1)"
+    verb.add_argument("--min-images", type=int, default=1, metavar="N", help=what)
     verb.add_argument("--truth", type=Path, metavar="LIST", help="list of labels that states true_identity")
-    verb.add_argument(
-        "--faces",
-        type=Path,
-        metavar="DATA",
-        help="with --embeddings: the images, for pictures",
-    )
+    return verb
+
+
+def _add_pictures(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--faces", type=Path, metavar="SET", help=f"the images of the embeddings, for pictures: {SET}")
+
+
+def _add_reading(verb: argparse.ArgumentParser) -> None:
+    """The options of a cleaning by the network of a run."""
     verb.add_argument(
         "--rank-1",
         action="store_true",
         help="also report for how many images the nearest class is their own, with all sub-centers and the dominant "
         "ones alone: images x classes x sub-centers products",
     )
-    verb.add_argument(
-        "--method",
-        choices=_METHODS,
-        help="of --embeddings alone: what divides the images of an identity (sub-centers)",
-    )
-    verb.add_argument(
-        "--sub-centers", type=int, metavar="K", help="for each identity; of --embeddings alone, or of --recipe (3)"
-    )
-    verb.add_argument("--restarts", type=int, metavar="N", help="of --embeddings alone: further starts of k-means (10)")
-    verb.add_argument("--seed", type=int, help="of --embeddings alone (0), or of --recipe")
-    verb.add_argument(
-        "--eps", type=float, metavar="DISTANCE", help="of dbscan: largest cosine distance of neighbours (0.65)"
-    )
-    verb.add_argument(
-        "--min-samples", type=int, metavar="N", help="of dbscan: neighbours of a core image, itself included (2)"
-    )
-    verb.add_argument("--batch-size", type=int, default=128, help="images at a time (128)")
-    verb.add_argument("--workers", type=int, help="processes that read images (1, or those of the recipe)")
-    add_trust_code(verb)
+    verb.add_argument("--batch-size", type=int, metavar="N", help="images at a time (128)")
     add_device(verb)

@@ -1,20 +1,30 @@
-"""Data sets in any format: `data` and its verbs."""
+"""Sets of images in any format: `data` and its verbs."""
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from verisphere.cli.data_labels import add_data_labels
+from verisphere.cli.images import add_render
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, add_trust_code, new_verb, options_as
+from verisphere.cli.parsing import (
+    IMAGES,
+    SET,
+    Outcome,
+    Parser,
+    Run,
+    Verbs,
+    add_names,
+    add_trust_code,
+    new_verb,
+    options_as,
+)
 from verisphere.cli.results import add_json, add_output, show_result
 
 WRITABLE = "folder, zip, recordio, tar, parquet or lmdb"  # a test compares them with the formats that can be written
-_SET = "folder, zip, list or pack of images"
 
 
 def data_info(options: argparse.Namespace) -> Outcome:
-    """Show format, images, identities and domains of a data set, from its index alone."""
+    """Show format, images, identities and domains of a set of images, from its index alone."""
     from verisphere.measure.data import info
 
     _refuse_part(options.json, options.set)
@@ -22,7 +32,7 @@ def data_info(options: argparse.Namespace) -> Outcome:
 
 
 def data_verify(options: argparse.Namespace) -> Outcome:
-    """Find every fault of a data set; exit code 2 where there is one."""
+    """Find every fault of a set of images; exit code 2 where there is one."""
     from verisphere.measure.data import verify
 
     _refuse_part(options.json, options.set)
@@ -34,14 +44,14 @@ def data_verify(options: argparse.Namespace) -> Outcome:
 
 
 def data_convert(options: argparse.Namespace) -> Outcome:
-    """Convert a data set into another format, completely or not at all, with a manifest."""
+    """Convert a set of images into another format, completely or not at all, with a manifest."""
     from verisphere.measure.data import convert
 
     return options_as(convert.convert, options, source=options.set, progress=progress())
 
 
 def data_statistics(options: argparse.Namespace) -> Outcome:
-    """Show the distributions of a data set: images per identity, domains, and yaw from landmarks."""
+    """Show the distributions of a set of images: images per identity, domains, and yaw from landmarks."""
     from verisphere.measure.data import statistics
 
     _refuse_part(options.json, options.set)
@@ -66,7 +76,7 @@ def _refuse_part(out: Path | None, source: Path) -> None:
 
 def add_data(verbs: Verbs) -> None:
     """Add `data` and its verbs."""
-    text = "Look at, check and convert data sets, and find or make wrong labels."
+    text = "Look at, check, convert and draw sets of images."
     data = verbs.add_parser(
         "data",
         help=text,
@@ -79,7 +89,7 @@ def add_data(verbs: Verbs) -> None:
         "info",
         data_info,
         ("verisphere data info faces.zip", "verisphere data info train.rec --json info.json"),
-        f"{_SET}; or YAML file that describes a data set",
+        SET,
     )
     add_json(verb)
     add_trust_code(verb)
@@ -88,7 +98,7 @@ def add_data(verbs: Verbs) -> None:
         "verify",
         data_verify,
         ("verisphere data verify faces.zip", "verisphere data verify train.rec --workers 4 --json faults.json"),
-        _SET,
+        IMAGES,
     )
     add_json(verb, "also write all faults and notes, of which the first 100 are printed, as JSON")
     verb.add_argument("--workers", type=int, default=0, help="processes that read and decode (0: this one)")
@@ -103,7 +113,7 @@ def add_data(verbs: Verbs) -> None:
             "verisphere data convert faces.zip faces.rec",
             "verisphere data convert train.rec faces --min-images 10 --max-images 500",
         ),
-        _SET,
+        IMAGES,
         "SRC",
     )
     verb.add_argument(
@@ -125,13 +135,13 @@ def add_data(verbs: Verbs) -> None:
             "verisphere data statistics faces.zip",
             "verisphere data statistics aligned --landmarks aligned/align.csv --out figures",
         ),
-        f"{_SET}; or YAML file that describes a data set",
+        SET,
     )
     verb.add_argument("--landmarks", type=Path, metavar="FILE", help="five points a photo, JSON or CSV: adds yaw")
     add_output(verb, "--out", folder=True, metavar="FOLDER", help="also draw statistics.png, into a new folder")
     add_json(verb)
     add_trust_code(verb)
-    add_data_labels(kinds)
+    add_render(kinds)
 
 
 def _verb(

@@ -1,9 +1,7 @@
-"""Probes among distractors: `evaluate megaface` and `evaluate trillion-pairs`."""
+"""Probes among distractors, as MegaFace and Trillion-Pairs have them: `evaluate distractors`."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from verisphere.cli.evaluation_options import (
     add_far,
@@ -14,74 +12,50 @@ from verisphere.cli.evaluation_options import (
     add_screen,
 )
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Run, Verbs, add_names, new_verb, options_as
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_plot
 from verisphere.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS
 
-if TYPE_CHECKING:
-    from verisphere.measure.distractors import DistractorOptions
+#: The protocols, each with its target FARs of verification and FPIRs of identification.
+LAYOUTS = {"megaface": (MEGAFACE_FARS, ()), "trillion-pairs": (TRILLION_FARS, TRILLION_FPIRS)}
 
 
-def evaluate_megaface(options: argparse.Namespace) -> Outcome:
-    """MegaFace: identification with each photo of a probe person as the mate among distractors."""
+def evaluate_distractors(options: argparse.Namespace) -> Outcome:
+    """MegaFace and Trillion-Pairs: each photo of a probe person as the mate among distractors."""
     from verisphere.measure import distractors
 
-    asked = _options(options, options.far or MEGAFACE_FARS)
-    return distractors.evaluate_megaface(options.probes, options.distractors, asked)
-
-
-def evaluate_trillion_pairs(options: argparse.Namespace) -> Outcome:
-    """Trillion-Pairs: identification and verification at very low rates."""
-    from verisphere.measure import distractors
-
-    asked = _options(options, options.far or TRILLION_FARS, options.fpir or TRILLION_FPIRS)
-    return distractors.evaluate_trillion_pairs(options.probes, options.distractors, asked)
-
-
-def _options(options: argparse.Namespace, fars: Sequence[str], fpirs: Sequence[str] = ()) -> "DistractorOptions":
-    from verisphere.measure.distractors import DistractorOptions
-
-    ranks = options.rank or (1,)
-    return options_as(DistractorOptions, options, ranks=ranks, fars=fars, fpirs=fpirs, progress=progress())
+    fars, fpirs = LAYOUTS[options.layout]
+    asked = options_as(
+        distractors.DistractorOptions,
+        options,
+        ranks=options.rank or (1,),
+        fars=options.far or fars,
+        fpirs=options.fpir or fpirs,
+        progress=progress(),
+    )
+    return distractors.evaluate_distractors(options.layout, options.probes, options.distractors, asked)
 
 
 def add_distractors(kinds: Verbs) -> None:
-    """Add `evaluate megaface` and `evaluate trillion-pairs`."""
-    _add(
+    """Add `evaluate distractors`."""
+    verb = new_verb(
         kinds,
-        "megaface",
-        evaluate_megaface,
-        MEGAFACE_FARS,
-        (
-            "verisphere evaluate megaface facescrub.npz --distractors megaface.npz --rank 1 --rank 10",
-            "verisphere evaluate megaface facescrub.npz --distractors megaface.npz --noisy-probes facescrub_noises.txt "
-            "--noisy-distractors megaface_noises.txt",
+        "distractors",
+        evaluate_distractors,
+        examples=(
+            "verisphere evaluate distractors facescrub.npz --distractors megaface.npz --rank 1 --rank 10",
+            "verisphere evaluate distractors celebrities.npz --layout trillion-pairs --distractors flickr.npz",
         ),
+        less_memory="search fewer probes at a time, or a higher --far",
     )
-    verb = _add(
-        kinds,
-        "trillion-pairs",
-        evaluate_trillion_pairs,
-        TRILLION_FARS,
-        (
-            "verisphere evaluate trillion-pairs celebrities.npz --distractors flickr.npz",
-            "verisphere evaluate trillion-pairs celebrities.npz --distractors part1.npz --distractors part2.npz "
-            "--fpir 1e-2",
-        ),
-    )
-    add_fpir(verb, TRILLION_FPIRS, "target FPIR of identification, a decimal number")
-
-
-def _add(
-    kinds: Verbs,
-    name: str,
-    run: Run,
-    fars: Sequence[str],
-    examples: Sequence[str],
-) -> argparse.ArgumentParser:
-    verb = new_verb(kinds, name, run, examples=examples, less_memory="search fewer probes at a time, or a higher --far")
     add_names(verb)
     verb.add_argument("probes", type=Path, help="embeddings file of the probe people, two photos or more of each")
+    verb.add_argument(
+        "--layout",
+        choices=tuple(LAYOUTS),
+        default="megaface",
+        help="the protocol: megaface (FAR 1e-6), or trillion-pairs (FPIR 1e-3, FAR 1e-9) (megaface)",
+    )
     verb.add_argument(
         "--distractors",
         type=Path,
@@ -105,10 +79,10 @@ def _add(
         "--ending", default=".bin", metavar="END", help="what follows a picture's path in its feature file (.bin)"
     )
     add_rank(verb, (1,), "rank")
-    add_far(verb, fars, "target FAR of verification, a decimal number")
+    add_far(verb, ("those of the layout",), "target FAR of verification, a decimal number")
+    add_fpir(verb, ("those of the layout",), "target FPIR of identification, a decimal number")
     add_rule(verb)
     add_feature_norm(verb)
     add_json(verb)
     add_plot(verb, "the CMC")
     add_screen(verb, "float32")
-    return verb

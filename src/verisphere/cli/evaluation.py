@@ -43,16 +43,13 @@ def evaluate_pairs(options: argparse.Namespace) -> Outcome:
 
 
 def evaluate_all_pairs(options: argparse.Namespace) -> Outcome:
-    """Operating points over all pairs."""
+    """Operating points over all pairs; of domains, also at one threshold."""
     from verisphere.measure import evaluate
 
-    return evaluate.evaluate_all_pairs(options.embeddings, _options(options), options.against)
-
-
-def evaluate_one_threshold(options: argparse.Namespace) -> Outcome:
-    """Several domains at one threshold."""
-    from verisphere.measure import evaluate
-
+    if len(options.embeddings) == 1:
+        return evaluate.evaluate_all_pairs(options.embeddings[0], _options(options), options.against)
+    if options.against:
+        raise ValueError(f"--against compares two models on one file, not on {len(options.embeddings)}; omit it")
     return evaluate.evaluate_one_threshold(options.embeddings, _options(options))
 
 
@@ -88,10 +85,8 @@ def kind_of_file(path: str) -> str:
                 names = {f"{column.strip()}.npy" for column in file.readline(4096).decode().split(",")}
     except (OSError, ValueError, zipfile.BadZipFile):
         return ""
-    kind = "one-threshold" if "domains.npy" in names else "all-pairs"
-    if "score.npy" in names:
-        kind = "scores"
-    elif not names & {"embeddings.npy", "e0.npy", "embedding.npy"}:
+    kind = "scores" if "score.npy" in names else "all-pairs"
+    if not names & {"score.npy", "embeddings.npy", "e0.npy", "embedding.npy"}:
         return ""
     return f" (did you mean verisphere evaluate {kind} {path}?)"
 
@@ -163,29 +158,15 @@ def add_evaluate(verbs: Verbs) -> None:
         evaluate_all_pairs,
         shared=True,
         examples=(
-            "verisphere evaluate all-pairs embeddings.npz",
             "verisphere evaluate all-pairs embeddings.npz --far 1e-4 --intervals --json figures.json",
+            "verisphere evaluate all-pairs day.npz night.npz --far 1e-3 --calibration others.npz",
         ),
     )
-    verb.add_argument("embeddings", type=Path, help="embeddings file")
+    verb.add_argument("embeddings", type=Path, nargs="+", help="embeddings file; of several, each is a domain")
     _against(verb)
     add_feature_norm(verb)
     _redrawing(verb)
     _curve(verb)
-    _scan(verb)
-    verb = _evaluation(
-        kinds,
-        "one-threshold",
-        evaluate_one_threshold,
-        shared=True,
-        examples=(
-            "verisphere evaluate one-threshold day.npz night.npz --far 1e-3",
-            "verisphere evaluate one-threshold domains.npz --calibration others.npz",
-        ),
-    )
-    verb.add_argument("embeddings", type=Path, nargs="+", help="embeddings files, each a domain; or one with domains")
-    add_feature_norm(verb)
-    _redrawing(verb)
     _scan(verb)
     add_identification(kinds)
     add_distractors(kinds)

@@ -6,6 +6,7 @@ from typing import Any
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
+    SET,
     Outcome,
     Verbs,
     add_detector,
@@ -28,15 +29,15 @@ def render(options: argparse.Namespace) -> str:
     return render_zip(faces, options.out, options.sheet, progress())
 
 
-def add_render(verbs: Verbs) -> None:
-    """Add `render`."""
+def add_render(kinds: Verbs) -> None:
+    """Add `data render`."""
     verb = new_verb(
-        verbs,
+        kinds,
         "render",
         render,
         examples=(
-            "verisphere render faces.zip --people 500 --images 8",
-            "verisphere render dark.zip --domain night --sheet dark.png",
+            "verisphere data render faces.zip --people 500 --images 8",
+            "verisphere data render dark.zip --domain night --sheet dark.png",
         ),
     )
     verb.add_argument("out", type=Path, metavar="OUT.zip", help="archive to write, one folder a person")
@@ -122,11 +123,7 @@ def add_embed(verbs: Verbs) -> None:
         help="folder of a run, checkpoint or exported model, or its .onnx; or a recipe, by file or name, "
         "for its untrained network",
     )
-    verb.add_argument(
-        "faces",
-        type=Path,
-        help="folder, .zip, list or pack of images (docs/data.md), or a YAML file that describes a data set",
-    )
+    verb.add_argument("faces", type=Path, help=SET)
     verb.add_argument("--out", type=Path, required=True, metavar="OUT.npz", help="embeddings file to write")
     verb.add_argument("--people", type=Path, help="embed only the people of this list")
     _add_for_far(verb)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from verisphere.files.results import Result
 
+#: What a set of images is called in every help; a pack alone is not described by a YAML file.
+IMAGES = "a set of images: a folder, zip, list or pack"
+SET = f"{IMAGES}, or a YAML file that describes one"
 TEMPLATES = ("arcface_112x112", "sphereface_112x96", "arcface_144x144")
 
 

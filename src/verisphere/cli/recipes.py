@@ -13,9 +13,9 @@ GROUPS = {
     "sphereface2": "the losses that SphereFace2 is compared with, on 20 and 64 layers",
     "oneface": "OneFace and the losses that its paper compares it with",
     "subcenter": "sub-centers, cleaned and large sets of ArcFace's tables 3 to 8",
-    "distillation": "for `verisphere distill`: a light network beside a teacher",
+    "distillation": "for `verisphere train`: a light network beside a teacher",
     "searches": "for `verisphere search`: numbers of a recipe chosen by a reward",
-    "inversions": "for `verisphere invert`: steps, rate and weights (--recipe), and a table",
+    "inversions": "for `verisphere invert --recipe`: steps, rate and weights, and a table",
     "experiments": "for `verisphere experiment`, and the recipes that they share",
     "bases": "for `base: NAME` in a recipe of your own; without a loss",
 }

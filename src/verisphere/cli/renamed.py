@@ -8,7 +8,13 @@ RENAMED = {
     "figures": "make figures, in a checkout of the project",
     "evaluate search": "verisphere evaluate identification",
     "evaluate all-pairs --sweep": "--state",
-    "evaluate one-threshold --sweep": "--state",
+    "evaluate one-threshold": "verisphere evaluate all-pairs",
+    "evaluate megaface": "verisphere evaluate distractors --layout megaface",
+    "evaluate trillion-pairs": "verisphere evaluate distractors --layout trillion-pairs",
+    "render": "verisphere data render",
+    "distill": "verisphere train RECIPE --distill.teachers [MODEL]",
+    "clean --recipe": "verisphere clean loop RECIPE",
+    **{f"data {verb}": f"verisphere clean {verb}" for verb in ("duplicates", "overlap", "noise", "relabel")},
 }
 
 

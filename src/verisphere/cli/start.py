@@ -18,7 +18,7 @@ from verisphere.cli.adopting import add_adopt
 from verisphere.cli.cleaning import add_clean
 from verisphere.cli.data import add_data
 from verisphere.cli.evaluation import add_evaluate
-from verisphere.cli.images import add_align, add_embed, add_render
+from verisphere.cli.images import add_align, add_embed
 from verisphere.cli.inverting import add_invert, add_leak
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.messages import fail, message_of, several, show_traceback
@@ -29,7 +29,7 @@ from verisphere.cli.results import run_verb
 from verisphere.cli.searching import add_search
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
 from verisphere.cli.threads import settle_threads
-from verisphere.cli.training import add_demo, add_distill, add_experiment, add_train
+from verisphere.cli.training import add_demo, add_experiment, add_train
 from verisphere.words import did_you_mean
 
 log = logging.getLogger(__name__)
@@ -40,12 +40,10 @@ _ended_by: list[int] = []
 #: As `verisphere --help` lists them: from faces to a shipped model.
 VERBS = (
     add_demo,
-    add_render,
     add_align,
     add_data,
     add_recipes,
     add_train,
-    add_distill,
     add_experiment,
     add_search,
     add_clean,
@@ -151,7 +149,7 @@ def _code_of(error: BaseException, less_memory: str) -> int:
             return 1
         if gave_up(error):
             return fail(1, f"another process did not come for {PATIENCE:.0f} seconds, so this one has given it up")
-        advice = "`train` and `distill` continue with --resume, `search` and `clean` by the same command"
+        advice = "`train` continues with --resume, `search` and `clean` by the same command"
         return fail(1, f"another process has ended, so this one cannot continue; {advice}")
     show_traceback()
     return fail(1, "this is a fault of verisphere, not of your input; please report it with the lines above")

@@ -1,7 +1,6 @@
-"""Training: `demo`, `train`, `distill` and `experiment`."""
+"""Training: `demo`, `train` and `experiment`."""
 
 import argparse
-import json
 from pathlib import Path
 
 from verisphere.cli.dry_run import add_dry_run, dry_run_options, is_dry_run
@@ -32,18 +31,7 @@ def add_demo(verbs: Verbs) -> None:
 
 
 def train(options: argparse.Namespace) -> Outcome:
-    """Train according to a recipe."""
-    return _train(options)
-
-
-def distill(options: argparse.Namespace) -> Outcome:
-    """Train a network beside teachers: by L2 to their embeddings and KL to their class similarities."""
-    if options.teacher:
-        options.overrides = [f"--distill.teachers={json.dumps(options.teacher)}", *options.overrides]
-    return _train(options, distills=True)
-
-
-def _train(options: argparse.Namespace, distills: bool = False) -> Outcome:
+    """Train according to a recipe, beside teachers where it names some."""
     from verisphere.distributed import world
     from verisphere.files.metrics import METRICS, read_metrics
     from verisphere.measure.validation import validation_figures
@@ -55,17 +43,28 @@ def _train(options: argparse.Namespace, distills: bool = False) -> Outcome:
     if is_dry_run(options, ("out", "resume", "tensorboard")):
         return _dry_run(options)
     read = read_recipe(options.recipe, options.overrides)
-    if distills and not read.recipe.distill.teachers:
-        raise ValueError(
-            "--teacher is missing: a run, a model folder (`verisphere adopt` makes one of an ONNX file), or an "
-            "embeddings file"
-        )
+    if not read.recipe.distill.teachers:
+        _refuse_unnamed_teachers(options)
     options_as(train_run, options, read=read, measure=validation_figures, progress=progress())
     if not world().first:
         return ""
     outcome, run = training_outcome(read_metrics(options.out / METRICS)).text(), printable(str(options.out))
     trained = f"{run}: trained; next: verisphere embed {run} FACES --out EMBEDDINGS.npz"
     return f"{outcome}\n{trained}" if outcome else trained
+
+
+def _refuse_unnamed_teachers(options: argparse.Namespace) -> None:
+    """Refuse a recipe that says how to follow teachers, and names neither them nor an empty list."""
+    from verisphere.files.bases import read_based
+    from verisphere.files.packaged_recipes import find_recipe
+
+    written = read_based(find_recipe(options.recipe).path).content.get("distill")
+    named = "teachers" in (written or ()) or any(word.startswith("--distill.teachers") for word in options.overrides)
+    if written and not named:
+        raise ValueError(
+            "--distill.teachers is missing: runs, model folders (`verisphere adopt` makes one of an ONNX file) or "
+            "embeddings files, as [A, B]; [] trains without"
+        )
 
 
 def _dry_run(options: argparse.Namespace) -> Outcome:
@@ -78,30 +77,6 @@ def _dry_run(options: argparse.Namespace) -> Outcome:
     return dry_run(options.recipe, options.overrides, dry_run_options(options, world().size))
 
 
-def add_distill(verbs: Verbs) -> None:
-    """Add `distill`."""
-    verb = new_verb(
-        verbs,
-        "distill",
-        distill,
-        shared=True,
-        any_field=True,
-        examples=(
-            "verisphere distill distillation/lfw --teacher runs/lfw --out runs/student",
-            "verisphere distill photos --teacher model --data.path aligned --distill.kl 0 --out runs/student",
-        ),
-        less_memory=_LESS_MEMORY,
-    )
-    _add_training(verb)
-    verb.add_argument(
-        "--teacher",
-        action="append",
-        metavar="MODEL",
-        help="a run, an exported model, an ONNX file made elsewhere after `verisphere adopt`, or an embeddings file "
-        "(.npz) of the training images; repeat for several (those of the recipe)",
-    )
-
-
 def add_train(verbs: Verbs) -> None:
     """Add `train`."""
     verb = new_verb(
@@ -112,16 +87,10 @@ def add_train(verbs: Verbs) -> None:
         any_field=True,
         examples=(
             "verisphere train photos --data.path aligned --out runs/first",
-            "verisphere train photos --data.path aligned --out runs/first --resume",
+            "verisphere train distillation/lfw --distill.teachers '[runs/lfw]' --out small",
         ),
         less_memory=_LESS_MEMORY,
     )
-    _add_training(verb)
-    _list_recipe_fields(verb)
-
-
-def _add_training(verb: argparse.ArgumentParser) -> None:
-    """Add the arguments of a training, with or without teachers."""
     verb.add_argument(
         "recipe",
         type=Path,
@@ -132,11 +101,8 @@ def _add_training(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--tensorboard", action="store_true", help="write TensorBoard events too (extra: track)")
     add_dry_run(verb, "the memory, work and communication that the training would take")
     add_device(verb)
-
-
-def _list_recipe_fields(verb: argparse.ArgumentParser) -> None:
-    """List the fields of a recipe in the help; from a text, since importing the recipe's class takes seconds."""
     verb.formatter_class = argparse.RawDescriptionHelpFormatter
+    # from a text, since importing the recipe's class takes seconds
     text = Path(__file__).with_name("recipe_fields.txt").read_text(encoding="utf-8")
     verb.add_argument_group("fields of a recipe, which may follow, each with its default", text)
 

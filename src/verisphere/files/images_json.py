@@ -1,4 +1,4 @@
-"""images.json: a record of the images in a folder or archive, written beside them by `render` and `align`.
+"""images.json: a record of the images in a folder or archive, written beside them by `data render` and `align`.
 
 A training or calibration on these images copies the record to the model, so that a user of the model's threshold can
 read on which images it was set. Sets from elsewhere have no such file; the origin of their images is then unknown.
@@ -152,7 +152,7 @@ def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
         if content.format != FORMAT:
             raise ValueError(f"its format is {content.format}, this version reads {FORMAT}")
     except ValueError as error:
-        raise ValueError(f"{file}: not what `verisphere align` or `render` writes: {error}") from None
+        raise ValueError(f"{file}: not what `verisphere align` or `data render` writes: {error}") from None
     return ImageSource(place, content.drawn, content.alignment)
 
 

@@ -1,7 +1,7 @@
 """Lists of labels: the identity of each image of a data set, by the image's name, and optionally its true identity.
 
 Such a list changes the labels of a data set without changing the data set: `kept.txt` of `verisphere clean`, and what
-`verisphere data noise`, `data duplicates` and `data overlap` write. It is CSV with a header; the columns are
+`verisphere clean noise`, `clean duplicates` and `clean overlap` write. It is CSV with a header; the columns are
 
     name,identity[,domain][,true_identity]
 

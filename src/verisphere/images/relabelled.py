@@ -19,7 +19,7 @@ from verisphere.vocabulary import ImageSource
 class Relabelled(Faces):
     """The images of another set that a list names, with the identities, and the domains if it has any, of the list.
 
-    Lists come from `verisphere clean` (`kept.txt`), `data noise`, `data duplicates` and `data overlap`; see
+    Lists come from `verisphere clean` (`kept.txt`), `clean noise`, `clean duplicates` and `clean overlap`; see
     `verisphere.files.label_lists`. The images are in the order of the list. `Photos` accepts such a list directly, as
     `labels`.
 

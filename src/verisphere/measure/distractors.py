@@ -32,7 +32,7 @@ from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
 from verisphere.report.tables import operating_points_table
 from verisphere.vocabulary import NOBODY, Embeddings, Precision, Progress, Rule, printable, quietly
-from verisphere.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS, FeatureNorm
+from verisphere.words import MEGAFACE_FARS, FeatureNorm
 
 DEPENDENT = (
     "The bounds take comparisons as independent; here every photo stands in many of them, so the bounds are too narrow."
@@ -81,7 +81,7 @@ class DistractorOptions:
 
 @dataclass(frozen=True, eq=False)
 class DistractorEvaluation(Result):
-    """The results of one call of `verisphere evaluate megaface` or `trillion-pairs`.
+    """The results of one call of `verisphere evaluate distractors`.
 
     Attributes:
         protocol: name of the protocol.
@@ -142,34 +142,17 @@ class DistractorEvaluation(Result):
         save_plot(identification_plot({where: self.result.cmc}, curves, self.protocol), path)
 
 
-def evaluate_megaface(
-    probes: Path, distractors: Sequence[Path], options: DistractorOptions = DistractorOptions()
+def evaluate_distractors(
+    layout: str, probes: Path, distractors: Sequence[Path], options: DistractorOptions = DistractorOptions()
 ) -> DistractorEvaluation:
-    """Figures of MegaFace: rank-k identification and verification of probes among distractors.
+    """Figures of probes among distractors: rank-k identification and verification, and identification at a threshold.
 
     Args:
+        layout: name of the protocol: megaface, or trillion-pairs by the reading that docs/distractors.md states.
         probes: embeddings file, or features with `options.probe_list`.
         distractors: embeddings files, matrices of features or folders of feature files; read one after the other.
         options: the figures that are computed, and the pictures that are excluded.
     """
-    return _evaluate("megaface", probes, distractors, options)
-
-
-def evaluate_trillion_pairs(
-    probes: Path, distractors: Sequence[Path], options: DistractorOptions | None = None
-) -> DistractorEvaluation:
-    """Figures of Trillion-Pairs, by the reading of its protocol that docs/distractors.md states.
-
-    Arguments and errors are those of `evaluate_megaface`. Without options, identification is at FPIR 1e-3 and
-    verification at FAR 1e-9.
-    """
-    options = DistractorOptions(fars=TRILLION_FARS, fpirs=TRILLION_FPIRS) if options is None else options
-    return _evaluate("trillion-pairs", probes, distractors, options)
-
-
-def _evaluate(
-    protocol: str, probes: Path, distractors: Sequence[Path], options: DistractorOptions
-) -> DistractorEvaluation:
     _check_paths(distractors, options)
     notes: list[str] = []
     shown_probes, source = _probes(probes, options, notes)
@@ -208,7 +191,7 @@ def _evaluate(
     excluded = sum(int((chosen & marked).sum()) for chosen, marked in zip(listed, noise, strict=True))
     counts = int(noisy.sum()), excluded
     return DistractorEvaluation(
-        protocol, result, scores, sources, options.rule, *counts, tuple(notes), implausible_set(used)
+        layout, result, scores, sources, options.rule, *counts, tuple(notes), implausible_set(used)
     )
 
 

@@ -40,7 +40,7 @@ def test_equal_names_are_removed_and_weaker_ones_listed(tmp_path: Path):
         assert [row["removed"] for row in csv.DictReader(file)] == ["yes", "no", "no"]
 
 
-@names_taken("exact")  # as `data overlap` does
+@names_taken("exact")  # as `clean overlap` does
 def test_kept_images_of_a_set_with_images(tmp_path: Path):
     train = open_people(text(tmp_path / "train.csv", "name,identity,true_identity", "1,Ann,Ann", "2,Ben,Cy", "3,ann,X"))
     overlap = find_overlap(train, open_people(text(tmp_path / "test.txt", "ANN")))

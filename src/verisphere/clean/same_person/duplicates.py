@@ -260,7 +260,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     if not {"identity", "other"} <= set(columns):
         raise ValueError(
             f"{path}: line {number_of_line}: {shown(','.join(header), 100)} is no header; pairs to merge have the "
-            "columns identity and other, as pairs.csv of `verisphere data duplicates` has"
+            "columns identity and other, as pairs.csv of `verisphere clean duplicates` has"
         )
     pairs = []
     for line, row in rows:

@@ -34,7 +34,7 @@ def duplicates_page(duplicates: Duplicates, faces: Faces) -> Page:
         f"These are proposals of a network, not findings: {duplicates.images:,} images of {duplicates.identities:,} "
         "people were compared by their embeddings. Relatives and look-alikes come near to each other, too, and one "
         "wrong photo makes two people look like one. Nothing was merged. To merge, delete the lines of wrong pairs "
-        f"from {PAIRS} and hand that file to verisphere data duplicates by --merge."
+        f"from {PAIRS} and hand that file to verisphere clean duplicates by --merge."
     )
     sections = [
         Section("What this page shows", "about", [tag("p", told)]),

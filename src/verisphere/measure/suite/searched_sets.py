@@ -14,7 +14,7 @@ from verisphere.files.images_json import read_source
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
 from verisphere.files.text import numbered_lines
-from verisphere.measure.distractors import DistractorOptions, evaluate_megaface
+from verisphere.measure.distractors import DistractorOptions, evaluate_distractors
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
@@ -210,11 +210,12 @@ def _evaluate_megaface(embeddings: Sequence[Path], options: SuiteOptions, *, noi
         noisy_probes=noise.get("noisy_probes"),
         noisy_distractors=noise.get("noisy_distractors"),
     )
-    return evaluate_megaface(embeddings[0], [embeddings[1]], asked)
+    return evaluate_distractors("megaface", embeddings[0], [embeddings[1]], asked)
 
 
 def _command_of_megaface(embeddings: Sequence[Path], options: SuiteOptions, *, noise: Mapping[str, Path]) -> list[str]:
-    words = ["verisphere", "evaluate", "megaface", str(embeddings[0]), "--distractors", str(embeddings[1])]
+    words = ["verisphere", "evaluate", "distractors", "--layout", "megaface"]
+    words += [str(embeddings[0]), "--distractors", str(embeddings[1])]
     words += [word for side, path in noise.items() for word in (f"--{side.replace('_', '-')}", str(path))]
     words += [word for rank in MEGAFACE_RANKS for word in ("--rank", str(rank))]
     return words + options.words(options.fars or FARS)

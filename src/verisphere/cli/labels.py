@@ -1,18 +1,17 @@
-"""Labels that are wrong or changed: `data noise`, `data duplicates`, `data overlap` and `data relabel`."""
+"""Labels that are wrong or changed: `clean duplicates`, `overlap`, `noise` and `relabel`."""
 
 import argparse
 from pathlib import Path
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
+from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_output
 
 COSINE = 0.5  # of overlap; see docs/cleaning.md for how it was chosen
-_SET = "folder, zip, list or pack of images, or YAML file that describes a data set"
 
 
-def data_noise(options: argparse.Namespace) -> str:
-    """Put label noise into a data set at a stated rate, the same in each class, and keep the truth."""
+def clean_noise(options: argparse.Namespace) -> str:
+    """Put label noise into a set of images at a stated rate, the same in each class, and keep the truth."""
     from verisphere.clean.noise import NoisySet
 
     if (options.open_share > 0) != (options.outside is not None):
@@ -22,7 +21,7 @@ def data_noise(options: argparse.Namespace) -> str:
     return options_as(NoisySet, options, path=options.set, trust=options.trust_code).write(options.out)
 
 
-def data_duplicates(options: argparse.Namespace) -> Outcome:
+def clean_duplicates(options: argparse.Namespace) -> Outcome:
     """Propose identities that may be one person and images that may be one picture; merge identities on request."""
     from verisphere.clean.same_person.duplicates import MERGED, find_duplicates, merged_labels, read_pairs
     from verisphere.files.disk import check_writable, refuse_overwriting
@@ -63,7 +62,7 @@ def data_duplicates(options: argparse.Namespace) -> Outcome:
     return duplicates
 
 
-def data_overlap(options: argparse.Namespace) -> Outcome:
+def clean_overlap(options: argparse.Namespace) -> Outcome:
     """Find the people of a training set who are in a test set, by name, id and embedding, and list who is left."""
     from verisphere.identity import names_taken
 
@@ -102,18 +101,18 @@ def _overlap(options: argparse.Namespace) -> Outcome:
     return overlap
 
 
-def data_relabel(options: argparse.Namespace) -> str:
+def clean_relabel(options: argparse.Namespace) -> str:
     """Give embeddings the labels of a list, and exclude rows, to measure what wrong labels cost."""
     from verisphere.clean.relabel import relabel_file
 
     return relabel_file(options.embeddings, options.out, options.labels, options.without)
 
 
-def add_data_labels(kinds: Verbs) -> None:
-    """Add `noise`, `duplicates`, `overlap` and `relabel` to the verbs of `data`."""
-    _add_noise(kinds)
+def add_labels(kinds: Verbs) -> None:
+    """Add `duplicates`, `overlap`, `noise` and `relabel` to the verbs of `clean`."""
     _add_duplicates(kinds)
     _add_overlap(kinds)
+    _add_noise(kinds)
     _add_relabel(kinds)
 
 
@@ -121,15 +120,15 @@ def _add_noise(kinds: Verbs) -> None:
     verb = new_verb(
         kinds,
         "noise",
-        data_noise,
+        clean_noise,
         examples=(
-            "verisphere data noise faces.zip --rate 0.4 --out noisy.csv",
-            "verisphere data noise faces.zip --rate 0.4 --open-share 0.5 --outside others.zip --out noisy.yaml",
+            "verisphere clean noise faces.zip --rate 0.4 --out noisy.csv",
+            "verisphere clean noise faces.zip --rate 0.4 --open-share 0.5 --outside others.zip --out noisy.yaml",
         ),
         threads=None,
     )
     add_names(verb)
-    verb.add_argument("set", type=Path, metavar="SET", help=_SET)
+    verb.add_argument("set", type=Path, metavar="SET", help=SET)
     verb.add_argument("--rate", type=float, required=True, help="share of each person's images that get a wrong label")
     verb.add_argument(
         "--open-share",
@@ -138,9 +137,7 @@ def _add_noise(kinds: Verbs) -> None:
         metavar="SHARE",
         help="share of the noise that is of people outside (0)",
     )
-    verb.add_argument(
-        "--outside", type=Path, metavar="SET", help="data set that the images of people outside come from"
-    )
+    verb.add_argument("--outside", type=Path, metavar="SET", help=f"where images of people outside come from: {SET}")
     verb.add_argument("--seed", type=int, default=0, help="another seed draws other noise (0)")
     add_output(
         verb,
@@ -156,15 +153,15 @@ def _add_duplicates(kinds: Verbs) -> None:
     verb = new_verb(
         kinds,
         "duplicates",
-        data_duplicates,
+        clean_duplicates,
         examples=(
-            "verisphere data duplicates faces.npz --faces faces.zip --out twice",
-            "verisphere data duplicates faces.npz --merge twice/pairs.csv --out twice",
+            "verisphere clean duplicates faces.npz --faces faces.zip --out twice",
+            "verisphere clean duplicates faces.npz --merge twice/pairs.csv --out twice",
         ),
     )
     add_names(verb)
-    verb.add_argument("embeddings", type=Path, metavar="EMBEDDINGS", help="embeddings file of the data set")
-    verb.add_argument("--faces", type=Path, metavar="SET", help=f"the images: a page of pictures, equal pixels; {_SET}")
+    verb.add_argument("embeddings", type=Path, metavar="EMBEDDINGS", help="embeddings file of the set")
+    verb.add_argument("--faces", type=Path, metavar="SET", help=f"also compare pixels, and make a page: {SET}")
     verb.add_argument(
         "--cosine", type=float, default=0.6, help="propose identities from this cosine of centers on (0.6)"
     )
@@ -187,13 +184,13 @@ def _add_overlap(kinds: Verbs) -> None:
     verb = new_verb(
         kinds,
         "overlap",
-        data_overlap,
+        clean_overlap,
         examples=(
-            "verisphere data overlap train.zip lfw.zip --out overlap",
-            "verisphere data overlap train.rec lfw.zip --embeddings train.npz lfw.npz --out overlap",
+            "verisphere clean overlap train.zip lfw.zip --out overlap",
+            "verisphere clean overlap train.rec lfw.zip --embeddings train.npz lfw.npz --out overlap",
         ),
     )
-    people = "data set, list of people (.txt), list of labels (.csv) or embeddings file (.npz)"
+    people = f"{SET}; or a list of people (.txt), list of labels (.csv) or embeddings file (.npz)"
     verb.add_argument("train", type=Path, metavar="TRAIN", help=f"training set: {people}")
     verb.add_argument("test", type=Path, metavar="TEST", help=f"test set: {people}")
     verb.add_argument(
@@ -225,10 +222,10 @@ def _add_relabel(kinds: Verbs) -> None:
     verb = new_verb(
         kinds,
         "relabel",
-        data_relabel,
+        clean_relabel,
         examples=(
-            "verisphere data relabel faces.npz --labels twice/merged.csv --out merged.npz",
-            "verisphere data relabel faces.npz --without wrong.txt --out right.npz",
+            "verisphere clean relabel faces.npz --labels twice/merged.csv --out merged.npz",
+            "verisphere clean relabel faces.npz --without wrong.txt --out right.npz",
         ),
     )
     add_names(verb)

@@ -1,4 +1,4 @@
-"""`verisphere data noise`, `data duplicates` and `data overlap`: what is printed and written, and the exit codes."""
+"""`verisphere clean noise`, `clean duplicates` and `clean overlap`: what is printed and written, and the exit codes."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
 def run(*words: object) -> int:
-    return main(["--default-allocator", "data", *map(str, words)])
+    return main(["--default-allocator", "clean", *map(str, words)])
 
 
 def folder(path: Path, people: tuple[str, ...], images: int = 5) -> Path:
