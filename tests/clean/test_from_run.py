@@ -208,9 +208,9 @@ def test_bad_input_is_named(made: Path, tmp_path: Path):
     with pytest.raises(ValueError, match=r"people.txt: 1 people, and the head has 2 classes"):
         cleaned(other)
     (other / "people.txt").unlink()
-    with pytest.raises(ValueError, match=r"no people.txt to say whose .* --embeddings FILE` alone needs none"):
+    with pytest.raises(ValueError, match=r"no people.txt to say whose .* clean embeddings FILE` needs none"):
         cleaned(other)
-    with pytest.raises(FileNotFoundError, match=r"neither a checkpoint .* --embeddings FILE` alone needs none"):
+    with pytest.raises(FileNotFoundError, match=r"neither a checkpoint .* clean embeddings FILE` needs none"):
         cleaned(tmp_path / "absent")
     with pytest.raises(ValueError, match=r"net.onnx: has no head; name the folder of a run"):
         cleaned(tmp_path / "net.onnx")
@@ -218,6 +218,6 @@ def test_bad_input_is_named(made: Path, tmp_path: Path):
     fields = json.loads(state.read_text())
     fields["sha256"].pop("head")
     state.write_text(json.dumps(fields))
-    with pytest.raises(ValueError, match=r"step-00000007: has no head; .* --embeddings FILE` alone needs none"):
+    with pytest.raises(ValueError, match=r"step-00000007: has no head; .* clean embeddings FILE` needs none"):
         cleaned(made)
     assert not (tmp_path / KEPT).exists()

@@ -157,14 +157,12 @@ def test_a_result_beside_work_files_is_not_finished(tmp_path: Path):
 
 
 def test_the_number_of_sub_centers(recipe: Path):
-    def number(words: list[str], asked: int | None = None) -> int:
-        return loop._first_recipe(recipe, words, asked).recipe.subcenters
-
-    assert (number([]), number(["--subcenters=5"]), number(["--subcenters=5"], 2)) == (3, 5, 2)
+    assert loop._first_recipe(recipe, []).recipe.subcenters == 3
+    assert loop._first_recipe(recipe, ["--subcenters=5"]).recipe.subcenters == 5
 
 
 def test_a_second_training_takes_the_backbone_alone_of_a_run_that_it_starts_from(recipe: Path, tmp_path: Path):
-    read = loop._first_recipe(recipe, [f"--start={tmp_path}"], None)
+    read = loop._first_recipe(recipe, [f"--start={tmp_path}"])
     loop._write_second(read, tmp_path / "out")
     second = (tmp_path / "out" / "second" / "recipe.yaml").read_text()
     assert "start_head: false" in second
