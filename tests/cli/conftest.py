@@ -18,3 +18,16 @@ def run(capsys: pytest.CaptureFixture[str]):
         return code, output.out, output.err
 
     return call
+
+
+@pytest.fixture
+def refused(run):
+    def call(*arguments: object) -> str:
+        """The one line that a wrong call leaves on standard error, and nothing else anywhere."""
+        code, out, err = run(*arguments)
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
+        assert err.startswith("verisphere")
+        assert err.endswith("\n")
+        return err
+
+    return call

@@ -1,16 +1,21 @@
 """All pairs through the command line: other screens and a saved state give the same file."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
 from verisphere.vocabulary import Embeddings
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+
+@pytest.fixture
+def run(run):
+    return partial(run, "evaluate")
 
 
 def saved(path: Path, seed: int = 0) -> Path:
@@ -24,15 +29,6 @@ def saved(path: Path, seed: int = 0) -> Path:
     return path
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    try:
-        code = main(["--default-allocator", "evaluate", *map(str, arguments)])
-    except SystemExit as leaving:
-        code = leaving.code
-    output = capsys.readouterr()
-    return code, output.out, output.err
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -43,14 +39,14 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
         ["--state", "kept.state"],
     ],
 )
-def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     rows = saved(tmp_path / "rows.npz")
     keeps = "--state" in options  # the second time from what the first has kept
     found = []
     for more in [[], options, options] if keeps else [[], options]:
         asked = ["all-pairs", rows, "--far", "1e-1", "--far", "1e-3", "--json", tmp_path / "out.json", *more]
-        assert call(capsys, *asked)[0] == 0
+        assert run(*asked)[0] == 0
         found.append(json.loads((tmp_path / "out.json").read_text()))
     assert all(figures == found[0] for figures in found)
     assert (tmp_path / "kept.state").exists() == keeps
@@ -59,8 +55,6 @@ def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--processes", "0"], "processes must be at least 1, got 0"),
-        (["--device", "cuda:77"], "device 'cuda:77' was asked for, but PyTorch sees"),
         (["--screen", "int4"], "invalid choice: 'int4' (choose from 'int8', 'bfloat16', 'float32', 'float64')"),
         (["--state", "rows.npz"], "rows.npz: "),
         (["--state", "notes.txt"], "rows.npz: notes.txt: not an .npz file of plain arrays"),
@@ -72,37 +66,37 @@ def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsy
     ],
 )
 def test_what_cannot_be_is_one_line(
-    options: list[str], message: str, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+    options: list[str], message: str, tmp_path: Path, run, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
     rows, _ = saved(tmp_path / "rows.npz"), (tmp_path / "notes.txt").write_text("hello")
-    assert call(capsys, "all-pairs", saved(tmp_path / "b.npz", 1), "--far", "1e-1", "--state", "other.state")[0] == 0
+    assert run("all-pairs", saved(tmp_path / "b.npz", 1), "--far", "1e-1", "--state", "other.state")[0] == 0
     before = rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.state").read_bytes()
-    code, out, err = call(capsys, "all-pairs", rows.name, "--far", "1e-1", *options)
+    code, out, err = run("all-pairs", rows.name, "--far", "1e-1", *options)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert message in err
     assert before == (rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.state").read_bytes())
 
 
 @pytest.mark.parametrize("edited", ["score", "count", "above"])
-def test_an_edited_state_file_is_refused(edited: str, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_an_edited_state_file_is_refused(edited: str, tmp_path: Path, run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     asked = ["all-pairs", saved(tmp_path / "rows.npz"), "--far", "1e-1", "--state", "kept.npz"]
-    assert call(capsys, *asked)[0] == 0
+    assert run(*asked)[0] == 0
     with np.load("kept.npz") as archive:
         state = dict(archive)
     state[f"filled.0.{edited}"] = state[f"filled.0.{edited}"].copy()
     state[f"filled.0.{edited}"][0] += 1 if edited != "score" else -1e-12  # nothing that its ranges would show
     np.savez("kept.npz", **state)
-    code, out, err = call(capsys, *asked)
+    code, out, err = run(*asked)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "kept.npz: its arrays do not match their seal, so the file was edited or damaged; name" in err
 
 
-def test_rates_of_each_person(tmp_path: Path, capsys):
+def test_rates_of_each_person(tmp_path: Path, run):
     rows, out = saved(tmp_path / "rows.npz"), tmp_path / "people.csv"
     asked = ["all-pairs", rows, "--far", "1e-1", "--far", "1e-2", "--by-person", out, "--json", tmp_path / "out.json"]
-    code, text, _ = call(capsys, *asked)
+    code, text, _ = run(*asked)
     assert code == 0
     assert "rates of each person, rule: at_most" in text
     assert "worst decile by FAR at FAR 1e-1: " in text
@@ -118,4 +112,4 @@ def test_rates_of_each_person(tmp_path: Path, capsys):
         rates = sorted((float(line[6]) for line in people), reverse=True)
         assert sum(rates[:4]) / 4 == pytest.approx(spread["far"]["worst_decile_rate"], rel=1e-12)
     assert read["by_person"]["opis"]["fars"] == ["1e-1", "1e-2"]
-    assert call(capsys, *asked[:-1], out)[0] == 2  # two outputs in one place
+    assert run(*asked[:-1], out)[0] == 2  # two outputs in one place

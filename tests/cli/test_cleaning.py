@@ -176,11 +176,6 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
             ["embeddings", "rows.npz", "--eps", "0.4"],
             "--eps does nothing here: it is for --method dbscan, not for sub-",
         ),
-        (
-            ["run", "run", "data.yaml", "--angle", "-3"],
-            "angle is -3.0; allowed are more than 0 and at most 180 degrees",
-        ),
-        (["run", "run", "data.yaml", "--min-images", "0"], "min_images is 0; allowed is 1 or more"),
         (["run", "run", "data.yaml"], "'tiny_cleaning.TwoPixels' is not part of verisphere; building it runs its code"),
         (["run", "run", "data.yaml", "--workers", "999"], "--workers 999: allowed are 0 to 256"),
         (["run", "absent", "data.yaml"], "absent: neither a checkpoint (no state.json) nor a run that has one; `veris"),

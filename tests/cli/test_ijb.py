@@ -277,13 +277,9 @@ def test_covariates_of_people_need_the_files_that_say_who_is_who(refused, files:
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("pairs.txt", f"{PAIRS}1 7 0\n", "pairs.txt: line 8: template 7 is not in meta.txt"),
         ("pairs.txt", f"{PAIRS}1 6 2\n", "pairs.txt: line 8: '1 6 2'"),
-        ("pairs.txt", f"{PAIRS}2 1 1\n", "1 of 8 pairs repeat an earlier one, first '1' with '2' in line 1 and line 8"),
-        ("pairs.txt", f"1 1 1\n{PAIRS}", "1 of 8 pairs compare an image with itself, first '1' in line 1"),
         ("pairs.txt", "1 2 1\n", "pairs.txt: there are no impostor scores"),
         ("pairs.txt", "1 4 0\n", "pairs.txt: there are no genuine scores"),
-        ("meta.txt", f"{META}g 7 70\n", "e.npz: no embedding of 1 of 9 images of meta.txt, first 'g'"),
         ("meta.txt", META.replace("b 2 20", "b two 20"), "meta.txt: line 4: 'b two 20'"),
         ("meta.txt", f"{META}a1 1 12\n", "meta.txt: line 9: 'a1' of template 1 is already on line 1"),
         ("meta.txt", META.replace("e 5", "x 5"), "first 'x'"),
@@ -291,7 +287,6 @@ def test_covariates_of_people_need_the_files_that_say_who_is_who(refused, files:
         ("scores.txt", SCORES.replace(f"c {POINTS} 1", f"c {POINTS} 0"), "for its detector scores are all 0, or its"),
         ("scores.txt", SCORES.replace(f"c {POINTS} 1", f"c {POINTS} -1"), "scores.txt: line 5: the score of 'c' is"),
         ("scores.txt", SCORES.replace(f"c {POINTS} 1\n", ""), "scores.txt: no score of 1 of 8 images, first 'c'"),
-        ("G1.csv", f"{PEOPLE}9,Ann\n", "G1.csv: line 2: template 9 is not in meta.txt"),
         ("G1.csv", f"{PEOPLE}1,Ann\n1,Ben\n", "line 3: template 1 shows 'Ben', but 'Ann' on line 2"),
         ("G1.csv", f"{PEOPLE}1,Ann\n3,Dee\n", "G2.csv: line 2: template 3 shows 'Ben', but 'Dee' in G1.csv"),
         ("G1.csv", f"{PEOPLE}1,Dee\n", "mixed.csv searched in G1.csv: none of 3 probes shows a person"),
@@ -299,7 +294,6 @@ def test_covariates_of_people_need_the_files_that_say_who_is_who(refused, files:
         ("mixed.csv", f"{PEOPLE}2,Ann\n", "mixed.csv searched in G1.csv: all 1 probes show people"),
         ("cov.csv", "TEMPLATE_ID,AGE\n1,0\n", "cov.csv: no column GENDER"),
         ("cov.csv", "TEMPLATE_ID,GENDER\n1,nan\n", "cov.csv: GENDER has 0 values for the templates of meta.txt"),
-        ("cov.csv", "TEMPLATE_ID,GENDER\n1,0\n2,0\n", "domain '0' has no impostor comparison"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line(refused, files: Path, name: str, text: str, says: str):
@@ -309,25 +303,13 @@ def test_a_mistake_in_a_file_is_one_line(refused, files: Path, name: str, text: 
 
 
 @pytest.mark.parametrize(
-    ("row", "says"),
-    [((np.nan, 0), "hold NaN or infinity, the first is 'd' (row 5)"), ((0, 0), "have length zero, the first is 'd'")],
-)
-def test_a_row_that_is_no_direction_is_named(refused, files: Path, row: tuple[float, float], says: str):
-    save(files, {**FACES, "d": row})
-    assert says in refused(*ONE_TO_ONE)
-
-
-@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--meta", "meta.txt"), "there is nothing to evaluate: give --pairs"),
-        ((*ONE_TO_ONE, "--gallery", "G1.csv"), "--gallery and --probes make 1:N together"),
-        ((*ONE_TO_ONE, "--probes", "mixed.csv"), "--gallery and --probes make 1:N together"),
         ((*ONE_TO_ONE, "--closed-set"), "--closed-set is for 1:N, which takes --gallery and --probes; give them, or"),
         ((*ONE_TO_ONE, "--rank", "3"), "--rank is for 1:N"),
         ((*ONE_TO_ONE, "--covariates", "cov.csv"), "--covariates names the file and --group-by its column"),
         ((*ONE_TO_ONE, "--group-by", "GENDER"), "--covariates names the file and --group-by its column"),
-        ((*ONE_TO_ONE, "--group-name", "0=F"), "--group-name names the groups of --group-by"),
         ((*ONE_TO_ONE, "--group-by", "GENDER", "--group-name", "0"), "--group-name is '0'; it takes VALUE=NAME"),
         (
             (*ONE_TO_ONE, "--covariates", "cov.csv", "--group-by", "GENDER", "--group-name", "2=F"),
@@ -340,12 +322,7 @@ def test_a_row_that_is_no_direction_is_named(refused, files: Path, row: tuple[fl
         ((*ONE_TO_ONE, "--far", "2"), "2"),
         (("--meta", "none.txt", "--pairs", "pairs.txt"), "none.txt"),
         (("--meta", "meta.txt", "--pairs", "none.txt"), "none.txt"),
-        ((*ONE_TO_ONE, *ONE_TO_N, "--rank", "0"), "rank must be at least 1"),
         ((*ONE_TO_ONE, *ONE_TO_N, "--closed-set", "--fpir", "0.1"), "--closed-set requests ranks alone"),
-        (
-            ("--meta", "meta.txt", "--gallery", "G1.csv", "--gallery", "./G1.csv", "--probes", "mixed.csv"),
-            "two galleries are both called 'G1'",
-        ),
     ],
 )
 def test_a_wrong_call_is_one_line(refused, arguments: tuple[str, ...], says: str):

@@ -42,7 +42,6 @@ def test_a_dry_run_an_inversion_and_the_same_again(run, made: Path, tmp_path: Pa
     ("words", "message"),
     [
         (["--faces", "others.yaml"], "--out is missing"),
-        (["--out", "out"], "nobody to draw images to"),
         (["--faces", "others.yaml", "--out", "out", "--rate", "0"], "rate is 0"),
         (
             ["--faces", "others.yaml", "--out", "out", "--recipe", "inversions/smal"],

@@ -1,13 +1,10 @@
 """`verisphere recipes`, and the names that it lists where a recipe, an experiment or a model is asked for."""
 
-import contextlib
-import io
 from pathlib import Path
 
 import pytest
 import yaml
 
-from verisphere.cli.start import main
 from verisphere.experiments.arms import read_experiment
 from verisphere.files.packaged_recipes import FOLDER, packaged_recipes
 from verisphere.train.print_recipe import printed_recipe
@@ -21,19 +18,8 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
 
 
-def call(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of one call."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = main(["--default-allocator", *arguments])
-        except SystemExit as leaving:
-            code = int(leaving.code or 0)
-    return code, out.getvalue(), err.getvalue()
-
-
-def test_every_recipe_is_listed_once_in_its_group():
-    code, out, err = call("recipes")
+def test_every_recipe_is_listed_once_in_its_group(run):
+    code, out, err = run("recipes")
     assert (code, err) == (0, "")
     listed = [line.split()[0] for line in out.splitlines() if line.startswith("  ")]
     assert listed[:4] == ["arcface_r50", "lfw", "photos", "pixels"]
@@ -42,8 +28,8 @@ def test_every_recipe_is_listed_once_in_its_group():
     assert "  photos       One's own photographs: aligned faces" in out
 
 
-def test_a_printed_recipe_trains_the_same(tmp_path: Path):
-    code, out, err = call("recipes", "losses/mv_arc")
+def test_a_printed_recipe_trains_the_same(run, tmp_path: Path):
+    code, out, err = run("recipes", "losses/mv_arc")
     assert (code, err) == (0, "")
     assert out.startswith("# MV-Arc-Softmax")
     (tmp_path / "mine.yaml").write_text(out)
@@ -69,15 +55,15 @@ def test_an_experiment_and_a_network_are_printed_too(tmp_path: Path):
          "has one (did you mean pixels?)"),
     ],
 )  # fmt: skip
-def test_a_name_that_is_not_there_gets_one_line_with_the_nearest(arguments: list[str], message: str):
-    code, out, err = call(*arguments)
+def test_a_name_that_is_not_there_gets_one_line_with_the_nearest(run, arguments: list[str], message: str):
+    code, out, err = run(*arguments)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert err.startswith(f"verisphere: {message}")
 
 
-def test_train_takes_a_name(tmp_path: Path):
+def test_train_takes_a_name(run, tmp_path: Path):
     (tmp_path / "photos").mkdir()
-    code, out, err = call("train", "photos", "--dry-run", "--classes", "7", "--batch_size", "4")
+    code, out, err = run("train", "photos", "--dry-run", "--classes", "7", "--batch_size", "4")
     assert (code, err) == (0, "")
     assert "7 classes" in out
 
@@ -96,8 +82,8 @@ def test_the_recipe_of_an_experiment_is_relative_to_the_file_that_names_it(tmp_p
     assert read_experiment(tmp_path / "mine.yaml").recipe == tmp_path / "shared" / "small.yaml"
 
 
-def test_the_help_of_train_lists_the_fields_of_a_recipe():
-    code, out, _ = call("train", "--help")
+def test_the_help_of_train_lists_the_fields_of_a_recipe(run):
+    code, out, _ = run("train", "--help")
     assert code == 0
     assert "\n  --batch_size 128 " in out
     assert max(map(len, out.splitlines())) <= 80

@@ -55,8 +55,6 @@ def test_a_set_that_fails_gives_the_others_and_exit_code_2(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--far", "2"], "a FAR must lie between 0 and 1"),
-        ([], "--model embeds the images"),
         (["--model", "nowhere"], "nowhere"),
         (["--workers", "-1", "--model", "x.yaml"], "--workers -1"),
     ],

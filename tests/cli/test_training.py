@@ -121,18 +121,12 @@ def test_signals_end_it_with_their_code(run, recipe: Path, tmp_path: Path, heard
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--jobs", "0"], "jobs must be at least 1, got 0"),
         (["--threads", "0"], "argument --threads: '0' is neither a number from 1 to 1024 nor auto"),
-        (["--replicates", "0"], "replicates must be at least 1, got 0"),
         (["--seeds", "1,x"], "argument --seeds: '1,x' is not a list of whole numbers such as 0,1,2"),
-        (["--seeds", "1,1"], "seeds is [1, 1]; expected one or more, each once"),
-        (["--grid", "clip"], "--grid clip: expected FIELD=V1,V2,... such as loss.init_args.margin=0.3,0.4"),
         (["--grid", "epoch=1,2"], "arm 'epoch=1': "),
-        (["--batch_size", "25"], "arm 'recipe': 24 images do not fill one batch of 25; lower batch_size"),
         (["--pair_terms.0.init_args.after", "1"], "pair_terms.0.init_args.after: there is no 0 in pair_terms, which"),
         (["--epoch", "1"], "there is no field 'epoch' (did you mean epochs?)"),
         (["--grid", "epochs=1,2", "--epochs", "1"], "--epochs: the grid sets it; change it there"),
-        (["--device", "cuda:77"], "device 'cuda:77' was asked for, but PyTorch sees"),
     ],
 )
 def test_a_wrong_call_is_one_line(run, recipe: Path, tmp_path: Path, options: list[str], message: str):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, add_detector, add_trust_code, new_verb, options_as
+from verisphere.cli.parsing import SET, Outcome, Verbs, add_detector, add_trust_code, new_verb, options_as
 from verisphere.words import printable
 
 if TYPE_CHECKING:
@@ -132,9 +132,9 @@ def add_adopt(verbs: Verbs) -> None:
     verb.add_argument(
         "--probe",
         type=Path,
-        metavar="PHOTOS",
-        help="faces of people with two images or more: measures other colours, normalisations, crops, templates (on "
-        "photographs) and flips, and takes the best way where none is given",
+        metavar="SET",
+        help="people with two images or more: measures other colours, normalisations, crops, templates (on "
+        f"photographs) and flips, and takes the best way where none is given: {SET}",
     )
     add_detector(verb)
     verb.add_argument("--trainable", action="store_true", help="read the graph into a network that can be trained on")

@@ -21,7 +21,6 @@ from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, add_plot
 from verisphere.cli.suite import add_suite
-from verisphere.cli.two_sets import add_two_sets
 from verisphere.words import FARS, REPLICATES
 
 if TYPE_CHECKING:
@@ -51,6 +50,15 @@ def evaluate_all_pairs(options: argparse.Namespace) -> Outcome:
     if options.against:
         raise ValueError(f"--against compares two models on one file, not on {len(options.embeddings)}; omit it")
     return evaluate.evaluate_one_threshold(options.embeddings, _options(options))
+
+
+def evaluate_two_sets(options: argparse.Namespace) -> Outcome:
+    """Operating points over all pairs of an image of one file and an image of another."""
+    from verisphere.measure import two_sets
+    from verisphere.measure.evaluate import Options
+
+    asked = options_as(Options, options, fars=options.far or FARS, progress=progress())
+    return two_sets.evaluate_two_sets(options.left, options.right, asked)
 
 
 def _options(options: argparse.Namespace) -> "Options":
@@ -170,9 +178,31 @@ def add_evaluate(verbs: Verbs) -> None:
     _scan(verb)
     add_identification(kinds)
     add_distractors(kinds)
-    add_two_sets(kinds)
+    _add_two_sets(kinds)
     add_suite(kinds)
     add_ijb(kinds)
+
+
+def _add_two_sets(kinds: Verbs) -> None:
+    verb = new_verb(
+        kinds,
+        "two-sets",
+        evaluate_two_sets,
+        shared=True,
+        examples=(
+            "verisphere evaluate two-sets masked.npz unmasked.npz --far 1e-4",
+            "verisphere evaluate two-sets visa.npz kiosk.npz --far 1e-6 --json figures.json",
+        ),
+        less_memory="drop the lowest --far, or compare fewer images at a time",
+    )
+    add_names(verb)
+    verb.add_argument("left", type=Path, help="embeddings file")
+    verb.add_argument("right", type=Path, help="another, of the same people; no two images of one file are compared")
+    add_far(verb)
+    add_rule(verb)
+    add_feature_norm(verb)
+    add_json(verb)
+    add_comparing(verb)
 
 
 def _evaluation(

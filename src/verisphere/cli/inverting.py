@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb, options_as, refuse_misspelt
+from verisphere.cli.parsing import (
+    SET,
+    Verbs,
+    add_device,
+    add_names,
+    add_trust_code,
+    new_verb,
+    options_as,
+    refuse_misspelt,
+)
 from verisphere.cli.results import add_output
 from verisphere.words import printable
 
@@ -71,8 +80,8 @@ def add_invert(verbs: Verbs) -> None:
     verb.add_argument(
         "--faces",
         type=Path,
-        metavar="FACES",
-        help="toward embeddings of these photographs (open set), as embed takes them",
+        metavar="SET",
+        help=f"toward embeddings of these photographs (open set): {SET}",
     )
     verb.add_argument(
         "--embeddings", type=Path, metavar="FILE", help="toward the rows of an embeddings file that MODEL made"
@@ -144,15 +153,15 @@ def add_leak(verbs: Verbs) -> None:
         "--faces",
         type=Path,
         required=True,
-        metavar="FACES",
-        help="photographs, two or more of a person, as embed takes them",
+        metavar="SET",
+        help=f"photographs, two or more of a person: {SET}",
     )
     verb.add_argument("--people", type=Path, metavar="LIST", help="only the people of this list, of --faces")
     verb.add_argument(
         "--head", type=Path, metavar="RUN", help="also attack the class centers of this run; with --trained"
     )
     verb.add_argument(
-        "--trained", type=Path, metavar="FACES", help="photographs of the people whom the run was trained on"
+        "--trained", type=Path, metavar="SET", help=f"photographs of the people whom the run was trained on: {SET}"
     )
     verb.add_argument("--far", action="append", metavar="F", help="target FAR; repeat (1e-1 1e-2)")
     _add_recipe(verb)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
+    SET,
     Outcome,
     Verbs,
     add_detector,
@@ -164,8 +165,8 @@ def add_export(verbs: Verbs) -> None:
     verb.add_argument(
         "--measured-on",
         type=Path,
-        metavar="FACES",
-        help="aligned faces, as embed takes them, on which the drop of TAR by --precision is measured",
+        metavar="SET",
+        help=f"aligned faces on which the drop of TAR by --precision is measured: {SET}",
     )
     verb.add_argument("--people", type=Path, metavar="LIST", help="measure only on the people of this list")
     verb.add_argument(
@@ -324,8 +325,8 @@ def add_report(verbs: Verbs) -> None:
     verb.add_argument(
         "--faces",
         type=Path,
-        help="the images of the embeddings, for sample pairs: a folder, archive or list, or a YAML file that describes "
-        "a data set (where embed read them)",
+        metavar="SET",
+        help=f"the images of the embeddings, for sample pairs: {SET} (where embed read them)",
     )
     add_trust_code(verb)
     verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(FARS)})")
