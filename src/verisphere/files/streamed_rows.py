@@ -114,7 +114,8 @@ def evaluated(path: Path, embeddings: Embeddings | None = None) -> EvaluatedFile
 def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = True) -> StreamedRows:
     """The rows of an embeddings file without pooling; of the other arrays only the columns and the origin are read.
 
-    People whom the model was trained on are counted even if the column of the people is not asked for. A table of embeddings (.npy, CSV, parquet) is read into memory.
+    People of the training are counted even if the column of the people is not asked for. A table of embeddings (.npy,
+    CSV, parquet) is read into memory.
 
     Args:
         path: embeddings file.
@@ -144,8 +145,8 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = 
         text[field] = text_column(path, field, arrays[field], text.get("names"))
     with errors_naming(path):
         rule = names_rule_of(arrays.get("names_rule"))
+        rule = decided(rule) if compared else rule
         if compared and "identities" in columns:
-            rule = decided(rule)
             text["identities"] = settled([("", text["names"], text["identities"])], rule)[0]
     names, counts = np.unique(text["names"], return_counts=True)
     if len(names) < shape[0]:
