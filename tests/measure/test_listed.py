@@ -12,6 +12,7 @@ from verisphere.cli import main
 from verisphere.decide import Accuracy
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.identity import names_taken
 from verisphere.measure.evaluate import Options
 from verisphere.measure.evaluation import accuracy_over_domains
 from verisphere.measure.listed import evaluate_pairs
@@ -173,6 +174,22 @@ def test_people_are_redrawn_over_all_lists(tmp_path: Path, lists: list[Path]):
     assert len(evaluate_pairs(rows, [tmp_path / "one.csv", tmp_path / "two.csv"], how, [rows]).differences) == 2
 
 
+@pytest.mark.parametrize(("how", "people"), [("merge", 3), ("exact", 6)])
+def test_people_of_several_lists_follow_the_rule_of_names(tmp_path: Path, how, people: int):
+    (tmp_path / "one.csv").write_text("left,right,label,fold\na,e,1,0\na,d,0,0\nb,e,1,1\nb,f,0,1\n")
+    (tmp_path / "two.csv").write_text("left,right,label,fold\nc,e,1,0\nc,d,0,0\nb,c,1,1\nd,f,0,1\n")
+    names = [{"d": "ben", "f": "cem"}.get(name, "ann") for name in ROWS]
+    files = write(tmp_path / "x.npz", ROWS, names), write(tmp_path / "y.npz", ROWS, [name.upper() for name in names])
+    asked = (
+        [tmp_path / "one.csv", tmp_path / "two.csv"],
+        options(fars=("0.5",), intervals=True, redrawing=Redrawing(20)),
+    )
+    with pytest.raises(ValueError, match="are one name but for case"):
+        evaluate_pairs(files, *asked)
+    with names_taken(how):
+        assert evaluate_pairs(files, *asked).intervals[0].people == people
+
+
 @pytest.fixture
 def packs(tmp_path: Path) -> list[Path]:
     """Two verification sets of 20 pairs each, and their embeddings: in the second every decision is wrong."""
@@ -277,6 +294,21 @@ def test_a_label_that_contradicts_the_names_of_videos_decides(tmp_path: Path):
     result = evaluate_pairs(frames(tmp_path / "rows.npz"), tmp_path / "splits.txt", options())
     assert result.operating_points[0].genuine_total == 3
     assert "splits.txt: 1 of 4 labels contradict the names of the people; the labels decide" in result.notes
+
+
+@pytest.mark.parametrize("how", [None, "merge", "exact"])
+def test_people_that_a_list_names_follow_the_rule_of_names(tmp_path: Path, how):
+    path = tmp_path / "splits.txt"
+    path.write_text(SPLITS.replace("Ann/2", "ANN/2"))
+    rows = replace(read_embeddings(frames(tmp_path / "rows.npz")), domains=None)
+    rows = replace(rows, names=np.char.replace(rows.names, "Ann/2", "ANN/2"))
+    with names_taken(how):
+        if how is None:
+            with pytest.raises(ValueError, match=r"splits.txt: 'Ann' \(line 1\) and 'ANN' \(line 1\) are one name"):
+                rows_of_list(read_pairs(path), path, rows, path)
+            return
+        found = rows_of_list(read_pairs(path), path, replace(rows), path)
+    assert (len(found.names), len(found.notes)) == ((4, 1) if how == "merge" else (5, 2))
 
 
 def test_a_video_without_frames_names_its_line(tmp_path: Path):

@@ -22,7 +22,7 @@ from verisphere.measure.two_sets import evaluate_two_sets
 from verisphere.models.folder import Model
 from verisphere.models.model_json import taken_pixels
 from verisphere.ship.adopt import adopt_onnx
-from verisphere.ship.calibrate import calibrate
+from verisphere.ship.calibrate import calibrate, read_calibration
 from verisphere.ship.export_inputs import check_same
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.identify import identify
@@ -123,6 +123,14 @@ READERS: dict[str, Callable[[Path, Path, Path], object]] = {
 }
 
 
+def _exported(one: Path, two: Path, plain: Path) -> None:
+    """A calibration on a file of unknown origin, which was checked on that of another model than the exported one."""
+    file = two.with_suffix(".json")
+    calibrate(plain, ["0.2"], "expected", checks=[two]).write_json(file)
+    own = read_embeddings(one).origin
+    check_same(one.parent / "model", own, read_calibration(file), file, (), accept_unrecorded=True)
+
+
 WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
     "one-threshold": lambda one, two, plain: evaluate_one_threshold([one, plain], Options(["0.5"], calibration=two)),
     "one-threshold, plain first": lambda one, two, plain: evaluate_one_threshold(
@@ -131,6 +139,8 @@ WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
     "distractors of a gallery": lambda one, two, plain: evaluate_galleries(
         plain, [one], IdentificationOptions(ranks=(1,), fpirs=()), [two]
     ),
+    "two checks": lambda one, two, plain: calibrate(plain, ["0.2"], "expected", checks=[one, two]),
+    "export --calibration": _exported,
     "two files of distractors": lambda one, two, plain: evaluate_megaface(
         plain, [one, two], DistractorOptions(fars=(), ranks=(1,))
     ),
@@ -199,6 +209,12 @@ def test_a_file_that_records_no_pixels_is_refused_unless_accepted(tmp_path):
     for reader in ("export --calibration", "export --evaluation"):
         with pytest.raises(ValueError, match=r"made by an earlier version, .*--accept-unrecorded-pixels"):
             READERS[reader](one, older, tmp_path)
+    plain = rows(tmp_path / "plain.npz", None, 2)
+    with pytest.raises(ValueError, match=r"older\.npz: made by an earlier version, .*--accept-unrecorded-pixels"):
+        calibrate(plain, ["0.2"], "expected", checks=[older])
+    accepted = calibrate(plain, ["0.2"], "expected", checks=[older], accept_unrecorded_pixels=True)
+    with pytest.raises(ValueError, match=r"its check on older\.npz: made by an earlier version"):
+        check_same(tmp_path, OURS, accepted, older, (), accept_unrecorded=False)
     check_same(tmp_path, OURS, calibrate(older, ["0.2"], "expected"), older, (), accept_unrecorded=True)
     note = _identified(one, older, tmp_path).text().splitlines()[0]
     assert note.startswith("The file older.npz was made by an earlier version, which did not record the pixels")
