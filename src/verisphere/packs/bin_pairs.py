@@ -5,7 +5,7 @@ boolean states whether they show one person (`recognition/common/face2rec` and `
 unpickled in a process with limits, by names that stand for no code: see `unpickled_pairs`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,14 @@ import numpy as np
 
 from verisphere.files.child import Task, in_child
 from verisphere.files.disk import check_file
+from verisphere.files.errors import Fault
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.images_json import read_source
 from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.packs import unpickled_pairs
 from verisphere.packs.columns import Coded, Positions, Texts, take
 from verisphere.packs.image_files import ImageFiles
-from verisphere.packs.pack import Fault, Format, Pack
+from verisphere.packs.pack import Format, Pack
 from verisphere.packs.spans import Spans
 from verisphere.vocabulary import NOBODY
 
@@ -55,18 +56,25 @@ class HeldImages:
         for position in positions:
             yield f"{self.path}: record {self.names[position]}", self.images[position]
 
+    def place(self, position: int) -> tuple[str, None]:
+        """The file."""
+        return str(self.path), None
 
-def read_bin(path: Path) -> Pack:
+
+def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack]:
     """The images of a verification set, named `0000/left`, `0000/right`, `0001/left` and so on, of nobody known."""
     files, sizes, _ = _unpickled(path)
-    for fault in _size_faults(path, files, sizes):
-        raise ValueError(str(fault))
+    for position, size in enumerate(sizes):
+        if not 0 < size <= MAX_BYTES:
+            more = f"{size} bytes, more than the {MAX_BYTES} allowed for an image file"
+            file, offset = files.place(position)
+            yield Fault(file, files.names[position], offset, more if size else "no bytes")
     identities = Coded((NOBODY,), np.zeros(len(sizes), np.int64))
     return Pack(path, "bin", files.names, identities, files, read_source(path, ()))
 
 
 def read_bin_pairs(path: str | Path) -> PairList:
-    """The pairs of a verification set, without folds; the images have the names that `read_bin` gives them."""
+    """The pairs of a verification set, without folds; the images have the names that the pack gives them."""
     _, _, genuine = _unpickled(Path(path))
     left, right = _names(len(genuine))
     return PairList(left, right, tuple(genuine), source=str(path))
@@ -92,31 +100,11 @@ def _unpickled(path: Path) -> tuple[ImageFiles, list[int], list[bool]]:
     return HeldImages(path, names, images), sizes, told["genuine"]
 
 
-def _size_faults(path: Path, files: ImageFiles, sizes: Sequence[int]) -> Iterator[Fault]:
-    """Each image with no bytes, or too many."""
-    for position, size in enumerate(sizes):
-        if not 0 < size <= MAX_BYTES:
-            more = f"{size} bytes, more than the {MAX_BYTES} allowed for an image file"
-            offset = int(files.offsets[position]) if isinstance(files, Spans) else None
-            yield Fault(str(path), files.names[position], offset, more if size else "no bytes")
-
-
-def _faults(path: Path) -> Iterator[Fault]:
-    """The fault that makes the pickle unreadable, or each image with no bytes or too many."""
-    try:
-        files, sizes, _ = _unpickled(path)
-    except (ValueError, OSError) as error:
-        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
-        return
-    yield from _size_faults(path, files, sizes)
-
-
 BIN = Format(
     "bin",
     "a verification set of InsightFace (.bin)",
     lambda path: path.suffix.lower() == SUFFIX and not path.is_dir(),
-    read_bin,
-    _faults,
+    _contents,
     None,
     holds=frozenset({"names"}),
 )

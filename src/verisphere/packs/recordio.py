@@ -7,7 +7,7 @@ holds no image but a range of keys, [first, after the last), which are those of 
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Int, Int64
 
 from verisphere.files.disk import regular
-from verisphere.files.errors import errors_naming
+from verisphere.files.errors import Fault, FaultError, errors_naming
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.images_json import read_source
 from verisphere.packs.columns import Coded, Column, Numbers, Positions, Texts, take
@@ -77,17 +77,19 @@ class Records:
         with ExitStack() as files:
             file = size = None
             for record, offset, key, label in places:
-                name = f"{self.path}: record {record} at byte {offset}"
                 try:
                     if file is None or size is None:
                         file = files.enter_context(open(self.path, "rb", buffering=0, opener=regular)).fileno()
                         size = os.fstat(file).st_size
                     image = _image(read_record(file, offset, size), key if self.ids_are_keys else None, label)
-                except OSError as error:
-                    raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
-                yield name, image
+                except (OSError, ValueError) as error:
+                    reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
+                    raise FaultError(Fault(str(self.path), record, offset, reason)) from None
+                yield f"{self.path}: record {record} at byte {offset}", image
+
+    def place(self, position: int) -> tuple[str, int]:
+        """The file, and the byte at which the record of an image begins."""
+        return str(self.path), int(self.offsets[position])
 
 
 def _image(data: bytes, key: int | None, label: int) -> bytes:
@@ -112,6 +114,14 @@ def is_recordio(path: Path) -> bool:
 
 def _record_file(path: Path) -> Path:
     return path / _IN_FOLDER if path.is_dir() else path
+
+
+def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]:
+    """The images of a RecordIO file; see `read_recordio`."""
+    if not thorough:
+        return read_recordio(path)
+    yield from faults(_record_file(path))
+    return None
 
 
 def read_recordio(path: Path) -> Pack:
@@ -244,8 +254,7 @@ RECORDIO = Format(
     "recordio",
     "a RecordIO file of MXNet (.rec, with .idx and perhaps .lst beside it), or a folder with train.rec",
     is_recordio,
-    read_recordio,
-    lambda path: faults(_record_file(path)),
+    _contents,
     write_recordio,
     ".rec",
     frozenset({"names"}),

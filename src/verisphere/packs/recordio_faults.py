@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from verisphere.files.disk import regular
+from verisphere.files.errors import Fault, fault_of
 from verisphere.packs.manifest import Manifest, read_manifest
-from verisphere.packs.pack import Fault
 from verisphere.packs.recordio_index import (
     Index,
     NameList,
@@ -61,7 +61,7 @@ def faults(path: Path) -> Iterator[Fault]:
         index = read_index(path)
         listed = read_name_list(path)
     except (ValueError, OSError) as error:
-        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+        yield fault_of(error, path)
         return
     place = str(index_path(path))
     for line in index.wrong.tolist():
@@ -356,7 +356,7 @@ def _manifest_faults(
     try:
         manifest: Manifest | None = read_manifest(path, len(images))
     except (ValueError, OSError) as error:
-        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+        yield fault_of(error, path)
         return
     if manifest is None or manifest.people is None:
         return
