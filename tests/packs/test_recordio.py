@@ -214,7 +214,9 @@ def test_there_and_back(tmp_path: Path, people: str, labels: list[int]):
     assert pack.source == source
     assert list(pack.domains or ()) == list("xxyyzzz")
     manifest_path(path).write_text(Manifest(1, "recordio", 7, {}, source, people=("a",)).json())
-    with pytest.raises(ValueError, match=r"set\.rec: record d/\d\.jpg at byte \d+: label \d is out of range: the manifest has 1 people"):
+    with pytest.raises(
+        ValueError, match=r"set\.rec: record d/\d\.jpg at byte \d+: label \d is out of range: the manifest has 1 people"
+    ):
         RECORDIO.read(path)
     assert "out of range: the manifest has 1 people" in reasons(path)[0]
     manifest_path(path).write_text(Manifest(1, "recordio", 6, {}, source).json())
