@@ -1,8 +1,8 @@
 """Published sets of face images, recognised by the names of files and folders, with their publishers' statements.
 
-The sets are the rows of `known_sets.csv`. The notes repeat what could be found of public statements (pages of publishers
-and their copies, read-me files, papers, reports on what went offline) when this version was made. They are no legal
-advice; the current statement of the publisher counts.
+The sets are the rows of `known_sets.csv`. The notes repeat what could be found of public statements (pages of
+publishers and their copies, read-me files, papers, reports on what went offline) when this version was made. They are
+no legal advice; the current statement of the publisher counts.
 """
 
 import csv
@@ -42,11 +42,11 @@ class KnownSet:
 
 def _known_sets() -> tuple[KnownSet, ...]:
     """The sets of `known_sets.csv`."""
-    with (files("verisphere.packs") / "known_sets.csv").open(encoding="utf-8", newline="") as table:
-        return tuple(
-            KnownSet(row["name"], tuple(row["words"].split()), cast(Terms, row["terms"]), row["note"])
-            for row in csv.DictReader(table)
-        )
+    table = (files("verisphere.packs") / "known_sets.csv").read_text(encoding="utf-8")
+    return tuple(
+        KnownSet(row["name"], tuple(row["words"].split()), cast(Terms, row["terms"]), row["note"])
+        for row in csv.DictReader(table.splitlines())
+    )
 
 
 KNOWN_SETS = _known_sets()
