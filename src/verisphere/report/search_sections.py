@@ -4,8 +4,7 @@ from verisphere.report.blocks import Page, Plot, Section
 from verisphere.report.html import Markup, joined, table, tag
 from verisphere.report.search_findings import RoundShown, SearchFindings
 from verisphere.report.search_plots import draws_plot, losses_plot, probabilities_plot, rewards_plot
-from verisphere.report.sections import percent
-from verisphere.report.tables import number
+from verisphere.report.tables import number, percent
 
 _PAPER = "Loss Function Search (Wang et al. 2020, arXiv:2007.06542)"
 
