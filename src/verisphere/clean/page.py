@@ -12,7 +12,7 @@ from verisphere.clean.truth import NoiseDropped
 from verisphere.images.faces import Faces
 from verisphere.measure.data.statistics import images_histogram
 from verisphere.report.blocks import Page, Plot, Section
-from verisphere.report.html import Markup, definitions, table, tag
+from verisphere.report.html import Markup, definitions, facts, table, tag
 from verisphere.report.tables import number, percent
 
 PAGE = "index.html"
@@ -116,10 +116,6 @@ def _opening(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _fact(heading: str, text: str) -> Markup:
-    return tag("li", tag("strong", heading), f": {text}")
-
-
 # --- summary ---
 
 
@@ -135,19 +131,19 @@ def _summary(cleaning: Cleaning) -> list[Markup]:
     most = "one center for each identity (K = 1)"
     if sub_centers > 1:
         most = f"at most {sub_centers} sub-classes of an identity (K = {sub_centers})"
-    facts = [_fact("Method", f"{cleaning.found.method}; {most}."), _fact("Rule", rule_in_words(cleaning.rule))]
+    stated = [("Method", f"{cleaning.found.method}; {most}."), ("Rule", rule_in_words(cleaning.rule))]
     if sub_centers > 1:
         dominant = counted(int(sub.in_dominant.sum()), int(sub.known.sum()), "images")
         empty = _opening(counted(cleaning.empty, identities * sub_centers, "sub-centers"))
-        facts.append(
-            _fact(
+        stated.append(
+            (
                 "Sub-classes",
                 f"{dominant} are nearest to the dominant sub-center of their identity. {empty} are empty: no image is "
                 "nearest to them.",
             )
         )
     if nobody := int((sub.labels < 0).sum()):
-        facts.append(_fact("Without identity", f"{images_text(nobody)}. No rule applies to them; they are kept."))
+        stated.append(("Without identity", f"{images_text(nobody)}. No rule applies to them; they are kept."))
     counts = {**_dropped_by(cleaning), "all dropped images": dropped}
     rows = [[because, f"{count:,}", _share(count, images)] for because, count in counts.items()]
     note = "An image is counted once, under the first of these reasons." if len(rows) > 2 else ""
@@ -158,7 +154,7 @@ def _summary(cleaning: Cleaning) -> list[Markup]:
     )
     return [
         tag("p", lead, class_="lead"),
-        tag("ul", *facts),
+        facts(*stated),
         table("Dropped images by rule", ["Reason", "Images", "Share of all"], rows, note),
         *([tag("p", unknown)] if truth is None else _truth(cleaning, truth)),
         *_nearest_class(cleaning),
@@ -191,22 +187,22 @@ def _truth(cleaning: Cleaning, truth: NoiseDropped) -> list[Markup]:
             ("after", truth.noisy - truth.noisy_dropped, truth.clean - truth.clean_dropped),
         )
     ]
-    facts = []
+    stated = []
     if truth.dropped:
         right = counted(truth.noisy_dropped, truth.dropped, "dropped images")
-        facts.append(_fact("Precision", f"{right} have a wrong label."))
+        stated.append(("Precision", f"{right} have a wrong label."))
     if truth.noisy:
         reached = counted(truth.noisy_dropped, truth.noisy, "images with a wrong label")
-        facts.append(_fact("Recall", f"{reached} are dropped."))
+        stated.append(("Recall", f"{reached} are dropped."))
     price = counted(truth.clean_dropped, truth.clean, "images with a right label")
-    facts.append(_fact("Price", f"{price} are dropped too."))
+    stated.append(("Price", f"{price} are dropped too."))
     told = (
         "The data set states who is truly on its images, and a label counts as wrong where it differs from that. An "
         "error that this truth has itself counts as a right label."
     )
     return [
         tag("p", told),
-        tag("ul", *facts),
+        facts(*stated),
         table("Wrong labels before and after", ["Images", "Number", "Label wrong", "Share"], rows),
         *_categories(cleaning),
     ]
