@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from verisphere.head import Head
-from verisphere.losses import ArcFace, CosFace, DomainMargins, NormFace, WeightedSum
+from verisphere.losses import ArcFace, CosFace, DomainMargins, WeightedSum
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.domain_margins import margin_of_domain
 
@@ -73,14 +73,6 @@ def test_each_row_has_the_loss_of_its_domain_s_margin(kind):
     }
     for row, loss in enumerate(per_sample):
         assert loss == plain[IN_TURN[row % CLASSES]][row]
-
-
-@both_kinds
-def test_without_strength_it_is_normface(kind):
-    loss = prepared(kind, dusk=0.1, night=0.2, day=0.5)
-    loss.set_strength(0.0)
-    for left, right in zip(results(loss), results(NormFace()), strict=True):
-        assert (left == right).all()
 
 
 @both_kinds

@@ -173,17 +173,6 @@ def test_strength_leads_from_no_margin_to_the_whole(loss):
     assert torch.equal(loss.own(inputs), whole)
 
 
-def test_half_strength_is_half_the_margin():
-    inputs = torch.linspace(-1, 1, 101)
-    for loss, half in (
-        (ArcFace(0.5), ArcFace(0.25)),
-        (CosFace(0.5), CosFace(0.25)),
-        (SphereFace(1.5), SphereFace(1.25)),  # a factor starts from 1, not from 0
-    ):
-        loss.set_strength(0.5)
-        assert torch.equal(loss.own(inputs), half.own(inputs))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
