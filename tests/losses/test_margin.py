@@ -98,6 +98,12 @@ def test_gradcheck(margins, beyond):
     assert gradcheck(lambda c: combined_margin(c, *margins, beyond=beyond), inputs)
 
 
+def test_slope_at_60_degrees():
+    inputs = cosines(60).requires_grad_()
+    combined_margin(inputs, m2=0.5).backward()
+    assert inputs.grad.item() == pytest.approx(1.1543790, abs=5e-8)  # sin(1.5472) / sin(60 degrees)
+
+
 def test_slope_at_the_ends_is_the_floored_one():
     ends = torch.tensor([1.0, -1.0], requires_grad=True)
     combined_margin(ends, m2=0.5).sum().backward()
