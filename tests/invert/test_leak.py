@@ -1,6 +1,7 @@
 """The test of leaks: its three attackers, what they reach, resumption, the files, and the line of the model card."""
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -227,6 +228,25 @@ def test_whole_inversions_are_not_made_again(tiny: Path, tested: Path, monkeypat
     ):
         with pytest.raises(ValueError, match=f"holds another test of leaks, by its {named}; choose another"):
             run_leak(replace(again, **changes), tested, CPU)
+
+
+def test_photographs_that_changed_under_their_path_are_another_test(tiny: Path, tmp_path: Path):
+    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text())
+    given = asked(tiny, faces=tmp_path / "others.yaml", settings=replace(SHORT, steps=1))
+    run_leak(given, tmp_path / "out", CPU)
+    run_leak(given, tmp_path / "out", CPU)
+    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text().replace("seed: 9", "seed: 8"))
+    with pytest.raises(ValueError, match="holds another test of leaks, by its photographs; choose another"):
+        run_leak(given, tmp_path / "out", CPU)
+    (tmp_path / "out" / "folder" / "inversion.json").unlink()
+    with pytest.raises(ValueError, match="holds another test of leaks, by its photographs; choose another"):
+        run_leak(given, tmp_path / "out", CPU)
+    before = json.loads((tmp_path / "out" / "asked.json").read_text())
+    assert before.pop("photographs")
+    (tmp_path / "out" / "asked.json").write_text(json.dumps(before))  # as an earlier version wrote it
+    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text())
+    shutil.rmtree(tmp_path / "out" / "folder")
+    run_leak(given, tmp_path / "out", CPU)
 
 
 def test_what_is_refused(tiny: Path, tmp_path: Path):
