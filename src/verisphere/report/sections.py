@@ -6,31 +6,11 @@ from collections.abc import Iterator, Sequence
 from verisphere.decide import DomainResult, Interval, exact_rate
 from verisphere.report.findings import Calibrated, Contents, Findings, Training
 from verisphere.report.html import Markup, definitions, joined, table, tag
-from verisphere.report.tables import neg_log10_far_text, number
+from verisphere.report.tables import bounds_text, neg_log10_far_text, number, percent, rate_text
 from verisphere.vocabulary import OperatingPoint
 from verisphere.words import NAMES_TAKEN
 
 NONE = "\N{EN DASH}"
-
-
-def percent(rate: float) -> str:
-    """A rate in percent: 0.9134 is 91.3 %; with more decimals if it would otherwise look like 0 or 100 %."""
-    digits = 1 if 0.001 <= rate <= 0.999 or rate in (0.0, 1.0) else 3
-    return f"{100 * rate:.{digits}f}\N{NO-BREAK SPACE}%"
-
-
-def rate_text(rate: float) -> str:
-    """A rate of any size with three digits: 0.0123, 4.56e-5.
-
-    >>> rate_text(0.0123), rate_text(4.56e-05), rate_text(0.0), rate_text(1.0)
-    ('0.0123', '4.56e-5', '0', '1')
-    """
-    return f"{rate:.3g}" if rate == 0 or rate >= 0.01 else f"{rate:.2e}".replace("e-0", "e-")
-
-
-def bounds_text(low: float, high: float) -> str:
-    """Bounds of a rate, in the format of `rate_text`."""
-    return f"{rate_text(low)} to {rate_text(high)}"
 
 
 # --- summary ---
