@@ -10,7 +10,6 @@ The order of the images is that of `__identities__` or of the list, since LMDB s
 `verisphere.packs.lmdb_pages`; the lmdb package (extra: data) is needed only for writing.
 """
 
-import csv
 import errno
 import importlib.util
 import json
@@ -27,7 +26,7 @@ from verisphere.files.disk import regular
 from verisphere.files.errors import Fault, fault_of
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened, shown
-from verisphere.files.text import text_lines
+from verisphere.files.text import table_rows
 from verisphere.packs.columns import Coded, Texts
 from verisphere.packs.lmdb_pages import Value, overflow_fault, values_in
 from verisphere.packs.manifest import read_manifest
@@ -231,24 +230,12 @@ def _list_beside(path: Path) -> RecordColumns:
             f"{beside.name} beside it, with the columns name, identity and perhaps domain"
         )
     listed = RecordColumns()
-    with text_lines(place) as lines:
-        reader = csv.reader(lines)
-        try:
-            columns = next(reader, [])
-            wanted = [column for column in ("name", "identity", "domain") if column in columns]
-            if wanted[:2] != ["name", "identity"] or len(set(columns)) != len(columns):
-                raise ValueError(f"{place}: line 1: {shown(columns, 200)}; its columns are name, identity, domain")
-            cells = [columns.index(column) for column in wanted]
-            for row in reader:
-                if len(row) != len(columns):
-                    raise ValueError(f"{place}: line {reader.line_num}: {len(row)} values in {len(columns)} columns")
-                for column, cell in zip(wanted, cells, strict=True):
-                    if reason := text_fault(column, row[cell], _LONGEST_KEY):
-                        raise ValueError(f"{place}: line {reader.line_num}: {reason}")
-                domain = row[cells[2]] if len(cells) > 2 else None
-                listed.add(Record(row[cells[0]], row[cells[1]], 0, 0, domain))
-        except csv.Error as error:
-            raise ValueError(f"{place}: line {reader.line_num}: {error}") from None
+    columns, rows = table_rows(place, ("name", "identity"), ("domain",), "its columns are name, identity, domain")
+    for line, cells in rows:
+        for column, cell in zip(columns, cells, strict=True):
+            if reason := text_fault(column, cell, _LONGEST_KEY):
+                raise ValueError(f"{place}: line {line}: {reason}")
+        listed.add(Record(cells[0], cells[1], 0, 0, cells[2] if len(cells) > 2 else None))
     return listed
 
 
