@@ -11,7 +11,7 @@ from verisphere.invert.likeness import Compared
 from verisphere.invert.marks import marked
 from verisphere.report.inversion_findings import InversionFindings, InversionPage, Shown
 from verisphere.report.inversion_sections import inversion_page
-from verisphere.report.samples import data_uri
+from verisphere.report.pictures import data_uri
 
 PAGE = "index.html"
 _MOST_SHOWN = 64
