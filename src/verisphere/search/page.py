@@ -19,8 +19,7 @@ from verisphere.search.maps import Logarithmic
 from verisphere.search.noise import another_wins, too_high
 from verisphere.search.reward import Measured
 from verisphere.search.rounds import epochs_trained
-from verisphere.train.recipe import changed_recipe
-from verisphere.train.settings import Settings, changed_inside
+from verisphere.train.recipe import Settings, changed_recipe
 
 PAGE = "index.html"
 _OWN = 0.5  # own cosine at which a loss is shown whose margin depends on the angle
@@ -152,7 +151,7 @@ def _curves(search: Search, values: Settings) -> list[LossCurve]:
         return []
     curves = []
     for name, settings in (("start", search.space.values(search.space.start.tolist())), ("result", values)):
-        loss = changed_recipe(search.read, changed_inside(search.read.resolved, settings)).recipe.loss
+        loss = changed_recipe(search.read, settings).recipe.loss
         if not isinstance(loss, SearchSoftmax | AMLFS | CombinedMargin):
             return []
         curves.append(loss_curve(name, loss))

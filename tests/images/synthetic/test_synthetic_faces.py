@@ -4,8 +4,8 @@ import pickle
 import pytest
 import torch
 import torch.nn.functional as F
-from jsonargparse import ArgumentParser
 
+from verisphere.files.definitions import build, complete
 from verisphere.images.synthetic.conditions import DIFFICULTIES, DOMAINS
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces, contact_sheet, mislabelled
 
@@ -211,10 +211,9 @@ def test_contact_sheet_lays_people_in_rows(faces: SyntheticFaces, drawn: torch.T
 
 
 def test_reads_from_a_recipe() -> None:
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(SyntheticFaces, "faces")
-    recipe = parser.parse_string("faces: {people: 6, images: 2, domains: [night, studio], difficulty: easy}")
-    faces = SyntheticFaces(**recipe.faces.as_dict())
+    arguments = {"people": 6, "images": 2, "domains": ["night", "studio"], "difficulty": "easy"}
+    described = {"class_path": "verisphere.images.SyntheticFaces", "init_args": arguments}
+    faces = build(SyntheticFaces, complete(SyntheticFaces, described, "data"))
     assert faces.people[:3] == ("night-p00000", "night-p00002", "night-p00004")
 
 
