@@ -50,7 +50,7 @@ def test_a_dry_run_an_inversion_and_the_same_again(run, made: Path, tmp_path: Pa
         (["--faces", "nowhere.zip", "--out", "out"], "nowhere.zip"),
         (
             ["--faces", "others.yaml", "--out", "out", "--no-flip"],
-            "'--no-flip': expected --field value, such as --steps 600",
+            "argument --no-flip: expected one argument",
         ),
         (["--faces", "others.yaml", "--out", "out", "--juge", "j"], "--juge (did you mean --judge?)"),
     ],

@@ -26,8 +26,6 @@ def test_the_packaged_ones():
         ("steps: 3\n", ["--rate", "-1"], "rate is -1.0"),
         ("decay: linear\n", [], "decay"),
         ("steps: 3\n", ["--stepz", "3"], r"'stepz' \(did you mean steps\?\)"),
-        ("steps: 3\n", ["--steps"], "expected --field value"),
-        ("steps: 3\n", ["4"], "expected --field value"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, content: str, changes: list[str], message: str):
