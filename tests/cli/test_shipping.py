@@ -249,27 +249,6 @@ def test_models_that_are_none(place, refused, tmp_path):
     assert "no.onnx: not an ONNX file that can be run" in line
 
 
-def test_an_onnx_file_of_another_format(place, refused, tmp_path):
-    import onnx
-
-    model = onnx.load(place / "model" / "model.onnx")
-    del model.metadata_props[:]
-    onnx.save(model, tmp_path / "foreign.onnx")
-    line = refused("embed", tmp_path / "foreign.onnx", place / "faces.zip", "--out", tmp_path / "a.npz")
-    assert "foreign.onnx" in line
-
-
-def test_a_photograph_without_a_face(place, refused, tmp_path):
-    pytest.importorskip("lz4", reason="the extra detect is not installed")
-    Image.new("RGB", (160, 120), (90, 120, 90)).save(tmp_path / "meadow.png")
-    meadow, model = tmp_path / "meadow.png", ("--model", place / "model", "--far", 0.1, "--accept-drawn-model")
-    line = refused("verify", meadow, meadow, *model)
-    assert "meadow.png: no face found in 160 x 120 pixels" in line
-    line = refused("align", tmp_path, tmp_path / "crops")
-    assert "none of its 1 photos gives a crop; the first, meadow.png: no face found" in line
-    assert not (tmp_path / "crops").exists()
-
-
 def test_wrong_calls(place, refused, tmp_path):
     line = refused("export", place / "model", "--out", tmp_path / "again")
     assert "an exported model already" in line
@@ -314,35 +293,6 @@ def test_an_output_that_cannot_be_written_is_said_before_any_work(verb, refused,
     assert "file is a file, no folder" in line
     assert "folder.npz: " in refused(name, tmp_path / "absent", *more, "--out", tmp_path / "folder.npz")
     assert (tmp_path / "file").read_bytes() == b"no folder"
-
-
-def test_a_changed_onnx_file_is_not_the_model(place, refused, tmp_path):
-    import onnx
-
-    model = onnx.load(place / "model" / "model.onnx")
-    weights = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
-    weights.raw_data = bytes(len(weights.raw_data))
-    onnx.save(model, tmp_path / "chg.onnx")
-    shutil.copytree(place / "model", tmp_path / "model")
-    shutil.copy(tmp_path / "chg.onnx", tmp_path / "model" / "model.onnx")
-    for changed in (tmp_path / "chg.onnx", tmp_path / "model" / "model.onnx"):
-        line = refused("embed", changed, place / "faces.zip", "--out", tmp_path / "a.npz", "--workers", 0)
-        assert f"{changed}: not the file that was exported" in line
-    assert not (tmp_path / "a.npz").exists()
-
-
-def test_bfloat16_is_not_for_onnx_files(place, refused, tmp_path):
-    onnx = place / "model" / "model.onnx"
-    line = refused("embed", onnx, place / "faces.zip", "--bfloat16", "--out", tmp_path / "a.npz", "--workers", 0)
-    assert "precision is bfloat16, but an ONNX file runs in float32" in line
-
-
-def test_figures_that_are_wrong_export_nothing(place, refused, tmp_path):
-    figures = json.loads((place / "figures.json").read_text())
-    figures["operating_points"][0]["genuine_accepted"] = 10**6
-    (tmp_path / "figbad.json").write_text(json.dumps(figures))
-    line = refused("export", place / "run", "--evaluation", tmp_path / "figbad.json", "--out", tmp_path / "model")
-    assert "figbad.json: not figures that `verisphere evaluate --json` writes: operating_points[0]: 1000000 of" in line
 
 
 def test_the_shipped_folder_names_paths_as_they_were_typed(place, says, tmp_path, monkeypatch):

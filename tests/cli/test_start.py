@@ -201,13 +201,6 @@ def test_images_that_cannot_be_embedded(refused, photos: Path, tmp_path: Path):
     assert "bob/1.png: " in embed(photos)
 
 
-def test_one_person_can_be_embedded_but_not_evaluated(run, refused, photos: Path, tmp_path: Path):
-    (tmp_path / "list.txt").write_text("photos/ann/0.png\tann\nphotos/ann/1.png\tann\n")
-    out_file = tmp_path / "faces.npz"
-    assert run("embed", RECIPE, tmp_path / "list.txt", "--out", out_file, "--workers", "0")[0] == 0
-    assert "faces.npz: all 2 images are of one person" in refused("evaluate", "all-pairs", out_file)
-
-
 def test_a_model_that_is_none(refused, photos: Path, tmp_path: Path):
     assert "nothing" in refused("embed", tmp_path / "nothing", photos, "--out", tmp_path / "faces.npz")
     assert "ends in .npz" in refused("embed", RECIPE, photos, "--out", tmp_path / "faces")
