@@ -6,7 +6,7 @@ from pathlib import Path
 
 from verisphere.cli.data_labels import add_data_labels
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, add_trust_code, new_verb, options_as
+from verisphere.cli.parsing import REFUSED, Outcome, Parser, Run, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, show_result
 
 WRITABLE = "folder, zip, recordio, tar, parquet or lmdb"  # a test compares them with the formats that can be written
@@ -89,6 +89,7 @@ def add_data(verbs: Verbs) -> None:
         data_verify,
         ("verisphere data verify faces.zip", "verisphere data verify train.rec --workers 4 --json faults.json"),
         _SET,
+        names="such names are faults",
     )
     add_json(verb, "also write all faults and notes, of which the first 100 are printed, as JSON")
     verb.add_argument("--workers", type=int, default=0, help="processes that read and decode (0: this one)")
@@ -105,6 +106,7 @@ def add_data(verbs: Verbs) -> None:
         ),
         _SET,
         "SRC",
+        "names are copied as they are written",
     )
     verb.add_argument(
         "out",
@@ -141,8 +143,9 @@ def _verb(
     examples: Sequence[str],
     help_of_set: str,
     metavar: str = "SET",
+    names: str = REFUSED,
 ) -> argparse.ArgumentParser:
     verb = new_verb(kinds, name, run, examples=examples, threads=None)
-    add_names(verb)
+    add_names(verb, names)
     verb.add_argument("set", type=Path, metavar=metavar, help=help_of_set)
     return verb
