@@ -15,6 +15,7 @@ from verisphere.decide import operating_point
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import LeakFigures, LeakRow, read_leak
 from verisphere.images import Faces
+from verisphere.invert.findings import InversionFindings
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.leak import LeakAsked, leak_text, run_leak
 from verisphere.invert.marks import read_unmarked
@@ -22,7 +23,6 @@ from verisphere.invert.most_similar import MostSimilar
 from verisphere.invert.photographs import photographs_of, read_photographs, unit_embeddings, with_two_photographs
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
-from verisphere.report.inversion_findings import InversionFindings
 from verisphere.ship.card_leak import leak_section
 from verisphere.ship.export import export_model
 

@@ -14,11 +14,11 @@ from PIL import Image
 from foreign_graphs import SIDE, SIZE, graph, weights
 from tiny_inversion import SmallNet
 from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.invert.findings import InversionFindings
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.plan import plan_of
 from verisphere.invert.run import Asked, _alike, prepare, run_inversion
 from verisphere.models.embed import EmbeddingModel, embed_faces, open_model
-from verisphere.report.inversion_findings import InversionFindings
 
 CPU = torch.device("cpu")
 SHORT = Inversion(steps=8, batch_size=3, rate=0.1, batch_norm=0.01, flip=True, shift=2)

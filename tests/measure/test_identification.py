@@ -125,14 +125,6 @@ def test_candidates(files: Path):
     assert [int(line["mate"]) for line in own] == mates
 
 
-def test_the_screen_changes_no_figure(files: Path):
-    results = [
-        evaluate_split(files / "probes.npz", IdentificationOptions(fpirs=("1e-1",), screen=screen)).result
-        for screen in ("int8", "bfloat16", "float32", "float64")
-    ]
-    assert results[0] == results[1] == results[2]
-
-
 def test_closed_set(files: Path):
     write_embeddings(files / "known.npz", people(range(10), 2, 4))
     options = IdentificationOptions(fpirs=(), ranks=(1,))
@@ -212,16 +204,6 @@ def test_distractors_of_probe_people_are_counted_by_the_rule_of_names(files: Pat
         assert found.notes == (f"{notes} distractors have the identity of a probe; they count as other people",)
         streamed = evaluate_megaface(files / "probes.npz", [files / "more.npz"], DistractorOptions(fars=()))
     assert f"{notes} distractors have the identity of a probe person; they count as other people" in streamed.notes
-
-
-def test_embeddings_of_two_models(files: Path):
-    made = {name: Origin(name, True, "float32", "faces.zip") for name in ("one", "two")}
-    write_embeddings(files / "probes.npz", people(range(30), 3, 1, made["one"]))
-    write_embeddings(files / "same.npz", people(range(15), 2, 2, made["one"]))
-    write_embeddings(files / "other.npz", people(range(15), 2, 2, made["two"]))
-    assert evaluate_galleries(files / "probes.npz", [files / "same.npz"], OPTIONS).sources[0].origin == made["one"]
-    with pytest.raises(ValueError, match=r"other\.npz: not made as"):
-        evaluate_galleries(files / "probes.npz", [files / "other.npz"], OPTIONS)
 
 
 def test_files_that_cannot_be_split(files: Path):

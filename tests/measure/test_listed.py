@@ -1,6 +1,5 @@
 """Published lists of pairs, from files to figures: several lists as one, videos, names that are spelt otherwise."""
 
-import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.cli import main
 from verisphere.decide import Accuracy
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.pair_lists.layouts import read_pairs
@@ -82,22 +80,10 @@ def test_several_lists_as_one(tmp_path: Path, lists: list[Path], apart: bool):
         ("first", 1, 1.0),
         ("second", 0, 1.0),
     ]
-
-
-def test_several_lists_through_the_command_line(tmp_path: Path, lists: list[Path], capsys: pytest.CaptureFixture[str]):
-    rows, out = write(tmp_path / "all.npz", ROWS), tmp_path / "out.json"
-    for asked in ([word for path in lists for word in ("--pairs", str(path))],):
-        assert main(["evaluate", "pairs", str(rows), *asked, "--far", "0.25", "--json", str(out)]) == 0
-        said = capsys.readouterr().out
-        assert "| first  |  0.75000 |            0.35355 |        0.25000 |     2 |     4 |" in said
-        assert "mean over 2 domains 0.87500, standard deviation 0.12500 (population), 0.17678 (sample)" in said
-        assert "combined, all pairs in one list: accuracy 0.87500" in said
-    read = json.loads(out.read_text())
-    assert read["domain_accuracy"]["second"]["mean"] == 1.0
-    assert read["accuracy_over_domains"] == {
-        "mean": 0.875, "std_population": 0.125, "std_sample": pytest.approx(0.1767767), "domains": 2,
-    }  # fmt: skip
-    assert [source["file"] for source in read["sources"]] == ["all.npz", "first.csv", "second.csv"]
+    said = result.text()
+    assert "| first  |  0.75000 |            0.35355 |        0.25000 |     2 |     4 |" in said
+    assert "mean over 2 domains 0.87500, standard deviation 0.12500 (population), 0.17678 (sample)" in said
+    assert "combined, all pairs in one list: accuracy 0.87500" in said
 
 
 def test_points_alone_of_several_lists(tmp_path: Path, lists: list[Path]):
@@ -224,14 +210,6 @@ def test_verification_sets_are_not_mixed_up(packs: list[Path]):
         evaluate_pairs(rows[0], packs, options())
     with pytest.raises(ValueError, match=r"two.npz: made of two.bin, but is to be compared by the pairs of one.bin;"):
         evaluate_pairs(rows[::-1], packs, options())
-
-
-def test_lists_of_two_models_are_not_taken_together(packs: list[Path]):
-    rows = [path.with_suffix(".npz") for path in packs]
-    second = read_embeddings(rows[1])
-    write_embeddings(rows[1], replace(second, origin=replace(second.origin, flip=False)))
-    with pytest.raises(ValueError, match=r"two.npz: not made as .*one.npz was"):
-        evaluate_pairs(rows, packs, options())
 
 
 # --- videos ---

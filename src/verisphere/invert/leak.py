@@ -26,12 +26,12 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
+from verisphere.invert.findings import InversionFindings
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.likeness import INVERTED, JUDGE
 from verisphere.invert.photographs import Photographs, read_photographs
 from verisphere.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
 from verisphere.models.embed import EmbeddingModel, open_model
-from verisphere.report.inversion_findings import InversionFindings
 from verisphere.report.tables import number, table
 from verisphere.trained_on import image_digests
 from verisphere.vocabulary import OperatingPoint, Progress, quietly

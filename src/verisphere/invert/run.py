@@ -19,6 +19,7 @@ from verisphere.files.work_files import result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.invert.closed_set import open_closed_set
+from verisphere.invert.findings import InversionFindings
 from verisphere.invert.generated_pairs import GeneratedPairs
 from verisphere.invert.inversion import Identity, Inversion, TowardCenters, TowardEmbeddings, invert
 from verisphere.invert.likeness import INVERTED, JUDGE, Compared
@@ -38,7 +39,6 @@ from verisphere.invert.plan import Plan, plan_of
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model, origin_of
 from verisphere.provenance import check_same_origin
-from verisphere.report.inversion_findings import InversionFindings
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.vocabulary import ImageSource, Progress, quietly
 
