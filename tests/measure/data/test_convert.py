@@ -8,8 +8,8 @@ import pytest
 
 from measure.data.planting import SOUND, archive, folder, image, listed
 from verisphere.files.disk import digest
-from verisphere.files.images_json import images_json
 from verisphere.files.errors import Fault
+from verisphere.files.images_json import images_json
 from verisphere.identity import names_taken
 from verisphere.images.photos import Photos
 from verisphere.measure.data.convert import convert, target_format
