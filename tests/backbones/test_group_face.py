@@ -170,7 +170,9 @@ def test_it_is_built_from_its_description():
 def test_a_description_inside_is_no_more_trusted_than_one_outside():
     inside = {"class_path": "somewhere.Else", "init_args": {}}
     hidden = {**NESTED, "init_args": {**NESTED["init_args"], "backbone": inside}}
-    with pytest.raises(ValueError, match=r"backbone 'somewhere\.Else' is not part of verisphere; building it runs its"):
+    with pytest.raises(
+        ValueError, match=r"backbone: 'somewhere\.Else' is not part of verisphere; building it runs its"
+    ):
         build_backbone(hidden)
 
 

@@ -54,7 +54,6 @@ def test_yaml_within_the_limits_reads_as_it_says(text, value):
         ("[" + "0," * 40_000 + "]", "more than 1,048,576 letters"),
         ("a: *b", "not YAML: found undefined alias in line 1"),
         ("? [a]\n: 1", "not YAML: found unhashable key in line 1"),
-        ("a: 2001-99-99", "month must be in 1..12"),
         ("a: \0", "not YAML: "),
     ],
 )

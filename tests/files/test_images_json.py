@@ -183,7 +183,7 @@ def test_parts_and_copies_of_a_set_keep_its_source():
     [
         ("{", "images.json: not what `verisphere align` or `render` writes"),
         ('{"format": 2, "drawn": false, "alignment": null}', "its format is 2, this version reads 1"),
-        ('{"format": 1, "drawn": "no", "alignment": null}', "drawn is 'no', not true or false"),
+        ('{"format": 1, "drawn": "no", "alignment": null}', "drawn must be true or false, got 'no'"),
         ('{"format": 1, "alignment": null}', "drawn is missing"),
         ("[" * 5000, "images.json: not what"),
         (" " * 70_000, "70,000 bytes, more than the 65,536 allowed"),

@@ -153,6 +153,17 @@ def test_presets_are_rows_of_the_combined_margin(preset, combined):
     assert preset.bound() == preset.scale
 
 
+def test_half_strength_is_half_the_margin():
+    inputs = torch.linspace(-1, 1, 101)
+    for loss, half in (
+        (ArcFace(0.5), ArcFace(0.25)),
+        (CosFace(0.5), CosFace(0.25)),
+        (SphereFace(1.5), SphereFace(1.25)),  # a factor starts from 1, not from 0
+    ):
+        loss.set_strength(0.5)
+        assert torch.equal(loss.own(inputs), half.own(inputs))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from verisphere.losses.class_loss import Rows
-from verisphere.losses.margin import ArcFace, CosFace
+from verisphere.losses.margin import ArcFace, CosFace, NormFace
 from verisphere.losses.mv_softmax import MVSoftmax, misclassified_cosine
 
 
@@ -74,6 +74,18 @@ def test_without_emphasis_it_is_the_plain_margin(kind, plain):
     context = [item.expand(21)[:, None] for item in loss.context(rows_of(own))]
     assert torch.equal(loss.own(own), plain.own(own))
     torch.testing.assert_close(loss.others(others, *context), plain.others(others), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["AM", "Arc"])
+@pytest.mark.parametrize("weighting", ["adaptive", "fixed"])
+def test_no_strength_is_normface(kind, weighting):
+    own = torch.linspace(-1, 1, 21, dtype=torch.float64)
+    others = own.repeat(21, 1)
+    loss = MVSoftmax(kind, weighting=weighting)
+    loss.set_strength(0.0)
+    context = [item.expand(21)[:, None] for item in loss.context(rows_of(own))]
+    assert torch.equal(loss.own(own), NormFace(32.0).own(own))
+    torch.testing.assert_close(loss.others(others, *context), NormFace(32.0).others(others), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize(("weighting", "largest"), [("adaptive", 1.4), ("fixed", 1.2)])

@@ -1,6 +1,7 @@
 """Published lists of pairs, from files to figures: several lists as one, videos, names that are spelt otherwise."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np

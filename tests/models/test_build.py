@@ -81,12 +81,12 @@ def test_nothing_outside_the_backbones_is_reached(path, tmp_path):
     ],
 )
 def test_what_is_no_backbone_is_not_called(path):
-    with pytest.raises(ValueError, match="is not a backbone"):
+    with pytest.raises(ValueError, match="does not correspond to a subclass of Backbone"):
         build_backbone({"class_path": path, "init_args": {"path": "/"}})
 
 
 def test_a_trusted_function_is_not_called_either(foreign):
-    with pytest.raises(ValueError, match="is not a backbone"):
+    with pytest.raises(ValueError, match="does not correspond to a subclass of Backbone"):
         build_backbone({"class_path": "foreign_parts.function"}, trust=True)
 
 
@@ -95,14 +95,14 @@ def test_a_trusted_function_is_not_called_either(foreign):
     [
         (
             {"class_path": "verisphere.backbones.absent.Net"},
-            "'verisphere.backbones.absent.Net' cannot be found: No module",
+            "verisphere.backbones.absent.Net: No module",
         ),
-        ({"class_path": "verisphere.backbones.pixels.Net"}, "cannot be found: .* no attribute 'Net'"),
-        ({"class_path": "verisphere.backbones..Net"}, "cannot be found"),
-        (PIXELS | {"init_args": {"sides": 3}}, "cannot be built: .*unexpected keyword argument 'sides'"),
+        ({"class_path": "verisphere.backbones.pixels.Net"}, "no attribute 'Net'"),
+        ({"class_path": "verisphere.backbones..Net"}, "No module named"),
+        (PIXELS | {"init_args": {"sides": 3}}, r"there is no field 'sides' \(did you mean side\?\)"),
         (PIXELS | {"init_args": {"side": 500}}, "cannot be built: side is 500"),
-        (PIXELS | {"init_args": [3]}, "cannot be built"),
-        ({}, "backbone '' is not part of verisphere"),
+        (PIXELS | {"init_args": [3]}, "init_args names no arguments"),
+        ({}, "backbone: '' is not part of verisphere"),
     ],
 )
 def test_refusals(description, message):
@@ -208,12 +208,14 @@ def nested(depth: int) -> dict:
     [
         (TINY | {"init_args": {"width": 200.0}}, "width is 200.0; allowed is more than 0, and at most 16"),
         (TINY | {"init_args": {"width": 1e308}}, "width is 1e"),
-        (TINY | {"init_args": {"width": True}}, "width is True, not a number"),
-        (TINY | {"init_args": {"embedding_size": "8"}}, "embedding_size is '8', not a whole number"),
+        (TINY | {"init_args": {"width": True}}, "width must be a number, got True"),
         (TINY | {"init_args": {"embedding_size": 10**30}}, "an embedding has at most 65,536"),
-        (TINY | {"init_args": {"activation": ["relu"]}}, r"activation is \['relu'\], not 'prelu' or 'relu'"),
+        (TINY | {"init_args": {"activation": ["relu"]}}, r"activation must be 'prelu' or 'relu', got \['relu'\]"),
         ({"class_path": "verisphere.backbones.Backbone", "init_args": {"embedding_size": 4}}, "computes no embeddings"),
-        ({"class_path": "verisphere.backbones.GroupFace", "init_args": {"backbone": 3}}, "backbone is 3, not"),
+        (
+            {"class_path": "verisphere.backbones.GroupFace", "init_args": {"backbone": 3}},
+            "backbone: not a Backbone, got 3",
+        ),
         (nested(9), "backbones inside each other, more than 8 deep"),
         (nested(300), "backbones inside each other, more than 8 deep"),
     ],

@@ -71,7 +71,7 @@ def test_classes_from_elsewhere_need_trust(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "foreign_faces.py").write_text("from verisphere.images import SyntheticFaces as Mine\n")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine.yaml").write_text("class_path: foreign_faces.Mine\ninit_args: {people: 2, size: 48}\n")
-    with pytest.raises(ValueError, match=r"mine\.yaml: data set 'foreign_faces\.Mine' is not part of .* --trust-code"):
+    with pytest.raises(ValueError, match=r"mine\.yaml: data set: 'foreign_faces\.Mine' is not part of .* --trust-code"):
         open_faces(tmp_path / "mine.yaml")
     assert len(open_faces(tmp_path / "mine.yaml", trust=True)) == 20
 
@@ -81,12 +81,15 @@ def test_classes_from_elsewhere_need_trust(tmp_path: Path, monkeypatch: pytest.M
     [
         ("- 1\n", "names no data set"),
         ("epochs: 3\n", "names no data set"),
-        ("class_path: verisphere.images.Augment\n", "'verisphere.images.Augment' is not a data set"),
-        ("class_path: verisphere.images.Absent\n", "data set 'verisphere.images.Absent' cannot be found"),
-        (PIXELS, "data set 'verisphere.backbones.Pixels' is not part of verisphere"),
-        (DRAWN.replace("people: 4", "people: many"), "people is 'many', not a whole number"),
+        (
+            "class_path: verisphere.images.Augment\n",
+            "verisphere.images.Augment does not correspond to a subclass of Faces",
+        ),
+        ("class_path: verisphere.images.Absent\n", "data set: verisphere.images.Absent: .* no attribute"),
+        (PIXELS, "data set: 'verisphere.backbones.Pixels' is not part of verisphere"),
+        (DRAWN.replace("people: 4", "people: many"), "people must be a whole number, got 'many'"),
         (DRAWN.replace("people: 4", "people: 0"), "people is 0; a set has at least 1"),
-        (DRAWN.replace("people", "persons"), "unexpected keyword argument 'persons'"),
+        (DRAWN.replace("people", "persons"), "there is no field 'persons'"),
     ],
 )
 def test_what_describes_no_data_set(tmp_path: Path, text: str, message: str):

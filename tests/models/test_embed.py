@@ -54,7 +54,7 @@ def test_nothing_there(tmp_path):
     [
         (None, "names no backbone"),
         ("verisphere.backbones.Pixels", "names no backbone"),
-        ({}, "backbone '' is not part of verisphere"),
+        ({}, "backbone: '' is not part of verisphere"),
         ({"class_path": "os.system", "init_args": {"command": "true"}}, "'os.system' is not part of verisphere"),
         ({"class_path": CLASS, "init_args": {"width": -1.0}}, "cannot be built: width is -1"),
         ({"class_path": CLASS, "init_args": ARGUMENTS | {"embedding_size": 9}}, "does not fit MobileFaceNet: "),

@@ -136,6 +136,11 @@ def test_scores_of_a_list():
     (mixed,) = of_list(score, np.random.default_rng(1).permutation(genuine))
     assert OTHERS in mixed
     assert of_list(np.full(400, 0.5), genuine) == ("all 400 scores are equal",)
+    for count in (40, 300):
+        noise = 1e-9 * np.random.default_rng(count).normal(size=count)
+        assert of_list(0.5 + noise, genuine[:count]) == (f"all {count} scores are equal but for rounding",)
+    assert not of_list(np.where(genuine, np.inf, -np.inf), genuine)
+    assert not of_list(np.where(genuine, np.inf, 0.5), genuine)
 
 
 HEALTHY_LISTS = {

@@ -20,7 +20,6 @@ from verisphere.files.packaged_recipes import FOLDER, packaged_recipes
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.sphereface2 import SphereFace2, TableRow, table_2
 from verisphere.train.recipe import Recipe, read_recipe
-from verisphere.train.settings import read_with
 
 PAPERS = sorted((FOLDER / "losses").glob("*.yaml"))
 SYNTHETIC = sorted((FOLDER / "synthetic").glob("*.yaml"))
@@ -165,7 +164,7 @@ def test_softmax_of_loss_search_is_its_search_softmax_at_0(table):
     experiment = read_experiment(f"experiments/{table}")
     with no_weights():
         given = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]
-        loss = read_with(experiment.recipe, given, experiment.arms["Softmax"]).recipe.loss
+        loss = read_recipe(experiment.recipe, given, [*experiment.arms["Softmax"].items()]).recipe.loss
     cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
     torch.testing.assert_close(loss.forward(cosines, labels), torch.tensor(0.0016601))  # log(1 + exp(32 (0.3 - 0.5)))
     assert loss.forward(cosines, labels) == losses.SearchSoftmax(0.0, scale=32.0).forward(cosines, labels)
@@ -177,11 +176,10 @@ def test_each_row_of_a_table_reads_without_its_images(table):
     assert len(experiment.arms) == TABLES[table]
     resolved = []
     for arm, settings in experiment.arms.items():
-        given = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]
-        given = [*(option for option in experiment.common if not option.startswith("--data.")), *given]
-        without_data = {field: value for field, value in settings.items() if not field.startswith("data.")}
+        without_data = [value for value in (*experiment.common, *settings.items()) if not value[0].startswith("data.")]
+        given = [*without_data, ("data", "verisphere.images.SyntheticFaces"), ("data.people", 2)]
         with no_weights():
-            resolved.append(read_with(experiment.recipe, given, without_data | experiment.inside).resolved)
+            resolved.append(read_recipe(experiment.recipe, (), given).resolved)
         resolved[-1]["data"] = settings.get("data.init_args.path"), experiment.cleaned.get(arm)
         if arm in experiment.searches:
             resolved[-1]["search"] = experiment.searches[arm]

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from verisphere.files.definitions import with_values
 from verisphere.search import Linear, Logarithmic, ModulatingFactor
 from verisphere.search.space import Space
-from verisphere.train.settings import changed_inside
+from verisphere.train.recipe import Recipe
 
 RECIPE: dict[str, Any] = {
     "data": {"init_args": {"people": 5}},
@@ -76,7 +77,7 @@ def test_a_margin_of_a_domain_by_its_name():
     names = [f"loss.init_args.margins.{domain}" for domain in domains]
     of_both = space(*names)
     of_both.check(recipe)
-    changed = changed_inside(recipe, of_both.values([0.5, 0.25]))
+    changed = with_values(Recipe, recipe, [*of_both.values([0.5, 0.25]).items()])
     assert changed["loss"]["init_args"]["margins"] == {"East Asian": 0.5, "2": 0.25}
     dotted = {"loss": {"init_args": {"margins": {"a.b": 0.1}}}}
     with pytest.raises(ValueError, match=r"^loss.init_args.margins.a.b: there is no a in .*margins, which has a.b$"):

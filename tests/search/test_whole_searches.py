@@ -261,18 +261,18 @@ def ended_search(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("place", "value", "error"),
     [
-        ((), [], "it is [], not an object"),
+        ((), [], "it must be an object, got []"),
         ((), {}, "format is missing"),
         (("format",), 2, "format is 2, and this version reads 1"),
-        (("asked",), 3, "asked is 3, not an object"),
-        (("rounds",), [4], "rounds[0] is 4, not an object"),
+        (("asked",), 3, "asked must be an object, got 3"),
+        (("rounds",), [4], "rounds[0] must be an object, got 4"),
         (("rounds", 0, "candidates"), [], "rounds[0].candidates is empty"),
         (("rounds", 0, "best"), 7, "rounds[0].best is 7, and candidate"),
-        (("rounds", 0, "until_epoch"), "1", "rounds[0].until_epoch is '1', not a number"),
+        (("rounds", 0, "until_epoch"), "1", "rounds[0].until_epoch must be a number, got '1'"),
         (("rounds", 1, "candidates", 0, "parent"), 3, "rounds[1]: a parent is no candidate of the round before"),
-        (("rounds", 0, "candidates", 1, "reward"), "0.5", "rounds[0].candidates[1].reward is '0.5', not a number"),
+        (("rounds", 0, "candidates", 1, "reward"), "0.5", "rounds[0].candidates[1].reward must be a number, got '0.5'"),
         (("rounds", 0, "candidates", 0, "draw"), [0.1, 0.2], "rounds[0]: a candidate has 2 draws and 1 values"),
-        (("rounds", 0, "candidates", 0, "values"), {"rate": None}, "rounds[0]: rate is None, not a number"),
+        (("rounds", 0, "candidates", 0, "values"), {"rate": None}, "rounds[0]: rate must be a number, got null"),
     ],
 )
 def test_a_search_json_that_was_changed_is_named_with_the_place(
@@ -298,9 +298,9 @@ def test_a_search_json_that_was_changed_is_named_with_the_place(
     [
         ("{", "reward.json: "),
         ("{}", "reward is missing"),
-        ('{"reward": "high"}', "reward is 'high', not a number"),
+        ('{"reward": "high"}', "reward must be a number, got 'high'"),
         ('{"reward": NaN}', "NaN"),
-        ('{"reward": 0.5, "replicates": [0.1, true]}', "replicates[1] is True, not a number"),
+        ('{"reward": 0.5, "replicates": [0.1, true]}', "replicates[1] must be a number, got True"),
     ],
 )
 def test_a_reward_that_was_changed_is_named(tmp_path: Path, text: str, error: str):

@@ -11,7 +11,7 @@ from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.rules import Reason
 from verisphere.images.faces import Faces
 from verisphere.report.html import Markup, breakable, joined, tag
-from verisphere.report.samples import pictures, varied
+from verisphere.report.pictures import pictures, varied
 
 IDENTITIES = 3  # identities shown in their sub-classes
 IN_ROW = 8  # images shown of a sub-class

@@ -29,17 +29,11 @@ from verisphere.experiments.grid import Scalar, check_folders, check_values, cro
 from verisphere.experiments.searched import SEARCH, split_searches
 from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
+from verisphere.files.definitions import options
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe, locate_recipe
-from verisphere.train.settings import (
-    Settings,
-    as_options,
-    check_plain,
-    overridden_fields,
-    split_options,
-    split_settings,
-)
+from verisphere.train.recipe import Settings
 from verisphere.words import unknown_name
 
 _ALLOWED_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate", "reward")
@@ -54,26 +48,24 @@ class Experiment:
 
     Attributes:
         recipe: path of the recipe that all trainings share.
-        common: `--field value` options of all trainings; they override the recipe.
+        common: names and values of all trainings; they override the recipe.
         warm: fields of the training whose weights all arms start from; None if each arm starts anew.
         arms: fields of each arm, including the values of the grid.
         seeds: seeds of each arm; None takes the recipe's seed.
         baseline: name of the arm that all others are compared with.
         evaluate: sets to measure on, as plain data; None takes the recipe's validation set.
-        inside: changes inside lists in all trainings, such as `pair_terms.0.init_args.far`; applied after `common`.
         cleaned: for each arm that trains on cleaned data, the arm that cleans and the rule.
         searches: for each arm that is a search, its space, method, schedule and reward as plain data.
         first_seeds: for each arm that does not have all seeds, the number of those that it has.
     """
 
     recipe: Path
-    common: tuple[str, ...]
+    common: tuple[tuple[str, Any], ...]
     warm: Settings | None
     arms: dict[str, Settings]
     seeds: tuple[int, ...] | None
     baseline: str
     evaluate: dict[str, dict[str, Any]] | None = None
-    inside: Settings = field(default_factory=dict)
     cleaned: dict[str, CleanedFrom] = field(default_factory=dict)
     searches: dict[str, dict[str, Any]] = field(default_factory=dict)
     first_seeds: dict[str, int] = field(default_factory=dict)
@@ -117,13 +109,13 @@ def read_experiment(
         seeds: replace the seeds of the file.
     """
     file = find_recipe(path, what="recipe or experiment")
-    options, based = parse_grid(grid), read_based(file.path)
+    points, based = parse_grid(grid), read_based(file.path)
     with errors_naming(file.name):
         if not isinstance(based.content, Mapping) or not ({"recipe", "arms"} & based.content.keys()):
             alone = {"recipe": file.path.name}
-            return _experiment(file.path.parent, alone, list(overrides), options, seeds)
+            return _experiment(file.path.parent, alone, list(overrides), points, seeds)
         named_in, _ = based.origin(["recipe"]) or (file.path, 0)
-        return _experiment(named_in.parent, based.content, list(overrides), options, seeds)
+        return _experiment(named_in.parent, based.content, list(overrides), points, seeds)
 
 
 def _experiment(
@@ -165,17 +157,14 @@ def _experiment(
     crossing = crossed(arms, points)
     if list(crossing) == [""]:
         crossing = {"recipe": {}}
-    whole, inside = split_settings(shared)
-    options, options_inside = split_options(overrides)
     return Experiment(
         recipe=locate_recipe(recipe, folder) or folder / recipe,  # a missing file is reported by its reader
-        common=(*as_options(whole), *options),
+        common=(*shared.items(), *options(overrides)),
         warm=warm,
         arms=crossing,
         seeds=None if seeds is None else tuple(seeds),
         baseline=_baseline(content.get("baseline"), list(arms), list(crossing)),
         evaluate=_sets(content.get("evaluate")),
-        inside=inside | options_inside,
         cleaned=over_grid(cleaned, list(arms), list(crossing)),
         searches=_at_each_point(searches, list(arms), list(crossing)),
         first_seeds=_at_each_point(first_seeds, list(arms), list(crossing)),
@@ -209,10 +198,9 @@ def _settings(where: str, given: object) -> Settings:
     given = {} if given is None else given
     if not isinstance(given, Mapping):
         raise ValueError(f"{where} is {shown(given)}; expected fields and their values")
-    for name, value in given.items():
+    for name in given:
         if not isinstance(name, str) or not name or name.startswith("-"):
             raise ValueError(f"{where} names the field {shown(name)}; expected one such as loss.init_args.margin")
-        check_plain(f"{where}: {name}", value)
     return dict(given)
 
 
@@ -264,16 +252,15 @@ def _check_once(
         both = sorted(settings.keys() & points.keys())
         if both:
             raise ValueError(f"arm {name!r} and the grid both set {both[0]}")
-    if seeds is not None and (SEED in shared or SEED in overridden_fields(overrides)):
+    if seeds is not None and (SEED in shared or SEED in dict(options(overrides))):
         raise ValueError("seed is set and `seeds` are given; remove one of them")
     owners: dict[str, Mapping[str, Any]] = {"warm": warm or {}, "the grid": points} | {
         f"arm {name!r}": settings for name, settings in arms.items()
     }
     for owner, given in owners.items():
-        for name in sorted(overridden_fields(overrides)):
-            inside = bool(split_settings({name: None})[1])
-            replaced = name in given or (inside and any(name.startswith(f"{whole}.") for whole in given))
-            if replaced:
+        for name in sorted(dict(options(overrides))):
+            inside = any(part.isdecimal() for part in name.split("."))
+            if name in given or (inside and any(name.startswith(f"{whole}.") for whole in given)):
                 raise ValueError(f"--{name}: {owner} sets it; change it there")
 
 

@@ -23,8 +23,7 @@ from verisphere.files.disk import write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import shown
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
-from verisphere.train.recipe import read_recipe
-from verisphere.train.settings import Settings
+from verisphere.train.recipe import Settings, read_recipe
 from verisphere.vocabulary import Progress, quietly
 from verisphere.words import unknown_name
 

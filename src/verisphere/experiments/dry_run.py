@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 from verisphere.experiments.arms import Experiment
-from verisphere.experiments.recipes import common_options
 from verisphere.files.errors import errors_naming
 from verisphere.search.definition import planned_rounds
 from verisphere.search.rounds import epochs_trained
@@ -13,7 +12,7 @@ from verisphere.train.dry_run.several import SeveralCosts, Trainings
 from verisphere.train.dry_run.text import NO_DATA, DryRunOptions
 from verisphere.train.dry_run.training_cost import Measurements, training_cost
 from verisphere.train.preparation import check_plateau
-from verisphere.train.settings import Settings, read_with
+from verisphere.train.recipe import Settings, read_recipe
 
 _CLEANED = "Arms on cleaned data are counted as if the cleaning dropped nothing."
 _MEASURING = "Cleaning and measuring are not counted."
@@ -28,15 +27,13 @@ def experiment_cost(experiment: Experiment, options: DryRunOptions, jobs: int = 
         jobs: number of trainings at a time.
     """
     place = options.place
-    common = common_options(experiment)
     backbones: dict[str, dict[str, BackboneCost]] = {}  # a backbone is measured once
     entries, seeds = [], experiment.seeds or (0,)
 
     def add(name: str, settings: Settings, count: int, searched: bool = False) -> None:
         with errors_naming(name):
-            read = read_with(
-                experiment.recipe, common, settings if options.classes is None else _without_data(settings)
-            )
+            own = settings if options.classes is None else _without_data(settings)
+            read = read_recipe(experiment.recipe, (), [*experiment.common, *own.items()])
             if options.classes is None:
                 check_plateau(read.recipe)
             measured = Measurements(backbones.setdefault(json.dumps(read.resolved["backbone"]), {}))

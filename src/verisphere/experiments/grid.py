@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from verisphere.files.documents import read_yaml
 from verisphere.files.json_values import shown
-from verisphere.train.settings import Settings
+from verisphere.train.recipe import Settings
 
 Scalar: TypeAlias = str | int | float | bool | None
 

@@ -14,8 +14,7 @@ from verisphere.experiments.cleaned import CleanedFrom
 from verisphere.files.errors import errors_naming
 from verisphere.measure.measured_set import MeasuredSet, complete_set, open_set
 from verisphere.search.definition import search_over
-from verisphere.train.recipe import ReadRecipe
-from verisphere.train.settings import Settings, as_options, changed_lists, read_with
+from verisphere.train.recipe import ReadRecipe, Settings, read_recipe
 
 VALIDATION = "validation"
 
@@ -68,8 +67,7 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
         experiment: definition of the experiment.
         warm_at: folder of the warm training, if there is one.
     """
-    common = common_options(experiment)
-    warm_recipe = None if experiment.warm is None else _read("warm", experiment.recipe, common, experiment.warm, None)
+    warm_recipe = None if experiment.warm is None else _read("warm", experiment, experiment.warm, None)
     warm = None if warm_recipe is None else ResolvedRecipe.of(warm_recipe, [warm_recipe.recipe.seed])
     start: Settings = {} if experiment.warm is None else {START: str(warm_at)}
     arms: dict[str, ResolvedRecipe] = {}
@@ -77,7 +75,7 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
     searches: dict[str, dict[str, Any]] = {}
     checked_backbones = set()
     for name, settings in experiment.arms.items():
-        read = _read(f"arm {name!r}", experiment.recipe, common, settings | start, warm_recipe)
+        read = _read(f"arm {name!r}", experiment, settings | start, warm_recipe)
         if not arms:
             seeds = experiment.seeds or (read.recipe.seed,)
             described = _described(experiment, read)
@@ -96,17 +94,10 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
     return Resolved(warm, arms, seeds, sets, complete, experiment.cleaned, searches)
 
 
-def common_options(experiment: Experiment) -> list[str]:
-    """The options that all trainings share, including changes inside lists."""
-    if not experiment.inside:
-        return list(experiment.common)
-    return [*experiment.common, *as_options(changed_lists(experiment.recipe, experiment.common, experiment.inside))]
-
-
-def _read(who: str, recipe: Path, common: Sequence[str], settings: Settings, warm: ReadRecipe | None) -> ReadRecipe:
+def _read(who: str, experiment: Experiment, settings: Settings, warm: ReadRecipe | None) -> ReadRecipe:
     """Read the recipe of a training, and check everything that can be checked before it begins."""
     try:
-        read = read_with(recipe, common, settings)
+        read = read_recipe(experiment.recipe, (), [*experiment.common, *settings.items()])
         check_trainable(read.recipe)
         if warm is not None:
             check_start(read, warm)

@@ -22,7 +22,7 @@ from verisphere.files.packaged_recipes import find_recipe
 from verisphere.search.definition import check_keys, parts_of
 from verisphere.search.folder import SEARCH_JSON, SEARCHED_RECIPE, read_search_json
 from verisphere.search.rounds import epochs_trained
-from verisphere.train.settings import Settings
+from verisphere.train.recipe import Settings
 
 SEARCH = "search"
 _KEYS = ("space", "method", "schedule", "reward")

@@ -33,7 +33,12 @@ _LONGEST_NUMBER = 40  # letters of a whole number; 2^64 has 20 digits, and beyon
 
 
 class PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # which of the two, C decides
-    """Safe YAML that reads 1e-3 as a number, as recipes do."""
+    """Safe YAML that reads 1e-3 as a number, and a date as text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - of PyYAML
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 #: A number such as 1e-3, which PyYAML by itself takes for text: the arguments of `add_implicit_resolver`.
@@ -57,11 +62,16 @@ def read_yaml_file(path: Path) -> Any:
         return read_yaml(text)
 
 
+def load_yaml(text: str) -> Any:
+    """Plain values from YAML; raises `yaml.YAMLError` for what is none, and ValueError for what exceeds the limits."""
+    check_yaml(text)
+    return yaml.load(text, Loader=PlainLoader)  # a safe loader
+
+
 def read_yaml(text: str) -> Any:
     """Plain values from YAML."""
     try:
-        check_yaml(text)
-        return yaml.load(text, Loader=PlainLoader)  # a safe loader
+        return load_yaml(text)
     except yaml.YAMLError as error:
         raise ValueError(f"not YAML: {yaml_problem(error)}") from None
 

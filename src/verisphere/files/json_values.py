@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 _LARGEST_WHOLE_NUMBER = 10**308  # largest whole number that is read as a float
@@ -25,56 +25,92 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
         value: a value from `json.loads`.
         where: name of the value for error messages.
     """
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{where or 'it'} is {shown(value)}, not an object")
-    hints, fields = get_type_hints(kind), {}
-    for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # a dataclass, which `type[T]` cannot say
-        name = f"{where}.{field.name}" if where else field.name
-        if field.name not in value:
-            if field.default is not dataclasses.MISSING:
-                continue  # a field that older files do not have
-            raise ValueError(f"{name} is missing")
-        fields[field.name] = _value(hints[field.name], _finite_or_not(value, field.name), name)
-    try:
-        return kind(**fields)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}" if where else str(error)) from None
+    return cast("T", Reading().fields(kind, value, where))
 
 
 def as_kind(hint: Any, value: object, where: str) -> Any:
     """A plain value converted for a field with this annotation, such as 1 to 1.0 for a float; see `from_json`."""
-    return _value(hint, value, where)
+    return Reading().value(hint, value, where)
 
 
-def _value(hint: Any, value: object, where: str) -> Any:
-    """A value for this annotation. True is not a number, and 1.0 is not a whole number; 1 is a number."""
-    origin, options = get_origin(hint) or hint, get_args(hint)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return from_json(hint, value, where)
-    if origin is Literal and type(value) is str and value in options:
-        return value
-    if origin in (UnionType, Union):
-        if value is None and NoneType in options:
-            return None
-        return _of_one_kind([option for option in options if option is not NoneType], value, where)
-    if origin in (tuple, Sequence) and type(value) is list:
-        return tuple(_value(options[0], entry, f"{where}[{place}]") for place, entry in enumerate(value))
-    if origin in (dict, Mapping) and isinstance(value, Mapping):
-        return {name: _value(options[1], entry, f"{where}.{name}") for name, entry in value.items()}
-    if origin is Any or type(value) is origin:
-        return value
-    if origin is float and type(value) is int and abs(value) <= _LARGEST_WHOLE_NUMBER:
-        return float(value)
-    allowed = " or ".join(map(repr, options)) if origin is Literal else _KIND_IN_WORDS.get(origin, str(origin))
-    raise ValueError(f"{where} is {shown(value)}, not {allowed}")
+class Reading:
+    """Plain values turned into what annotations ask for; `verisphere.files.definitions` extends it to classes.
 
+    Attributes:
+        item: how the place of an item of a list follows the name of the list.
+    """
 
-def _of_one_kind(hints: Sequence[Any], value: object, where: str) -> Any:
-    """A value for the first annotation that accepts it; if none does, the error is that of the first."""
-    for hint in hints:
-        with suppress(ValueError):
-            return _value(hint, value, where)
-    return _value(hints[0], value, where)
+    item = "[{}]"
+
+    def value(self, hint: Any, value: object, where: str) -> Any:
+        """A value for this annotation. True is not a number, and 1.0 is not a whole number; 1 is a number."""
+        origin, options = get_origin(hint) or hint, get_args(hint)
+        if origin in (UnionType, Union):
+            if value is None and NoneType in options:
+                return None
+            return self._of_one_kind([option for option in options if option is not NoneType], value, where)
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            return self.fields(hint, value, where)
+        if origin is Literal and type(value) is str and value in options:
+            return value
+        if origin in (tuple, list, Sequence) and isinstance(value, list | tuple):
+            return self.sequence(origin, options, value, where)
+        if origin in (dict, Mapping) and isinstance(value, Mapping):
+            of_each = options[1] if options else Any
+            if odd := [name for name in value if not isinstance(name, str)]:
+                raise ValueError(f"{where} has the key {shown(odd[0])}, not text; YAML takes it for more: quote it")
+            return {name: self.entry(of_each, entry, _inside(where, name)) for name, entry in value.items()}
+        if origin is Any or type(value) is origin:
+            return value
+        if origin is float and type(value) is int and abs(value) <= _LARGEST_WHOLE_NUMBER:
+            return float(value)
+        if isinstance(hint, type) and hint not in _KIND_IN_WORDS:
+            return self.named(hint, value, where)
+        allowed = " or ".join(map(repr, options)) if origin is Literal else _KIND_IN_WORDS.get(origin, str(origin))
+        raise ValueError(f"{where} must be {allowed}, got {'null' if value is None else shown(value)}")
+
+    def fields(self, kind: type, value: object, where: str) -> Any:
+        """A dataclass from a mapping."""
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{where or 'it'} must be an object, got {'null' if value is None else shown(value)}")
+        hints, fields = get_type_hints(kind), {}
+        for field in dataclasses.fields(kind):
+            name = _inside(where, field.name)
+            if field.name not in value:
+                if field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING:
+                    continue  # a field that older files do not have
+                raise ValueError(f"{name} is missing")
+            fields[field.name] = self.entry(hints[field.name], _finite_or_not(value, field.name), name)
+        try:
+            return kind(**fields)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}" if where else str(error)) from None
+
+    def entry(self, hint: Any, value: object, where: str) -> Any:
+        """A value that has a name."""
+        return self.value(hint, value, where)
+
+    def sequence(self, origin: object, options: tuple[Any, ...], value: Sequence[object], where: str) -> Any:
+        """A list or tuple from a list."""
+        of_each = options[:1] * len(value) if origin is not tuple or options[1:] == (...,) else options
+        if len(of_each) != len(value) and options:
+            raise ValueError(f"{where} must be a list of {len(of_each)}, got {shown(value)}")
+        items = (
+            self.value(of_item, entry, f"{where}{self.item.format(place)}")
+            for place, (of_item, entry) in enumerate(zip(of_each or [Any] * len(value), value, strict=True))
+        )
+        return (list if origin is list else tuple)(items)
+
+    def named(self, kind: type, value: object, where: str) -> Any:
+        """An object of a class that is no dataclass, which plain data alone do not make."""
+        raise ValueError(f"{where} must be a {kind.__name__}, got {shown(value)}")
+
+    def _of_one_kind(self, hints: Sequence[Any], value: object, where: str) -> Any:
+        """A value for the first annotation that accepts it; if none does, the error is that of the first."""
+        for hint in hints:
+            with suppress(ValueError):
+                return self.value(hint, value, where)
+        return self.value(hints[0], value, where)
 
 
 def _finite_or_not(fields: Mapping[str, Any], name: str) -> object:
@@ -82,6 +118,10 @@ def _finite_or_not(fields: Mapping[str, Any], name: str) -> object:
     if fields[name] is not None or f"{name}_is_infinite" not in fields:
         return fields[name]
     return math.copysign(math.inf, fields.get(f"{name}_sign") or 1) if fields[f"{name}_is_infinite"] else math.nan
+
+
+def _inside(where: str, name: object) -> str:
+    return f"{where}.{name}" if where else str(name)
 
 
 def shown(value: object, longest: int = 60) -> str:

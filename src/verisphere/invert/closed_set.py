@@ -9,13 +9,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from verisphere.files.class_paths import present_names
+from verisphere.files.definitions import names_class
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.errors import errors_naming
 from verisphere.head import Dense, Head, SubCenters
 from verisphere.losses import ClassLoss
 from verisphere.models.checkpoint import load_into
 from verisphere.models.folder import is_model_folder, load
-from verisphere.models.named_class import build_named, names_class
+from verisphere.models.named_class import build_named
 from verisphere.models.run_head import open_head
 from verisphere.train.recipe import Recipe
 

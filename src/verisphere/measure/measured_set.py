@@ -1,21 +1,19 @@
 """A set on which trainings are measured, read from plain data: images, target FARs, pairs."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import jsonargparse
 import numpy as np
 
 from verisphere.decide import exact_rate, lacking_text
+from verisphere.files.definitions import build, complete
 from verisphere.files.embeddings import known_people
+from verisphere.files.errors import errors_naming
 from verisphere.images.faces import Faces
 from verisphere.images.select import positions_with_images, require_people
 from verisphere.measure.pairs_of_set import check_pairs
-from verisphere.train.explain import check_given, explain
 from verisphere.vocabulary import NOBODY, Embeddings
 
 
@@ -60,13 +58,6 @@ class MeasuredSet:
             check_pairs(known_people(rows, "faces"), self.pairs, self.drawn_pairs, "faces")
 
 
-@cache
-def _parser() -> jsonargparse.ArgumentParser:
-    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="set", allow_abbrev=False)
-    parser.add_class_arguments(MeasuredSet)
-    return parser
-
-
 def open_set(where: str, given: Mapping[str, Any]) -> MeasuredSet:
     """Open a set from plain data.
 
@@ -74,22 +65,14 @@ def open_set(where: str, given: Mapping[str, Any]) -> MeasuredSet:
         where: name of the set in messages.
         given: values of the attributes of `MeasuredSet`.
     """
-    parser = _parser()
-    try:
-        check_given(MeasuredSet, complete_set(given))
-        built = parser.instantiate(parser.parse_object(dict(given)))
-        return MeasuredSet(**{field: built[field] for field in MeasuredSet.__dataclass_fields__})
-    except jsonargparse.ArgumentError as error:
-        raise ValueError(f"{where}: {explain(error, MeasuredSet)}") from None
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+    with errors_naming(where):
+        return build(MeasuredSet, complete_set(given))
 
 
 def complete_set(given: Mapping[str, Any]) -> dict[str, Any]:
     """A set's description with all arguments, as in a resolved recipe."""
-    parser = _parser()
-    settings = parser.parse_object(dict(given))
-    return json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
+    completed: dict[str, Any] = complete(MeasuredSet, given)
+    return completed
 
 
 def check_domains(faces: Faces, asked: str, figure: str) -> None:

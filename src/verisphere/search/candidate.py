@@ -21,9 +21,8 @@ from verisphere.files.json_values import from_json
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.search.reward import Measured, Reward
 from verisphere.train.loop import TrainingDiverged
-from verisphere.train.recipe import ReadRecipe, changed_recipe
+from verisphere.train.recipe import ReadRecipe, Settings, changed_recipe
 from verisphere.train.session import train_run
-from verisphere.train.settings import Settings, changed_inside
 from verisphere.vocabulary import Progress, quietly
 
 log = logging.getLogger(__name__)
@@ -72,7 +71,7 @@ def train_candidate(
     """
     if on_first_rank(lambda: "measured" if (folder / REWARD).is_file() else ""):
         return
-    own = on_every_rank(lambda: changed_recipe(read, changed_inside(read.resolved, values)))
+    own = on_every_rank(lambda: changed_recipe(read, values))
     on_first_rank(lambda: _begin(own, folder, parent))
     try:
         train_run(

@@ -12,7 +12,6 @@ reward:                              # a set as in an experiment's `evaluate`, a
   far: ["1e-2"]
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,36 +19,24 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import jsonargparse
-
 from verisphere.backbones.extract import extract
 from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
+from verisphere.files.definitions import build, complete, options
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe, locate_recipe
 from verisphere.search.maps import Map
 from verisphere.search.method import Method
-from verisphere.search.reinforce import Reinforce
 from verisphere.search.reward import Reward
 from verisphere.search.rounds import Round
-from verisphere.search.schedule import EachEpoch, SearchSchedule
+from verisphere.search.schedule import SearchSchedule
 from verisphere.search.space import Space
-from verisphere.train.explain import check_given, explain
 from verisphere.train.preparation import domains_for_loss, length_of
-from verisphere.train.recipe import ReadRecipe, changed_recipe
-from verisphere.train.settings import (
-    Settings,
-    as_options,
-    changed_inside,
-    check_plain,
-    overridden_fields,
-    read_with,
-    split_options,
-    split_settings,
-)
+from verisphere.train.recipe import ReadRecipe, Settings, changed_recipe, read_recipe
 from verisphere.words import unknown_name
 
+_DEFAULTS = {"method": "verisphere.search.reinforce.Reinforce", "schedule": "verisphere.search.schedule.EachEpoch"}
 _ALLOWED_KEYS = ("recipe", "set", "space", "method", "schedule", "reward")
 
 
@@ -123,7 +110,7 @@ def recipe_of_search(
     """
     with _file_of_a_search(path) as (content, folder):
         check_keys(content)
-        read = _recipe(content.get("recipe"), _fields(content, "set"), folder, [*overrides, *as_options(instead)])
+        read = _recipe(content.get("recipe"), _fields(content, "set"), folder, overrides, instead)
         return read, content
 
 
@@ -168,18 +155,17 @@ def search_of(content: Mapping[str, Any], folder: Path, overrides: Sequence[str]
     """
     check_keys(content)
     settings, space = (_fields(content, key) for key in ("set", "space"))
-    twice = sorted(overridden_fields(overrides) & (settings.keys() | space.keys()))
+    twice = sorted(dict(options(overrides)).keys() & (settings.keys() | space.keys()))
     if twice:
         raise ValueError(f"--{twice[0]}: the search sets it; change it there")
     return search_over(_recipe(content.get("recipe"), settings, folder, overrides), content)
 
 
 def check_keys(content: Mapping[str, Any], allowed: Sequence[str] = _ALLOWED_KEYS) -> None:
-    """Refuse keys that a search does not have, and values that YAML can hold and a recipe cannot."""
+    """Refuse keys that a search does not have."""
     for key in content:
         if key not in allowed:
             raise ValueError(unknown_name("key", str(key), list(allowed)))
-    check_plain("it", dict(content))
 
 
 def search_over(read: ReadRecipe, content: Mapping[str, Any]) -> Search:
@@ -221,7 +207,7 @@ def _check_ends(read: ReadRecipe, space: Space) -> None:
         values = space.values(draw)
         named = ", ".join(f"{field} {value:g}" for field, value in values.items())
         with errors_naming(f"space: {named}"):
-            changed_recipe(read, changed_inside(read.resolved, values))
+            changed_recipe(read, values)
 
 
 def _fields(content: Mapping[str, Any], key: str) -> Settings:
@@ -231,31 +217,19 @@ def _fields(content: Mapping[str, Any], key: str) -> Settings:
     return dict(given)
 
 
-def _recipe(name: object, settings: Settings, folder: Path, overrides: Sequence[str]) -> ReadRecipe:
+def _recipe(
+    name: object, settings: Settings, folder: Path, overrides: Sequence[str], instead: Settings | None = None
+) -> ReadRecipe:
     """The recipe that all candidates share; without validation, which the reward replaces."""
     if not isinstance(name, str):
         raise ValueError(f"recipe is {shown(name)}; expected the path of a recipe, relative to this file, or its name")
     file = locate_recipe(name, folder) or folder / name  # a missing file is reported by its reader
-    whole, inside = split_settings(settings)
-    options, options_inside = split_options(overrides)
-    given = [*as_options(whole), *options, "--validation=null", "--validate_every=0"]
-    return read_with(file, given, inside | options_inside)
+    given = [*settings.items(), *options(overrides), ("validation", None), ("validate_every", 0)]
+    return read_recipe(file, (), [*given, *(instead or {}).items()])
 
 
 def _parts(content: Mapping[str, Any], space: Settings) -> tuple[_Parts, dict[str, Any]]:
     """Space, method and schedule as objects, and as plain data with all arguments."""
-    given = {
-        "space": space,
-        "method": content.get("method", {"class_path": f"{Reinforce.__module__}.{Reinforce.__name__}"}),
-        "schedule": content.get("schedule", {"class_path": f"{EachEpoch.__module__}.{EachEpoch.__name__}"}),
-    }
-    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="search", allow_abbrev=False)
-    parser.add_class_arguments(_Parts)
-    try:
-        settings = parser.parse_object(present_names(given))
-        described = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
-        check_given(_Parts, described)
-        built = parser.instantiate(settings)
-    except jsonargparse.ArgumentError as error:
-        raise ValueError(explain(error, _Parts)) from None
-    return _Parts(**{name: built[name] for name in _Parts.__dataclass_fields__}), described
+    named = {key: content[key] for key in ("method", "schedule") if key in content}
+    described = complete(_Parts, {**_DEFAULTS, **present_names(named), "space": present_names(space)})
+    return build(_Parts, described), described

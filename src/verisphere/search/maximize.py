@@ -9,7 +9,7 @@ from verisphere.search.method import Method
 from verisphere.search.rounds import Round
 from verisphere.search.schedule import SearchSchedule
 from verisphere.search.space import Space
-from verisphere.train.settings import Settings
+from verisphere.train.recipe import Settings
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from verisphere.search.page_plots import (
 )
 from verisphere.search.rounds import epochs_trained
 from verisphere.train.recipe import changed_recipe
-from verisphere.train.settings import changed_inside
 
 PAGE = "index.html"
 _PAPER = "Loss Function Search (Wang et al. 2020, arXiv:2007.06542)"
@@ -147,7 +146,7 @@ def _curves(course: Course) -> list[LossCurve]:
     start, result = search.space.values(search.space.start.tolist()), course.whole[last].values[course.ancestors[last]]
     curves = []
     for name, settings in (("start", start), ("result", result)):
-        loss = changed_recipe(search.read, changed_inside(search.read.resolved, settings)).recipe.loss
+        loss = changed_recipe(search.read, settings).recipe.loss
         if not isinstance(loss, SearchSoftmax | AMLFS | CombinedMargin):
             return []
         curves.append(loss_curve(name, loss))

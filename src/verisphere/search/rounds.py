@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from verisphere.search.method import Draws, Rewards
-from verisphere.train.settings import Settings
+from verisphere.train.recipe import Settings
 
 
 @dataclass(frozen=True)

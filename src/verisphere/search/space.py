@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.search.maps import Map
-from verisphere.train.settings import Settings, changed_inside
+from verisphere.train.recipe import Settings
 
 #: Fields that all candidates share: their images, their start, the length of the training, and its random numbers.
 _SHARED = ("data", "validation", "start", "seed", "epochs", "steps", "unit", "batch_size")
@@ -65,7 +65,6 @@ class Space:
             shared = field.partition(".")[0]
             if shared in _SHARED and not (own_seeds and field == "seed"):
                 raise ValueError(f"space: {field}: all candidates of a search share {shared}; it cannot be searched")
-            changed_inside(dict(resolved), {field: None})  # raises if there is no such place
             value = _at(resolved, field)
             if isinstance(value, bool) or not isinstance(value, int | float | None):
                 raise ValueError(f"space: {field} is {shown(value)}; only a number can be searched")
@@ -79,7 +78,16 @@ class Space:
 
 
 def _at(resolved: Mapping[str, Any], field: str) -> Any:
+    """The value of a field; a number in its name is a place in a list."""
     value: Any = resolved
-    for part in field.split("."):
-        value = value[int(part)] if isinstance(value, list) else value[part]
+    parts = field.split(".")
+    for number, part in enumerate(parts):
+        inside = value if isinstance(value, Mapping) else {}
+        if isinstance(value, list):
+            inside = {str(place): entry for place, entry in enumerate(value)}
+        if part not in inside:
+            has = f"{len(value)} entries, from 0" if isinstance(value, list) else ", ".join(inside) or "none"
+            before = ".".join(parts[:number]) or "a recipe"
+            raise ValueError(f"{field}: there is no {part} in {before}, which has {has}")
+        value = inside[part]
     return value

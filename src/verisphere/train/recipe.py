@@ -1,19 +1,17 @@
 """A recipe: a training described as data. Reads YAML into a typed object, and writes the resolved YAML."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal
-
-import jsonargparse
+from typing import Any, Literal, TypeAlias, get_type_hints
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import exact_rate
 from verisphere.distill.settings import Distillation
 from verisphere.files.bases import Based
+from verisphere.files.definitions import build, complete, options, with_values
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe
 from verisphere.head.sampled import SAMPLE_RATE
@@ -24,21 +22,19 @@ from verisphere.images.faces import Faces
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.pairs.pair_term import PairTerm
 from verisphere.seeds import seed_start_weights
-from verisphere.train.explain import check_given, explain, raised_by_user_code
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.recipe_limits import EPOCHS, check_counts, check_length
-from verisphere.train.recipe_text import (
-    BOUNDED,
-    CLASS_FIELDS,
-    check_names,
-    check_words,
-    read_recipe_text,
-    recipe_yaml,
-    with_one_length,
-    with_origin,
-    with_present_names,
-)
+from verisphere.train.recipe_text import check_names, read_recipe_text, recipe_yaml, with_one_length, with_origin
 from verisphere.train.schedule import Schedule, Unit
+
+#: Values of recipe fields, by their names on the command line, such as `loss.init_args.margin`.
+Settings: TypeAlias = dict[str, Any]
+#: The same in an order, in which a later value goes over an earlier one.
+Values: TypeAlias = Sequence[tuple[str, Any]]
+#: The fields that hold images, which take long to open.
+IMAGES = ("data", "validation")
+#: What other trainers call a field.
+_OTHER_NAMES = {"lr": "rate", "learning_rate": "rate"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +208,7 @@ class ReadRecipe:
         return recipe_yaml(self.resolved)
 
 
-def read_recipe(path: str | Path | None, overrides: list[str]) -> ReadRecipe:
+def read_recipe(path: str | Path | None, overrides: Sequence[str], values: Values = ()) -> ReadRecipe:
     """Read a YAML recipe, which may stand on others by `base`; options `--field value` override any field.
 
     The seed is set before the backbone is built, so a recipe always gives the same start weights.
@@ -220,35 +216,26 @@ def read_recipe(path: str | Path | None, overrides: list[str]) -> ReadRecipe:
     Args:
         path: a file, or the name of a packaged recipe; None takes the fields from the options alone.
         overrides: words of the command line.
+        values: values by dotted name, over those of the options.
     """
-    given = _Given.of(path, overrides)
+    given = _Given.of(path, overrides, values)
     with given.errors():
-        settings, resolved = given.parsed()
-        seed_start_weights(settings["seed"] % 2**31)  # the recipe itself refuses a larger seed
-        built = _built(given.parser, settings, resolved)
-        _check_built(built)
-        recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
-    return ReadRecipe(recipe, resolved)
+        resolved = given.resolved()
+        return ReadRecipe(_built(resolved), resolved)
 
 
-def changed_recipe(read: ReadRecipe, resolved: dict[str, Any]) -> ReadRecipe:
+def changed_recipe(read: ReadRecipe, settings: Settings) -> ReadRecipe:
     """A recipe with other values, built anew except for the images of `data` and `validation`, which it shares.
 
     Args:
         read: the recipe.
-        resolved: the value of every field, as plain data; `data` and `validation` are those of `read`.
+        settings: values by dotted name; those of `data` and `validation` stay.
     """
-    given = _Given.of(None, [])
+    given = _Given("recipe", None, read.resolved, tuple(settings.items()))
     with given.errors():
-        settings = given.parser.parse_object(resolved, defaults=False)  # all fields are there; it takes half the time
-        for name in ("data", "validation"):
-            assert resolved[name] == read.resolved[name]
-            settings[name] = getattr(read.recipe, name)
-        seed_start_weights(settings["seed"] % 2**31)
-        built = _built(given.parser, settings, resolved)
-        _check_built(built)
-        recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
-    return ReadRecipe(recipe, resolved)
+        resolved = given.resolved()
+        assert all(resolved[name] == read.resolved[name] for name in IMAGES)
+        return ReadRecipe(_built(resolved, {name: getattr(read.recipe, name) for name in IMAGES}), resolved)
 
 
 def with_defaults(fields: Mapping[str, Any], given: Any) -> dict[str, Any]:
@@ -264,9 +251,7 @@ def with_defaults(fields: Mapping[str, Any], given: Any) -> dict[str, Any]:
     if foreign := _dotted(fields) - _dotted(given):
         raise ValueError(f"{shown(min(foreign))} stands in the file alone")
     check_names(dict(fields))
-    read = _Given.of(None, [])
-    with read.errors():
-        return read.plain(read.parser.parse_object(dict(fields)))
+    return _Given("recipe", None, fields).resolved()
 
 
 def _dotted(value: Any) -> set[str]:
@@ -278,98 +263,67 @@ def _dotted(value: Any) -> set[str]:
     return {value} if isinstance(value, str) and "." in value and not value.startswith("verisphere.") else set()
 
 
-def resolve_recipe(path: str | Path | None, overrides: list[str]) -> dict[str, Any]:
+def resolve_recipe(path: str | Path | None, overrides: Sequence[str]) -> dict[str, Any]:
     """All fields of a recipe with their values, as plain data; nothing is built, so the images need not exist."""
     given = _Given.of(path, overrides)
     with given.errors():
-        return given.parsed()[1]
-
-
-@cache
-def _parser() -> jsonargparse.ArgumentParser:
-    """The parser of recipes; it takes a fifth of a second to make."""
-    # No abbreviations: --epoch would silently mean --epochs, and become an error with another field of that beginning.
-    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False, parser_mode=BOUNDED)
-    parser.add_argument("--recipe", action="config")
-    parser.add_class_arguments(Recipe)
-    return parser
+        return given.resolved()
 
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """The sources of a recipe: a file or none, and words of the command line."""
+    """The sources of a recipe: a file or none, its fields, and values over them."""
 
     name: str
     based: Based | None
-    overrides: list[str]
-    parser: jsonargparse.ArgumentParser
+    fields: Any
+    values: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
-    def of(cls, path: str | Path | None, overrides: list[str]) -> "_Given":
+    def of(cls, path: str | Path | None, overrides: Sequence[str], values: Values = ()) -> "_Given":
         named = None if path is None else find_recipe(path)
         based = None if named is None else read_recipe_text(named.path)
-        overrides = [with_present_names(word) for word in overrides]
-        check_words(overrides)
-        overrides = with_one_length(overrides)
-        return cls("recipe" if named is None else named.name, based, overrides, _parser())
+        name, fields = ("recipe", {}) if named is None or based is None else (named.name, based.content)
+        with errors_naming(name):
+            given = [*options(overrides), *values]
+            if "recipe" in dict(given):
+                raise ValueError("--recipe: there is one recipe, and it comes before the fields")
+        return cls(name, based, fields, with_one_length(given))
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Errors of the parser and of the objects as one line each."""
+        """Errors of values and of the objects as one line each."""
         try:
             yield
-        except jsonargparse.ArgumentError as error:
-            raise ValueError(self._line(error)) from None
         except ValueError as error:
-            raise ValueError(self._line(error)) from error
+            line = "; ".join(line for line in (line.strip() for line in str(error).splitlines()) if line)
+            raise ValueError(with_origin(line, self.name, self.based, [name for name, _ in self.values])) from error
 
-    def _line(self, error: Exception) -> str:
-        return with_origin(explain(error, Recipe), self.name, self.based, self.overrides)
-
-    def parsed(self) -> tuple[jsonargparse.Namespace, dict[str, Any]]:
-        """The values as the parser keeps them, and as plain data."""
-        settings = self.parser.parse_args([*self._file(), *self.overrides])
-        return settings, self.plain(settings)
-
-    def plain(self, settings: jsonargparse.Namespace) -> dict[str, Any]:
-        """Values as plain data; `settings` lose the keys that are no fields, and a length that `steps` replaces."""
-        del settings["recipe"]
-        if settings["steps"] is not None and settings["epochs"] == EPOCHS:  # the default, which then states nothing
-            settings["epochs"] = None
-        resolved: dict[str, Any] = json.loads(
-            self.parser.dump(settings, format="json", skip_unset=False, skip_validation=True)
-        )
-        check_given(Recipe, resolved)
+    def resolved(self) -> dict[str, Any]:
+        """The values of all fields, as plain data; a length that `steps` replaces is null."""
+        fields = self.fields
+        if isinstance(fields, Mapping):
+            fields = with_values(Recipe, fields, self.values)
+            _check_groups(fields)
+        resolved: dict[str, Any] = complete(Recipe, fields)
+        if resolved["steps"] is not None and resolved["epochs"] == EPOCHS:  # the default, which then states nothing
+            resolved["epochs"] = None
         return resolved
 
-    def _file(self) -> list[str]:
-        """The file as the parser takes it: its path, or the fields where bases are merged into them."""
-        if self.based is None:
-            return []
-        (file, *bases) = self.based.files
-        return ["--recipe", recipe_yaml(self.based.content) if bases else str(file.path)]
+
+def _check_groups(fields: Mapping[str, Any]) -> None:
+    """Refuse a field at the top that belongs into a group, such as `optimizer.rate`, also by its usual name `lr`."""
+    for name in fields.keys() - Recipe.__dataclass_fields__.keys():
+        field_of_group = _OTHER_NAMES.get(name, name)
+        for group, hint in get_type_hints(Recipe).items():
+            if field_of_group in getattr(hint, "__dataclass_fields__", ()):
+                raise ValueError(f"there is no field {name!r} (did you mean {group}.{field_of_group}?)")
 
 
-def _built(parser: jsonargparse.ArgumentParser, settings: jsonargparse.Namespace, resolved: dict[str, Any]) -> Any:
-    """Build the objects that a recipe names."""
-    try:
-        return parser.instantiate(settings)
-    except (ValueError, OSError, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:  # the user's code may raise anything; errors of ours are not changed
-        source = raised_by_user_code(error, {name: resolved[name] for name in CLASS_FIELDS})
-        if source is None:
-            raise
-        raise ValueError(f"{source}: {type(error).__name__}: {error}") from error
-
-
-def _check_built(built: jsonargparse.Namespace) -> None:
-    """Refuse objects of another class than their field requires; a user's own function may return anything."""
-    kinds = {"data": Faces, "backbone": Backbone, "loss": ClassLoss}
-    if built["validation"] is not None:
-        kinds["validation"] = Faces
-    objects = [(name, kind, built[name]) for name, kind in kinds.items()]
-    objects += [(f"pair_terms.{place}", PairTerm, term) for place, term in enumerate(built["pair_terms"])]
-    for name, kind, instance in objects:
-        if not isinstance(instance, kind):
-            raise ValueError(f"{name}: expected a {kind.__name__}, but what it names made {shown(instance)}")
+def _built(resolved: Mapping[str, Any], shared: Mapping[str, Faces | None] | None = None) -> Recipe:
+    """The recipe with the objects that it names; `shared` ones are not built."""
+    seed_start_weights(resolved["seed"] % 2**31)  # the recipe itself refuses a larger seed
+    built: dict[str, Any] = {**(shared or {})}
+    hints = get_type_hints(Recipe)
+    fields = {name: build(hints[name], value, name) for name, value in resolved.items() if name not in built}
+    return Recipe(**built, **fields)

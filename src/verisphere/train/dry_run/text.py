@@ -13,8 +13,7 @@ from verisphere.files.results import Result
 from verisphere.report.tables import table
 from verisphere.train.dry_run.training_cost import MOST_CLASSES, MOST_IMAGES, Memory, TrainingCost, training_cost
 from verisphere.train.preparation import check_plateau, epochs_of
-from verisphere.train.recipe import Recipe, read_recipe
-from verisphere.train.settings import Settings, as_options
+from verisphere.train.recipe import Recipe, Settings, read_recipe
 
 GIB = 2**30
 #: Far beyond any machine: an exbibyte.
@@ -129,7 +128,7 @@ def dry_run(path: Path, overrides: Sequence[str], options: DryRunOptions) -> Dry
         overrides: `--field value` options.
         options: what is known of the data and the machine.
     """
-    read = read_recipe(path, [*overrides, *(() if options.classes is None else as_options(NO_DATA))])
+    read = read_recipe(path, overrides, () if options.classes is None else [*NO_DATA.items()])
     if options.classes is None:  # else the validation set is not read either
         check_plateau(read.recipe)
     cost, images = options.cost(read.recipe)
