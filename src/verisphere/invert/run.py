@@ -14,7 +14,7 @@ from torch import Tensor
 from verisphere import __version__
 from verisphere.decide import exact_rate
 from verisphere.files.embeddings import read_embeddings
-from verisphere.files.work_files import result_folder
+from verisphere.files.work import result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.invert.closed_set import open_closed_set

@@ -93,7 +93,7 @@ def _rounds(search: Search, rounds: Sequence[WholeRound], ancestors: Mapping[int
                     at=float(start.until),
                     values={name: float(one) for name, one in search.space.readable(entry.values[place]).items()},
                     reward=entry.round.measured[place],
-                    spread=entry.spreads[place],
+                    spread=entry.candidates[place].spread,
                     best=place == entry.round.best,
                     descends=ancestors.get(number) == place,
                     losses=[*continued, *_losses(candidate_folder(out, number, place))],
