@@ -192,6 +192,15 @@ def foreign_operator(model: onnx.ModelProto) -> None:
     model.graph.node[-1].domain = "my.own"
 
 
+def second_input(model: onnx.ModelProto) -> None:
+    model.graph.input.append(helper.make_tensor_value_info("age", TensorProto.FLOAT, ["n", 1]))
+
+
+def second_output(model: onnx.ModelProto) -> None:
+    model.graph.node.append(helper.make_node("Identity", ["embedding"], ["other"]))
+    model.graph.output.append(helper.make_tensor_value_info("other", TensorProto.FLOAT, ["n", SIZE]))
+
+
 def short_weights(model: onnx.ModelProto) -> None:
     model.graph.initializer[0].raw_data = model.graph.initializer[0].raw_data[:-4]
 
@@ -278,18 +287,6 @@ def as_map(model: onnx.ModelProto) -> None:
     model.graph.node.append(helper.make_node("Unsqueeze", ["before", axes], ["embedding"]))
 
 
-def given_as(operator: str) -> Callable[[onnx.ModelProto], None]:
-    """The embedding within a sequence or an optional value."""
-
-    def change(model: onnx.ModelProto) -> None:
-        model.graph.node[-1].output[0] = "before"
-        model.graph.node.append(helper.make_node(operator, ["before"], ["embedding"]))
-        kind = sequence if operator == "SequenceConstruct" else optional
-        kind(model.graph.output[0].type)
-
-    return change
-
-
 def many_nodes(model: onnx.ModelProto) -> None:
     model.graph.node[-1].output[0] = value = "step 0"
     for place in range(20_000):
@@ -351,6 +348,33 @@ UNREAD: dict[str, tuple[Attack, str]] = {
     ),
     "weights in a file of 9 bytes": (beside(lambda path: path.write_bytes(bytes(9))), "more than the file holds"),
     "negative weights": (changed(negative_weights), "numbers, more than the file holds"),
+    "weights above its folder": (changed(outside("../secret")), "only files in the folder of the graph"),
+    "weights before the start": (
+        lambda folder: (
+            (folder / "net.data").write_bytes(bytes(99)),
+            changed(outside("net.data", offset="-4", length="4"))(folder),
+        ),
+        "reach past the end",
+    ),
+    "weights at no number": (
+        lambda folder: (
+            (folder / "net.data").write_bytes(bytes(99)),
+            changed(outside("net.data", offset="x"))(folder),
+        ),
+        "the place of its weights 'weights' is no number",
+    ),
+    "weights that are not there": (changed(outside("net.data")), "weights of 'weights' should lie there"),
+    "two inputs": (changed(second_input), "its inputs are ['images', 'age']; one is allowed, the image"),
+    "two embeddings": (changed(second_output), "2 of them could be an embedding"),
+    "three axes": (
+        of_kind("input", lambda kind: kind.tensor_type.shape.dim.pop()),
+        "its input 'images' has 3 axes and numbers of kind 1",
+    ),
+    "four colours": (size_of("input", 1, 4), "is ? x 4 x 8 x 8; one axis of an image has 3 colours"),
+    "a map out": (
+        of_kind("output", lambda kind: kind.tensor_type.shape.dim.add(dim_value=7)),
+        "none of them is an embedding",
+    ),
     "a sequence in": (of_kind("input", sequence), "an image input has four axes"),
     "an optional in": (of_kind("input", optional), "an image input has four axes"),
     "text in": (of_kind("input", lambda kind: setattr(kind.tensor_type, "elem_type", 8)), "numbers of kind 8"),

@@ -1,6 +1,8 @@
 """Reads an HTML page as a browser would, and refuses one whose elements do not nest."""
 
+import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 VOID = {"meta", "img", "wbr"}
 
@@ -38,3 +40,28 @@ class Page(HTMLParser):
     def text(self) -> str:
         """What a reader sees; only `wbr` divides words without a space."""
         return "".join(words for tag, words in self.words if tag != "style")
+
+
+def read_alone(text: str) -> Page:
+    """Reads a page that stands by itself: machines can read it, nothing is fetched, and nothing runs."""
+    page = Page(text)
+    assert page.all("html") == [{"lang": "en"}]
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    assert [link["href"] for link in page.all("a")] == [f"#{anchor}" for anchor in ids]
+    assert all(image["alt"] for image in page.all("img"))
+    assert all(cell.get("scope") in ("col", "row") for cell in page.all("th"))
+    assert all(grid.get("aria-label") for grid in page.all("table"))
+    headings = [int(name[1]) for name, _ in page.elements if re.fullmatch(r"h\d", name)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(headings))
+    for name, attributes in page.elements:
+        assert name not in ("script", "link", "iframe", "object", "embed", "base", "form", "video", "audio")
+        assert not any(attribute.startswith("on") for attribute in attributes)
+        for attribute in ("src", "href", "srcset", "data", "poster", "action"):
+            value = attributes.get(attribute)
+            assert value is None or value.startswith(("#", "data:image/"))
+    assert not any(words in text for words in ("url(", "@import", "://"))
+    assert any(meta.get("http-equiv") == "Content-Security-Policy" for meta in page.all("meta"))
+    return page

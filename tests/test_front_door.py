@@ -15,6 +15,7 @@ import torch
 from matplotlib import pyplot
 
 import verisphere
+from verisphere.trained_on import RowsInTraining
 
 NAMES = [
     "Embeddings",
@@ -206,6 +207,19 @@ def test_evaluate_gives_a_list_for_several_fars():
     assert [point.far_target for point in points] == ["1e-1", "0.01"]
     assert points[1].threshold == verisphere.evaluate(ROWS, PEOPLE, far="1e-2").threshold
     assert verisphere.evaluate(ROWS, PEOPLE).far_target == "1e-4"
+
+
+def test_evaluate_warns_of_people_of_the_training_and_of_scores_that_cannot_be(caplog):
+    verisphere.evaluate(ROWS, PEOPLE, far="1e-1")
+    assert not caplog.messages
+    known = RowsInTraining(PEOPLE < 3, np.zeros(len(ROWS), bool), True, "")
+    rows = verisphere.Embeddings(ROWS, identities=[f"p{number}" for number in PEOPLE], in_training=known)
+    verisphere.evaluate(rows, far="1e-1")
+    verisphere.evaluate(ROWS, np.roll(PEOPLE, 1), far="1e-1")
+    known_by_name, labels = caplog.messages
+    count = len(np.unique(PEOPLE))
+    assert known_by_name.startswith(f"embeddings: the model was trained on 3 of the {count} people (by name); these")
+    assert labels.startswith("implausible: with all labels moved by one row")
 
 
 def test_too_few_impostors_for_a_far_are_said_in_words():

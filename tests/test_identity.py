@@ -250,6 +250,18 @@ def test_the_rule_holds_across_pooled_sets():
     assert len(set(pool_embeddings([("a", one), ("b", other)]).identities)) == 4
 
 
+def test_the_option_decides_where_one_file_records_that_names_were_merged():
+    one = Embeddings(np.eye(2), identities=["Ann", "Ben"], names_rule="merge")
+    for other in (None, "exact"):
+        two = Embeddings(np.eye(2), identities=["ann", "Cy"], names_rule=other)
+        with pytest.raises(ValueError, match="--names merge takes such names as one person, --names exact as"):
+            pool_embeddings([("a", one), ("b", two)])
+        for how, people in (("exact", 4), ("merge", 3)):
+            with names_taken(how):
+                pooled = pool_embeddings([("a", one), ("b", two)])
+            assert (len(set(pooled.identities)), pooled.names_rule) == (people, how)
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -1,11 +1,13 @@
 """Digests of people and images, and what two sets of them share."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from verisphere.trained_on import (
+    RENAMED,
     RowsInTraining,
     SharedWithTraining,
     TrainedOn,
@@ -13,6 +15,7 @@ from verisphere.trained_on import (
     name_digests,
     pooled_rows,
 )
+from verisphere.vocabulary import Embeddings
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 3, 6, 5), np.uint8)
 
@@ -70,6 +73,25 @@ def test_sets_that_share_nothing_say_so_and_what_was_not_compared():
     assert unknown.described() == "images could not be compared with those of the training: it was adopted"
     both = record(["C"], digests[:0], "it was adopted").rows(people, digests).shared(people)
     assert both.described() == f"the model was trained on 1 of the 3 people (by name); {unknown.described()}"
+
+
+def test_renamed_people_are_known_by_what_is_known_of_their_new_names():
+    digests, people = image_digests(PIXELS), ["Ann", "Ann", "Bea", "17"]
+    rows = Embeddings(
+        np.eye(4), identities=people, in_training=record(["ann"], digests[:0]).rows(np.array(people), digests)
+    )
+    assert rows.shared_with_training == SharedWithTraining(1, 0, 3, 4, True)
+    moved = replace(rows, identities=["Bea", "ANN", "Bea", "18"])
+    assert moved.shared_with_training == SharedWithTraining(1, 0, 3, 4, True)
+    assert replace(rows, identities=["Bea", "Bea", "Bea", "17"]).shared_with_training == SharedWithTraining(
+        0, 0, 2, 4, True
+    )
+    renamed = replace(rows, identities=["Cem", "Dan", "Bea", "17"]).take(np.arange(3)).shared_with_training
+    assert renamed == SharedWithTraining(0, 0, 3, 3, False, RENAMED)
+    assert renamed.described() == f"none of the 3 images were in the training; {RENAMED}"
+    again = replace(rows, identities=["Cem", "Ann", "Bea", "17"], in_training=replace(rows.in_training, gap="old"))
+    again = replace(again, identities=["Eva", "Ann", "Bea", "17"])
+    assert again.shared_with_training == SharedWithTraining(1, 0, 4, 4, False, f"old; {RENAMED}")
 
 
 def test_a_training_after_others_has_their_people_and_images_and_gaps():

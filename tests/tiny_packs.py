@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from verisphere.files.errors import Fault
 from verisphere.packs.formats import open_pack
-from verisphere.packs.pack import Fault, Format, Pack, Row
+from verisphere.packs.pack import Format, Pack, Row
 from verisphere.vocabulary import NOBODY
 
 PNG = bytes.fromhex(

@@ -21,7 +21,8 @@ from scipy.linalg import eigh
 from figures.loss_plots import save_compact, wide_figure
 from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.found import Found
-from verisphere.clean.page import cleaning_findings
+from verisphere.clean.page_pictures import rows_of_identity, telling_identities
+from verisphere.clean.page_plots import angle_plots
 from verisphere.clean.rules import Rule
 from verisphere.clean.sub_classes import sub_classes
 from verisphere.files.disk import write_whole
@@ -29,8 +30,6 @@ from verisphere.head import Head, SubCenters
 from verisphere.images import SyntheticFaces
 from verisphere.images.faces import Faces
 from verisphere.losses import ArcFace
-from verisphere.report.cleaning_findings import IdentityShown
-from verisphere.report.cleaning_plots import cleaning_figures
 from verisphere.report.plots import INK, in_picture, save_plot
 from verisphere.score.cosine import unit
 
@@ -142,31 +141,32 @@ def drawn_cleaning(size: DrawnSet) -> tuple[Cleaning, SyntheticFaces]:
     return Cleaning.by(Rule(), found), faces
 
 
-def sheet_plot(shown: IdentityShown, faces: Faces, truth_known: bool = True) -> Figure:
+def sheet_plot(cleaning: Cleaning, label: int, faces: Faces) -> Figure:
     """The sub-classes of one identity, a row of faces each (ArcFace, figure 6a)."""
-    place = {name: number for number, name in enumerate(faces.names)}
-    figure = wide_figure(1.5 * len(shown.sub_classes) + 0.3)
+    found, rows = cleaning.found, rows_of_identity(cleaning, label)
+    figure = wide_figure(1.5 * len(rows) + 0.3)
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.16))
-    grid = figure.subplots(len(shown.sub_classes), _IN_ROW, squeeze=False)
+    grid = figure.subplots(len(rows), _IN_ROW, squeeze=False)
     for axes in grid.ravel():
         axes.set_axis_off()
-    for panels, part in zip(grid, shown.sub_classes, strict=True):
-        for axes, shot in zip(panels, part.shown, strict=False):
+    for panels, (number, members, shown) in zip(grid, rows, strict=True):
+        for axes, place in zip(panels, shown.tolist(), strict=False):
             axes.set_axis_on()
-            axes.imshow(_pixels(faces, place[shot.name]))
+            axes.imshow(_pixels(faces, place))
             axes.set_xticks([])
             axes.set_yticks([])
             for spine in axes.spines.values():
-                spine.set_visible(not shot.kept)
+                spine.set_visible(not cleaning.kept[place])
                 spine.set(color=_DROPPED, linewidth=3)
-            wrong = truth_known and shot.true_identity != shot.identity
-            told = f"{shot.angle:.0f}\N{DEGREE SIGN}" + (", another" if wrong else "")
+            wrong = cleaning.noisy is not None and cleaning.noisy[place]
+            told = f"{found.sub.angle[place]:.0f}\N{DEGREE SIGN}" + (", another" if wrong else "")
             axes.set_xlabel(told, fontsize=9, color=INK)
-        dominant = ", dominant" if part.number == shown.dominant else ""
-        words = f"sub-center {part.number}{dominant}: {part.images} images, {part.dropped} dropped"
+        dominant = ", dominant" if number == found.sub.dominant[label] else ""
+        dropped = (~cleaning.kept[members]).sum()
+        words = f"sub-center {number}{dominant}: {len(members)} images, {dropped} dropped"
         # a title would widen the first column, for the layout gives it half of its width
-        label = panels[0].text(0, 1.1, in_picture(words), fontsize=9.5, color=INK, transform=panels[0].transAxes)
-        label.set_in_layout(False)
+        title = panels[0].text(0, 1.1, in_picture(words), fontsize=9.5, color=INK, transform=panels[0].transAxes)
+        title.set_in_layout(False)
     return figure
 
 
@@ -177,11 +177,10 @@ def _pixels(faces: Faces, place: int) -> UInt8[np.ndarray, "height width 3"]:
 def draw_cleaning(out: Path, size: DrawnSet | None = None) -> str:
     """Draw the pictures into a folder, and return what the cleaning found as text."""
     cleaning, faces = drawn_cleaning(DrawnSet() if size is None else size)
-    findings = cleaning_findings(cleaning, "Drawn faces")
     out.mkdir(parents=True, exist_ok=True)
-    for name, draw in cleaning_figures(findings).items():
-        save_compact(draw(), out / f"{name}.png")
-    path = save_plot(sheet_plot(findings.shown[0], faces), out / f"{SHEET}.png")
+    for plot in angle_plots(cleaning):
+        save_compact(plot.draw(), out / f"{plot.name}.png")
+    path = save_plot(sheet_plot(cleaning, telling_identities(cleaning)[0], faces), out / f"{SHEET}.png")
     with Image.open(path) as image:
         photographs = image.convert("RGB")
         photographs.thumbnail((_WIDTH, _WIDTH), Image.Resampling.LANCZOS)

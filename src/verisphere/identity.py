@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import numpy as np
+from jaxtyping import Bool
 
 from verisphere.words import Names
 
@@ -171,6 +172,15 @@ def settled(sides: Sequence[tuple[str, np.ndarray, np.ndarray]], how: Names | No
     if not new:
         return [names for *_, names in sides]
     return [np.array([new.get(name, name) for name in names]) for names in columns]
+
+
+def among(names: np.ndarray, people: np.ndarray, how: Names | None) -> Bool[np.ndarray, " names"]:
+    """Which names are those of these people: once folded, or as written if `exact` decides."""
+    if how == "exact":
+        return np.isin(names, people)
+    known = set(_all_folded(np.unique(people).tolist()))
+    distinct, place = np.unique(names, return_inverse=True)
+    return np.array([form in known for form in _all_folded(distinct.tolist())], bool)[place]
 
 
 def crowds(images: Mapping[str, int]) -> list[str]:

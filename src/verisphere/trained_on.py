@@ -15,6 +15,8 @@ from jaxtyping import Bool, Int64, UInt8
 
 from verisphere.identity import folded
 
+#: The gap where names are new since the comparison, so that people could not all be compared.
+RENAMED = "people were renamed after the comparison with the training"
 _EMPTY = np.empty(0, np.int64)
 
 
@@ -64,7 +66,7 @@ class SharedWithTraining:
         of_people: people of the set.
         of_images: images of the set.
         named: whether both sets have names, so that people could be compared; numbers are not names.
-        gap: why some training images, or all, could not be compared; empty if all were.
+        gap: why some images or people, or all, could not be compared; empty if all were.
     """
 
     people: int
@@ -98,12 +100,14 @@ class SharedWithTraining:
         return f"none of the {self.of_images:,} images{by_name} were in the training"
 
     def not_compared(self) -> str:
-        """That images could not be compared, and why; empty if all were compared."""
+        """That images or people could not be compared, and why; empty if all were compared."""
+        if self.gap == RENAMED:
+            return RENAMED
         return f"images could not be compared with those of the training: {self.gap}" if self.gap else ""
 
     def described(self) -> str:
         """What is shared, and what could not be compared, in words."""
-        known = [self.found()] if self or not self.gap else []
+        known = [self.found()] if self or self.gap in ("", RENAMED) else []
         return "; ".join([*known, *([self.not_compared()] if self.gap else [])])
 
 
@@ -114,9 +118,10 @@ class RowsInTraining:
     Attributes:
         people: whether the name of the row's person is that of a person of the training.
         images: whether the row's image is one of the training.
-        named: whether the training has names.
-        gap: why some training images, or all, could not be compared; empty if all were.
+        named: whether the training has names, and all people of the rows were compared with them.
+        gap: why some images or people, or all, could not be compared; empty if all were.
         digests: digest of each row's image; None where a row stands for several images.
+        identities: the person of each row; None until `of` states them.
     """
 
     people: Bool[np.ndarray, " rows"]
@@ -124,21 +129,35 @@ class RowsInTraining:
     named: bool
     gap: str
     digests: Int64[np.ndarray, " rows"] | None = None
+    identities: np.ndarray | None = None
 
     @classmethod
     def unrecorded(cls, rows: int, gap: str) -> "RowsInTraining":
         """Rows of which nothing says whether the model was trained on them."""
         return cls(np.zeros(rows, bool), np.zeros(rows, bool), False, gap)
 
+    def of(self, identities: np.ndarray) -> "RowsInTraining":
+        """The record of these people; where they have other names than before, of what is known of the new names."""
+        if self.identities is None or np.array_equal(identities, self.identities):
+            return replace(self, identities=identities)
+        known = dict(zip(map(folded, self.identities.tolist()), self.people.tolist(), strict=True))
+        names, place = np.unique(identities, return_inverse=True)
+        forms = list(map(folded, names.tolist()))
+        people = np.array([known.get(form, False) for form in forms], bool)[place]
+        if not self.named or all(form in known for form in forms if is_name(form)):
+            return replace(self, people=people, identities=identities)
+        gap = "; ".join(filter(None, (self.gap, RENAMED)))
+        return replace(self, people=people, named=False, gap=gap, identities=identities)
+
     def take(self, rows: np.ndarray) -> "RowsInTraining":
         """The rows at these positions, or the rows that are True in a mask."""
-        digests = None if self.digests is None else self.digests[rows]
-        return replace(self, people=self.people[rows], images=self.images[rows], digests=digests)
+        digests, identities = (None if column is None else column[rows] for column in (self.digests, self.identities))
+        return replace(self, people=self.people[rows], images=self.images[rows], digests=digests, identities=identities)
 
     def pooled(self, group: Int64[np.ndarray, " rows"], groups: int) -> "RowsInTraining":
         """For each group of rows, whether the model was trained on any of them."""
         people, images = (np.bincount(group, column, groups) > 0 for column in (self.people, self.images))
-        return replace(self, people=people, images=images, digests=None)
+        return replace(self, people=people, images=images, digests=None, identities=None)
 
     def shared(self, identities: np.ndarray | None) -> SharedWithTraining:
         """The number of people and images that are shared.

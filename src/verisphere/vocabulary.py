@@ -125,6 +125,8 @@ class Embeddings:
             object.__setattr__(self, field, value)
         self._check()
         object.__setattr__(self, "identities", settled([("", self.names, self.identities)], how)[0])
+        if in_training is not None:
+            object.__setattr__(self, "in_training", in_training.of(self.identities))
 
     def _check(self) -> None:
         rows = len(self)

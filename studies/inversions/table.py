@@ -25,10 +25,10 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.lock import alone_in
 from verisphere.files.tables import csv_for_people
+from verisphere.invert.findings import InversionFindings
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.plan import Plan
 from verisphere.invert.run import INVERSION_JSON, Asked, prepare, run_inversion
-from verisphere.report.inversion_findings import InversionFindings
 from verisphere.report.tables import number, table
 from verisphere.vocabulary import Progress, quietly
 from verisphere.words import unknown_name

@@ -1,5 +1,6 @@
 """Embeddings with other labels: rows, identities, and lists that do not fit."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from verisphere.clean.relabel import relabel_file, relabelled_embeddings
 from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.trained_on import RENAMED, RowsInTraining
 from verisphere.vocabulary import Embeddings
 
 ROWS = Embeddings(np.eye(4, dtype=np.float32), ["a/1", "a/2", "b/1", "c/1"], ["a", "a", "b", "c"], ["x", "x", "y", "y"])
@@ -25,6 +27,21 @@ def test_labels_and_exclusions(tmp_path: Path):
     assert rows.embeddings.argmax(1).tolist() == [3, 2]
     assert rows.domains is not None
     assert rows.domains.tolist() == ["y", "y"]
+
+
+def test_new_names_are_not_taken_for_those_that_were_compared_with_the_training(tmp_path: Path):
+    known = RowsInTraining(np.array([True, True, False, False]), np.zeros(4, bool), True, "")
+    write_embeddings(tmp_path / "rows.npz", replace(ROWS, in_training=known))
+    labels = written(tmp_path / "new.csv", "name,identity\na/1,x\na/2,x\nb/1,b\nc/1,c\n")
+    relabel_file(tmp_path / "rows.npz", tmp_path / "new.npz", labels)
+    shared = read_embeddings(tmp_path / "new.npz").shared_with_training
+    assert shared is not None
+    assert shared.described() == f"none of the 4 images were in the training; {RENAMED}"
+    written(labels, "name,identity\na/1,b\na/2,a\nb/1,b\nc/1,c\n")
+    relabel_file(tmp_path / "rows.npz", tmp_path / "moved.npz", labels)
+    shared = read_embeddings(tmp_path / "moved.npz").shared_with_training
+    assert shared is not None
+    assert shared.described() == "the model was trained on 1 of the 3 people (by name)"
 
 
 def test_domains_of_the_list(tmp_path: Path):

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.clean.truth import agreement, noisy_labels, truth_of_list
-from verisphere.report.cleaning_findings import NoiseDropped
+from verisphere.clean.truth import NoiseDropped, agreement, noisy_labels, truth_of_list
 
 
 def test_counts_and_rates_by_hand():

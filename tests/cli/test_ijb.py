@@ -8,6 +8,7 @@ Scores: 1-2: 0.5 / 1.581139 = 0.316228 (genuine), 3-4: 0.8 (genuine); impostors 
 """
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -263,6 +264,35 @@ def test_groups_of_people_and_templates_without_a_group(run, files: Path):
     assert (common["domains"]["2"]["genuine_total"], common["domains"]["2"]["impostor_total"]) == (2, 1)
     assert "1 of 6 templates have no SKINTONE: their pairs are in no group" in out["notes"]
     assert "1 people have several values of SKINTONE, and so none" in out["notes"]
+
+
+@pytest.mark.parametrize("name", ["cov.csv", "mixed.csv"])
+@pytest.mark.parametrize(("ann", "ben", "otherwise", "how"), [("Ann", "Ben", "aNN", "merge"), ("1", "2", ".0", None)])
+def test_people_are_who_they_are_by_the_rule_of_names(run, refused, files: Path, name, ann, ben, otherwise, how):
+    texts = {file: FILES[file] for file in ("G1.csv", "G2.csv", "mixed.csv")}
+    texts["cov.csv"] = "SUBJECT_ID,GENDER\nAnn,0\nBen,1\nCem,0\n"
+    texts = {file: text.replace("Ann", ann).replace("Ben", ben).replace("Cem", "3") for file, text in texts.items()}
+    for file, text in texts.items():
+        (files / file).write_text(text)
+    groups = ("--covariates", "cov.csv", "--group-by", "GENDER", "--skip-empty")
+    asked = (*ONE_TO_ONE, *ONE_TO_N, *groups, "--closed-set", "--far", "0.4")
+    expected = run(*asked)
+    if how is None:  # every person of the file as a data frame writes a number
+        number = r"^(\d)" if name == "cov.csv" else r"(\d)$"
+        (files / name).write_text(re.sub(number, rf"\1{otherwise}", texts[name], flags=re.MULTILINE))
+    else:
+        (files / name).write_text(texts[name].replace(ann, otherwise))
+        (files / "out.json").unlink()
+        says = refused(*asked)
+        assert "are one name but for case" in says
+        assert name in says
+        asked = (*asked, "--names", how)
+    found = run(*asked)
+    assert found["sources"][0].get("names_rule") == how
+    assert expected["one_threshold"][0]["domains"]
+    for key in ("one_threshold", "operating_points"):
+        assert found[key] == expected[key]
+    assert found["identification"]["galleries"] == expected["identification"]["galleries"]
 
 
 def test_covariates_of_people_need_the_files_that_say_who_is_who(refused, files: Path):

@@ -10,9 +10,9 @@ from PIL import Image
 from figures.cleaning import SHEET, DrawnSet, discriminants, draw_cleaning, trained_sub_centers
 from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.found import Found
+from verisphere.clean.page_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT
 from verisphere.clean.rules import ANGLES, Reason, Rule
 from verisphere.clean.sub_classes import sub_classes
-from verisphere.report.cleaning_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT
 
 PAGE = Path(__file__).parents[2] / "docs" / "cleaning.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from verisphere.decide import TooFewComparisonsError
-from verisphere.files.errors import errors_naming
+from verisphere.files.errors import Fault, FaultError, caught, errors_naming
 
 
 def test_the_name_comes_first():
@@ -16,6 +16,19 @@ def test_the_name_comes_first():
 def test_too_few_comparisons_stay_that():
     with pytest.raises(TooFewComparisonsError, match=r"^a\.npz: 7 people$"), errors_naming("a.npz"):
         raise TooFewComparisonsError("7 people")
+
+
+def test_the_error_that_ends_a_search_for_faults_is_the_last_of_them():
+    first, last = Fault("a.tar", "x", 7, "a lie"), Fault("a.tar", "y", None, "another")
+
+    def faults(error):
+        yield first
+        raise error
+
+    assert list(caught(faults(FaultError(last)), "all")) == [first, last]
+    for message in ("all: cut short", "cut short"):
+        assert list(caught(faults(OSError(message)), "all")) == [first, Fault("all", "", None, "cut short")]
+    assert str(FaultError(first)) == "a.tar: record x at byte 7: a lie"
 
 
 def test_errors_of_the_system_pass():

@@ -128,8 +128,8 @@ def test_json_that_is_wrong_gets_one_line(tmp_path, content, message):
     ("lines", "message"),
     [
         ([], "lists no photo"),
-        ([f"a.jpg,{cells(FACE)}", "b.jpg,1,2"], "line 3: not as many values as the header has columns"),
-        ([f"a.jpg,{cells(FACE)},7"], "line 2: not as many values"),
+        ([f"a.jpg,{cells(FACE)}", "b.jpg,1,2"], "line 3: 3 values where the header has 11 columns"),
+        ([f"a.jpg,{cells(FACE)},7"], "line 2: 12 values where"),
         ([f",{cells(FACE)}"], "line 2: no photo in column 'name'"),
         ([f"a.jpg,{cells(FACE)}".replace("42", "x")], "line 2: right_eye_y is 'x', not a finite number"),
         ([f"a.jpg,{cells(FACE)}".replace("42", "")], "line 2: right_eye_y is '', not a finite number"),

@@ -108,17 +108,6 @@ def test_what_cannot_read_a_deferred_gradient_refuses_it():
         assert not torch.equal(user["head"].centers, before)
 
 
-def test_zero_grad_of_a_module_around_the_head_drops_the_deferred_gradient():
-    parts = model(Streamed(chunk=4))
-    optimizer, before = stepper(parts, True), parts["head"].centers.detach().clone()
-    for _ in range(2):
-        parts.zero_grad()
-        loss_of(parts, *batch()).backward()
-    parts.zero_grad()
-    optimizer.step()
-    assert torch.equal(parts["head"].centers, before)
-
-
 def test_a_copy_between_backward_and_step_has_no_gradient():
     parts = model(Streamed(chunk=4))
     optimizer, before = stepper(parts, True), parts["head"].centers.detach().clone()
@@ -314,15 +303,6 @@ def test_labels_of_any_integer_type(kind):
 def test_a_head_is_not_exported():
     with pytest.raises(ValueError, match="cannot be exported: export the backbone alone"):
         torch.export.export(model(Dense())["head"], batch(), strict=False)
-
-
-def test_the_norm_of_a_deferred_gradient_can_be_logged():
-    norms = []
-    for deferred, parts in ((False, model(Dense())), (True, model(Streamed(chunk=4)))):
-        stepper(parts, deferred)
-        loss_of(parts, *batch()).backward()
-        norms.append(parts["head"].centers.grad.norm().item())
-    assert norms[1] == pytest.approx(norms[0])
 
 
 def test_head_sgd_names_what_is_no_head():

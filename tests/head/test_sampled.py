@@ -726,44 +726,6 @@ def test_an_inner_engine_that_cannot_weigh_classes_is_refused(inner):
         Sampled(0.1, inner)
 
 
-def recipe_of(*overrides: str):
-    # here, since the processes of other tests import this file: they need no trainings, which take their time
-    from verisphere.train.recipe import read_recipe
-
-    data = "--data", "verisphere.images.SyntheticFaces", "--data.people", "20", "--data.images", "2"
-    parts = "--backbone", "verisphere.backbones.Pixels", "--backbone.side", "4", "--loss", "verisphere.losses.ArcFace"
-    return read_recipe(None, [*data, *parts, "--engine", "sampled", *overrides])
-
-
-def test_a_recipe_trains_with_it(tmp_path):
-    from verisphere.models.checkpoint import read_checkpoint
-    from verisphere.train.session import train_run
-
-    read = recipe_of("--sample_rate", "0.25", "--batch_size", "4", "--epochs", "1", "--seed", "3")
-    head = train_run(read, tmp_path / "run", device="cpu").head
-    assert (head.engine.rate, head.engine.seed) == (0.25, 3)
-    assert read_checkpoint(tmp_path / "run").tensors("head")["draws.state"].tolist() == [3, 10]  # seed, steps
-
-
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (["--sample_rate", "0"], "sample_rate must lie in (0, 1], got 0.0"),
-        (["--sample_rate", "1.5"], "sample_rate must lie in (0, 1], got 1.5"),
-        (["--sample_rate", ".nan"], "sample_rate must lie in (0, 1], got nan"),
-        (["--engine", "auto", "--sample_rate", "0.2"], "sample_rate 0.2 is for engine sampled, not auto"),
-        (
-            ["--optimizer.name", "adamw", "--optimizer.rate", "0.001"],
-            "optimizer.name 'adamw' moves every class, drawn or not: engine sampled needs sgd",
-        ),
-        (["--accumulate", "2"], "accumulate is 2, which engine sampled cannot: it updates the classes of one draw"),
-    ],
-)
-def test_what_a_recipe_cannot_ask_of_it(overrides, said):
-    with pytest.raises(ValueError, match=f"^recipe: {re.escape(said)}$"):
-        recipe_of(*overrides)
-
-
 def test_centers_go_on_on_another_engine():
     sampled, dense = (Head(ArcFace(), 30, 8, engine=engine) for engine in (Sampled(), Dense()))
     dense.load_state_dict(sampled.state_dict())

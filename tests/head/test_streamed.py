@@ -1,6 +1,5 @@
 """The streamed engine by itself: what it holds in memory, how many products it makes, its shifts and its refusals."""
 
-import copy
 import math
 import subprocess
 import sys
@@ -448,16 +447,6 @@ def test_chunks_cover_every_class_once(classes, at_most, sizes):
 def test_chunks_of_a_gpu_are_aligned(classes, at_most, size):
     assert chunk_size(classes, at_most, "cuda") == size
     assert chunk_size(classes, at_most, "cpu") <= size <= at_most
-
-
-def test_a_head_with_an_engine_can_be_copied():
-    embeddings, labels = batch()
-    head = head_of(ArcFace(), Streamed(chunk=CHUNK))
-    head.deferred = True
-    head(embeddings, labels).loss.backward()
-    twin = copy.deepcopy(head)
-    assert not twin.step(SGDStep(0.1))  # what waits is for the centers of the first
-    assert torch.equal(twin(embeddings, labels).per_sample, head(embeddings, labels).per_sample)
 
 
 @pytest.mark.parametrize(

@@ -150,27 +150,9 @@ def test_an_engine_that_cannot_leaves_it_to_sgd(engine):
     torch.testing.assert_close(head.centers, plain.centers)
 
 
-@pytest.mark.parametrize("inner", [Dense(), Streamed(chunk=4)], ids=["dense", "streamed"])
-def test_a_sample_of_all_classes_steps_as_sgd_does(inner):
-    plain, head = head_of(engine=Dense()), head_of(engine=Sampled(1.0, inner))
-    steps(plain, torch.optim.SGD(groups(plain), lr=0.5, momentum=0.9), batches(3))
-    steps(head, HeadSGD(groups(head), head, lr=0.5, momentum=0.9), batches(3))
-    torch.testing.assert_close(head.centers, plain.centers, rtol=1e-9, atol=1e-12)
-
-
-def test_zero_grad_drops_what_waits_of_a_sample():
-    head = head_of(engine=Sampled(0.5, Streamed(chunk=4)))
-    optimizer = HeadSGD(groups(head), head, lr=0.5)
-    before = head.centers.detach().clone()
-    ((rows, labels),) = batches(1)
-    head(rows, labels).loss.backward()
-    optimizer.zero_grad()
-    optimizer.step()
-    assert torch.equal(head.centers, before)
-
-
-def test_zero_grad_drops_what_waits():
-    head = head_of()
+@pytest.mark.parametrize("engine", [Streamed(chunk=4), Sampled(0.5, Streamed(chunk=4))], ids=["all", "a sample"])
+def test_zero_grad_drops_what_waits(engine):
+    head = head_of(engine=engine)
     optimizer = HeadSGD(groups(head), head, lr=0.5)
     before = head.centers.detach().clone()
     ((rows, labels),) = batches(1)

@@ -1,6 +1,7 @@
 """The test of leaks: its three attackers, what they reach, resumption, the files, and the line of the model card."""
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from verisphere.decide import operating_point
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import LeakFigures, LeakRow, read_leak
 from verisphere.images import Faces
+from verisphere.invert.findings import InversionFindings
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.leak import LeakAsked, leak_text, run_leak
 from verisphere.invert.marks import read_unmarked
@@ -21,7 +23,6 @@ from verisphere.invert.most_similar import MostSimilar
 from verisphere.invert.photographs import photographs_of, read_photographs, unit_embeddings, with_two_photographs
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
-from verisphere.report.inversion_findings import InversionFindings
 from verisphere.ship.card_leak import leak_section
 from verisphere.ship.export import export_model
 
@@ -227,6 +228,25 @@ def test_whole_inversions_are_not_made_again(tiny: Path, tested: Path, monkeypat
     ):
         with pytest.raises(ValueError, match=f"holds another test of leaks, by its {named}; choose another"):
             run_leak(replace(again, **changes), tested, CPU)
+
+
+def test_photographs_that_changed_under_their_path_are_another_test(tiny: Path, tmp_path: Path):
+    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text())
+    given = asked(tiny, faces=tmp_path / "others.yaml", settings=replace(SHORT, steps=1))
+    run_leak(given, tmp_path / "out", CPU)
+    run_leak(given, tmp_path / "out", CPU)
+    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text().replace("seed: 9", "seed: 8"))
+    with pytest.raises(ValueError, match="holds another test of leaks, by its photographs; choose another"):
+        run_leak(given, tmp_path / "out", CPU)
+    (tmp_path / "out" / "folder" / "inversion.json").unlink()
+    with pytest.raises(ValueError, match="holds another test of leaks, by its photographs; choose another"):
+        run_leak(given, tmp_path / "out", CPU)
+    before = json.loads((tmp_path / "out" / "asked.json").read_text())
+    assert before.pop("photographs")
+    (tmp_path / "out" / "asked.json").write_text(json.dumps(before))  # as an earlier version wrote it
+    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text())
+    shutil.rmtree(tmp_path / "out" / "folder")
+    run_leak(given, tmp_path / "out", CPU)
 
 
 def test_what_is_refused(tiny: Path, tmp_path: Path):

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from verisphere.images import InMemory
+from verisphere.invert.findings import Cosines, Likeness
 from verisphere.invert.likeness import Compared
 from verisphere.invert.photographs import chosen_people, labels_of, photographs_of
-from verisphere.report.inversion_findings import Cosines, Likeness
 
 PEOPLE = ("a", "a", "b", "b", "b", "c", "d")
 

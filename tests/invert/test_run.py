@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from onnx import numpy_helper
 from PIL import Image
 
+from foreign_graphs import SIDE, SIZE, graph, weights
 from tiny_inversion import SmallNet
+from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.invert.findings import InversionFindings
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.plan import plan_of
 from verisphere.invert.run import Asked, _alike, prepare, run_inversion
 from verisphere.models.embed import EmbeddingModel, embed_faces, open_model
-from verisphere.report.inversion_findings import InversionFindings
 
 CPU = torch.device("cpu")
 SHORT = Inversion(steps=8, batch_size=3, rate=0.1, batch_norm=0.01, flip=True, shift=2)
@@ -187,4 +190,20 @@ def test_a_network_that_was_adopted_in_two_ways_is_no_judge_of_itself():
     first, other = SmallNet(16).eval(), SmallNet(16).eval()
     rounded = copy.deepcopy(first).half().float()  # as in a smaller precision, with other weights
     assert _alike(EmbeddingModel(first, "a"), EmbeddingModel(rounded, "b"))
+    assert not _alike(EmbeddingModel(first, "a"), EmbeddingModel(other, "b"))
+
+
+@pytest.mark.parametrize("told", [{"colour": "BGR"}, {"mean": 0.0, "scale": 1.0}, {"colour": "BGR", "scale": 255.0}])
+def test_a_network_that_was_adopted_with_other_pixels_is_no_judge_of_itself(tmp_path: Path, told: dict[str, Any]):
+    first, second, other = (
+        OnnxNetwork(SIZE, SIDE, SIDE, image_input="images", **pixels) for pixels in ({}, told, told)
+    )
+    content = graph().SerializeToString()
+    for network in (first, second):
+        network.read(content, tmp_path / "net.onnx")
+    different = graph()
+    different.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights(1), "weights"))
+    other.read(different.SerializeToString(), tmp_path / "other.onnx")
+    for one, two in ((first, second), (second, first)):
+        assert _alike(EmbeddingModel(one, "a"), EmbeddingModel(two, "b"))
     assert not _alike(EmbeddingModel(first, "a"), EmbeddingModel(other, "b"))

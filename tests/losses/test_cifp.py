@@ -173,12 +173,6 @@ def test_a_penalised_row_pulls_harder():
     assert (pull[penalised].norm(dim=1) > plain_pull[penalised].norm(dim=1)).all()
 
 
-def test_one_class_is_no_one_to_be_confused_with():
-    embeddings, _ = batch()
-    out = head_of(CIFP(), classes=1)(embeddings, torch.zeros(8, dtype=torch.int64))
-    assert out.per_sample.tolist() == [0.0] * 8
-
-
 def test_rows_without_their_nearest_are_refused():
     with pytest.raises(ValueError, match=r"rows\.nearest is None; a head for CIFP must fill it with 64 cosines a row"):
         CIFP().context(Rows(OWN, torch.ones(2).double(), torch.eye(2).double(), torch.tensor([0, 1])))

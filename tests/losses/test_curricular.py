@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from verisphere.head.head import Head
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.curricular import CurricularFace, curricular_cosine
 from verisphere.losses.margin import ArcFace
@@ -65,29 +64,10 @@ def test_a_batch_that_diverged_does_not_move_the_mean(value):
     assert loss.curriculum.item() == 0.25
 
 
-def test_mean_moves_in_training_only_and_before_it_is_used():
-    head = Head(CurricularFace(rate=0.5), 3, 2)
-    head.centers.data = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]], [[-1.0, 0.0]]])
-    embeddings, labels = torch.tensor([[3.0, 0.0]]), torch.tensor([0])
-    head(embeddings, labels)
-    assert head.loss.curriculum.item() == pytest.approx(0.5)
-    head.eval()(embeddings, labels)
-    assert head.loss.curriculum.item() == pytest.approx(0.5)
-    assert head.state_dict()["loss.curriculum"].item() == pytest.approx(0.5)
-
-
 def test_no_gradient_through_edge_or_mean():
     loss = CurricularFace()
     own = torch.tensor([0.5], requires_grad=True)
     assert not any(item.requires_grad for item in loss.context(rows_of(own)))
-
-
-def test_two_passes_before_one_backward():
-    """The mean moves in place between a forward and its backward, as with accumulated gradients."""
-    head = Head(CurricularFace(), 3, 4)
-    total = sum(head(torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])).loss for _ in range(2))
-    total.backward()
-    assert head.centers.grad.isfinite().all()
 
 
 def test_without_hard_classes_it_is_arcface():

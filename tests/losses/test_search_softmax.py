@@ -122,12 +122,6 @@ def test_a_constant_factor_is_cosface(share):
     torch.testing.assert_close(heads[0].centers.grad, heads[1].centers.grad)
 
 
-def test_no_factor_is_normface():
-    own, rest = torch.randn(5), torch.randn(5)
-    assert torch.equal(SearchSoftmax(0.0).finish(own, rest, torch.zeros(5)), NormFace(SCALE).finish(own, rest))
-    assert SearchSoftmax().bound() == SCALE
-
-
 def test_factor_can_be_changed_between_epochs():
     loss = SearchSoftmax(-1.0)
     loss.set_factor(-10.0)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,9 @@ from verisphere.measure.evaluate import (
     evaluate_scores,
 )
 from verisphere.measure.listed import evaluate_pairs
-from verisphere.protocols import PairsOfSet, listed_folds
+from verisphere.protocols import PairsOfSet
 from verisphere.ship.calibrate import calibrate
-from verisphere.vocabulary import Comparisons, Embeddings, Origin, Redrawing
+from verisphere.vocabulary import Embeddings, Redrawing
 
 POINT = {
     "far_target",
@@ -220,24 +219,6 @@ def test_pairs(tmp_path: Path, write):
     check_nulls(read)
 
 
-def test_pairs_without_folds_make_ten_blocks(tmp_path: Path, write):
-    embeddings = faces(10, 5)
-    result = evaluate_pairs(write("faces.npz", embeddings), write_pairs(tmp_path, embeddings, None), options())
-    assert (result.accuracy.folds, len(result.accuracy.per_fold)) == (10, 10)
-    kinds = np.arange(120) < 60
-    nothing = np.zeros(120, np.int64)
-    assert np.bincount(listed_folds(Comparisons(nothing, nothing, kinds))).tolist() == [12] * 10
-
-
-def test_files_of_two_models_share_no_threshold(write):
-    paths = [
-        write(f"{name}.npz", replace(faces(4, 3, seed=seed), origin=Origin(name, False, "float32", "faces")))
-        for seed, name in enumerate(("first", "second"))
-    ]
-    with pytest.raises(ValueError, match=r"second\.npz: not made as .*first\.npz was \(weights second"):
-        evaluate_one_threshold(paths, options())
-
-
 def test_pairs_of_domains_also_have_one_threshold(tmp_path: Path, write):
     embeddings = faces(10, 6, ("day", "night"))
     result = evaluate_pairs(write("faces.npz", embeddings), write_pairs(tmp_path, embeddings, 5), options())
@@ -326,19 +307,6 @@ def test_union_within_leaves_pairs_across_domains_out(write):
         assert result.union == "within"
 
 
-def test_domains_with_an_empty_class_are_named_or_skipped(tmp_path: Path, write):
-    embeddings = faces(8, 6, ("day", "night"))
-    domains = embeddings.domains.astype("<U5")
-    domains[0] = "alone"
-    path = write("faces.npz", Embeddings(embeddings.embeddings, embeddings.names, embeddings.identities, domains))
-    with pytest.raises(ValueError, match=r"domain 'alone' has no genuine and no impostor comparison.*--skip-empty"):
-        evaluate_all_pairs(path, options())
-    result = evaluate_all_pairs(path, options(skip_empty=True))
-    assert result.one_threshold[0].skipped == ("alone",)
-    assert read_json(result, tmp_path)["one_threshold"][0]["skipped"] == ["alone"]
-    assert "skipped, without genuine or without impostor comparisons: alone" in result.text()
-
-
 @pytest.mark.parametrize("rule", ["nearest", "interpolated"])
 def test_the_rule_is_named(tmp_path: Path, write, rule: str):
     result = evaluate_all_pairs(write("faces.npz", faces(8, 4)), options(rule=rule))
@@ -353,20 +321,6 @@ def test_a_far_that_is_none_is_told_before_any_work(far: str):
 
 
 # --- against ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_model_against_itself(tmp_path: Path, write):
-    embeddings = faces(10, 5)
-    path = write("faces.npz", embeddings)
-    pairs = write_pairs(tmp_path, embeddings, 6)
-    for result in (
-        evaluate_all_pairs(path, options(redrawing=Redrawing(20)), [path]),
-        evaluate_pairs(path, pairs, options(redrawing=Redrawing(20)), [path]),
-    ):
-        for difference in result.differences:
-            assert (difference.value, difference.lower_95, difference.upper_95) == (0.0, 0.0, 0.0)
-            assert (difference.against, difference.replicates) == ("faces.npz", 20)
-        assert "+0.0000 (+0.0000 .. +0.0000)" in result.text()
 
 
 def test_against_another_model_in_another_order(tmp_path: Path, write):
@@ -568,12 +522,6 @@ def test_differences_of_domains_in_text_and_json(tmp_path: Path, write):
     )
     pairs = evaluate_pairs(path, write_pairs(tmp_path, embeddings, 5), options(skip_empty=True))
     assert len(pairs.group_differences) == len(FARS)
-
-
-def test_without_domains_nothing_differs(write):
-    result = evaluate_all_pairs(write("faces.npz", faces(6, 3)), options())
-    assert result.group_differences is None
-    assert "GARBE" not in result.text()
 
 
 def test_one_domain_has_no_table_of_differences(write):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 import torch
 
 from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.identity import names_taken
+from verisphere.measure.distractors import DistractorOptions, evaluate_megaface
 from verisphere.measure.identification import (
     CANDIDATE_COLUMNS,
     IdentificationOptions,
@@ -18,6 +21,7 @@ from verisphere.measure.identification import (
 from verisphere.measure.sides import with_distractors
 from verisphere.protocols.identification import identification, score_probes, split_gallery
 from verisphere.score import pair_scores, unit_rows
+from verisphere.trained_on import RowsInTraining
 from verisphere.vocabulary import Embeddings, Origin
 
 CENTERS = np.random.default_rng(99).normal(size=(40, 8))
@@ -121,14 +125,6 @@ def test_candidates(files: Path):
     assert [int(line["mate"]) for line in own] == mates
 
 
-def test_the_screen_changes_no_figure(files: Path):
-    results = [
-        evaluate_split(files / "probes.npz", IdentificationOptions(fpirs=("1e-1",), screen=screen)).result
-        for screen in ("int8", "bfloat16", "float32", "float64")
-    ]
-    assert results[0] == results[1] == results[2]
-
-
 def test_closed_set(files: Path):
     write_embeddings(files / "known.npz", people(range(10), 2, 4))
     options = IdentificationOptions(fpirs=(), ranks=(1,))
@@ -180,14 +176,34 @@ def test_files_that_do_not_fit(files: Path):
         evaluate_galleries(probes, [files / "g1.npz"], IdentificationOptions(top=31))
 
 
-def test_embeddings_of_two_models(files: Path):
-    made = {name: Origin(name, True, "float32", "faces.zip") for name in ("one", "two")}
-    write_embeddings(files / "probes.npz", people(range(30), 3, 1, made["one"]))
-    write_embeddings(files / "same.npz", people(range(15), 2, 2, made["one"]))
-    write_embeddings(files / "other.npz", people(range(15), 2, 2, made["two"]))
-    assert evaluate_galleries(files / "probes.npz", [files / "same.npz"], OPTIONS).sources[0].origin == made["one"]
-    with pytest.raises(ValueError, match=r"other\.npz: not made as"):
-        evaluate_galleries(files / "probes.npz", [files / "other.npz"], OPTIONS)
+def test_an_image_does_not_meet_itself_under_another_spelling_of_its_person(files: Path):
+    probes = read_embeddings(files / "probes.npz")
+    upper = np.char.upper(probes.identities[:9])
+    write_embeddings(files / "upper.npz", replace(probes.take(np.arange(9)), identities=upper))
+    with names_taken("merge"), pytest.raises(ValueError, match=r"upper\.npz: 9 of its images are probes in .*probes"):
+        evaluate_galleries(files / "probes.npz", [files / "upper.npz", files / "g1.npz"], OPTIONS)
+
+
+def test_the_record_of_a_gallery_stays_where_distractors_are_enrolled(files: Path):
+    gallery = read_embeddings(files / "g1.npz")
+    trained = RowsInTraining(np.arange(30) < 4, np.zeros(30, bool), True, "")
+    write_embeddings(files / "known.npz", replace(gallery, in_training=trained))
+    write_embeddings(files / "more.npz", people(range(30, 40), 1, 8))
+    found = evaluate_galleries(files / "probes.npz", [files / "known.npz"], OPTIONS, [files / "more.npz"])
+    assert found.text().startswith("known.npz: the model was trained on 2 of the 15 people (by name)")
+    assert [source.file for source in found.sources] == ["probes.npz", "known.npz", "more.npz"]
+
+
+@pytest.mark.parametrize(("how", "notes"), [(None, 3), ("merge", 3), ("exact", 2)])
+def test_distractors_of_probe_people_are_counted_by_the_rule_of_names(files: Path, how, notes: int):
+    others = people(range(30, 40), 1, 8)
+    named = np.array(["p1", "P2", "p3", *others.identities[3:]])
+    write_embeddings(files / "more.npz", replace(others, identities=named))
+    with names_taken(how):
+        found = evaluate_galleries(files / "probes.npz", [files / "g1.npz"], OPTIONS, [files / "more.npz"])
+        assert found.notes == (f"{notes} distractors have the identity of a probe; they count as other people",)
+        streamed = evaluate_megaface(files / "probes.npz", [files / "more.npz"], DistractorOptions(fars=()))
+    assert f"{notes} distractors have the identity of a probe person; they count as other people" in streamed.notes
 
 
 def test_files_that_cannot_be_split(files: Path):

@@ -38,6 +38,15 @@ def test_portions_change_nothing(files: IjbFiles, monkeypatch: pytest.MonkeyPatc
     assert (point.genuine_total, point.impostor_total, point.impostor_accepted) == (60, 1710, 171)
 
 
+def test_people_of_the_training_are_said_first(files: IjbFiles):
+    path = files.meta.with_name("e.npz")
+    arrays = dict(np.load(path)) | {"identities": np.repeat([f"p{person}" for person in range(20)], 12)}
+    trained = {"trained_people": np.arange(240) < 30, "trained_images": np.zeros(240, bool)}
+    np.savez(path, **arrays, **trained, trained_record=np.array('{"named": true, "gap": ""}'))
+    found = evaluate_ijb(path, files, IjbOptions(fars=("0.1",)))
+    assert found.text().startswith("e.npz: the model was trained on 3 of the 20 people (by name); these figures say")
+
+
 def test_progress_is_told_how_many_portions_come(files: IjbFiles, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 100)
     seen: dict[str, tuple[int, int | None]] = {}

@@ -1,6 +1,5 @@
 """Published lists of pairs, from files to figures: several lists as one, videos, names that are spelt otherwise."""
 
-import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.cli import main
 from verisphere.decide import Accuracy
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.identity import names_taken
 from verisphere.measure.evaluate import Options
 from verisphere.measure.evaluation import accuracy_over_domains
 from verisphere.measure.listed import evaluate_pairs
@@ -81,22 +80,10 @@ def test_several_lists_as_one(tmp_path: Path, lists: list[Path], apart: bool):
         ("first", 1, 1.0),
         ("second", 0, 1.0),
     ]
-
-
-def test_several_lists_through_the_command_line(tmp_path: Path, lists: list[Path], capsys: pytest.CaptureFixture[str]):
-    rows, out = write(tmp_path / "all.npz", ROWS), tmp_path / "out.json"
-    for asked in ([word for path in lists for word in ("--pairs", str(path))],):
-        assert main(["evaluate", "pairs", str(rows), *asked, "--far", "0.25", "--json", str(out)]) == 0
-        said = capsys.readouterr().out
-        assert "| first  |  0.75000 |            0.35355 |        0.25000 |     2 |     4 |" in said
-        assert "mean over 2 domains 0.87500, standard deviation 0.12500 (population), 0.17678 (sample)" in said
-        assert "combined, all pairs in one list: accuracy 0.87500" in said
-    read = json.loads(out.read_text())
-    assert read["domain_accuracy"]["second"]["mean"] == 1.0
-    assert read["accuracy_over_domains"] == {
-        "mean": 0.875, "std_population": 0.125, "std_sample": pytest.approx(0.1767767), "domains": 2,
-    }  # fmt: skip
-    assert [source["file"] for source in read["sources"]] == ["all.npz", "first.csv", "second.csv"]
+    said = result.text()
+    assert "| first  |  0.75000 |            0.35355 |        0.25000 |     2 |     4 |" in said
+    assert "mean over 2 domains 0.87500, standard deviation 0.12500 (population), 0.17678 (sample)" in said
+    assert "combined, all pairs in one list: accuracy 0.87500" in said
 
 
 def test_points_alone_of_several_lists(tmp_path: Path, lists: list[Path]):
@@ -173,6 +160,22 @@ def test_people_are_redrawn_over_all_lists(tmp_path: Path, lists: list[Path]):
     assert len(evaluate_pairs(rows, [tmp_path / "one.csv", tmp_path / "two.csv"], how, [rows]).differences) == 2
 
 
+@pytest.mark.parametrize(("how", "people"), [("merge", 3), ("exact", 6)])
+def test_people_of_several_lists_follow_the_rule_of_names(tmp_path: Path, how, people: int):
+    (tmp_path / "one.csv").write_text("left,right,label,fold\na,e,1,0\na,d,0,0\nb,e,1,1\nb,f,0,1\n")
+    (tmp_path / "two.csv").write_text("left,right,label,fold\nc,e,1,0\nc,d,0,0\nb,c,1,1\nd,f,0,1\n")
+    names = [{"d": "ben", "f": "cem"}.get(name, "ann") for name in ROWS]
+    files = write(tmp_path / "x.npz", ROWS, names), write(tmp_path / "y.npz", ROWS, [name.upper() for name in names])
+    asked = (
+        [tmp_path / "one.csv", tmp_path / "two.csv"],
+        options(fars=("0.5",), intervals=True, redrawing=Redrawing(20)),
+    )
+    with pytest.raises(ValueError, match="are one name but for case"):
+        evaluate_pairs(files, *asked)
+    with names_taken(how):
+        assert evaluate_pairs(files, *asked).intervals[0].people == people
+
+
 @pytest.fixture
 def packs(tmp_path: Path) -> list[Path]:
     """Two verification sets of 20 pairs each, and their embeddings: in the second every decision is wrong."""
@@ -207,14 +210,6 @@ def test_verification_sets_are_not_mixed_up(packs: list[Path]):
         evaluate_pairs(rows[0], packs, options())
     with pytest.raises(ValueError, match=r"two.npz: made of two.bin, but is to be compared by the pairs of one.bin;"):
         evaluate_pairs(rows[::-1], packs, options())
-
-
-def test_lists_of_two_models_are_not_taken_together(packs: list[Path]):
-    rows = [path.with_suffix(".npz") for path in packs]
-    second = read_embeddings(rows[1])
-    write_embeddings(rows[1], replace(second, origin=replace(second.origin, flip=False)))
-    with pytest.raises(ValueError, match=r"two.npz: not made as .*one.npz was"):
-        evaluate_pairs(rows, packs, options())
 
 
 # --- videos ---
@@ -277,6 +272,21 @@ def test_a_label_that_contradicts_the_names_of_videos_decides(tmp_path: Path):
     result = evaluate_pairs(frames(tmp_path / "rows.npz"), tmp_path / "splits.txt", options())
     assert result.operating_points[0].genuine_total == 3
     assert "splits.txt: 1 of 4 labels contradict the names of the people; the labels decide" in result.notes
+
+
+@pytest.mark.parametrize("how", [None, "merge", "exact"])
+def test_people_that_a_list_names_follow_the_rule_of_names(tmp_path: Path, how):
+    path = tmp_path / "splits.txt"
+    path.write_text(SPLITS.replace("Ann/2", "ANN/2"))
+    rows = replace(read_embeddings(frames(tmp_path / "rows.npz")), domains=None)
+    rows = replace(rows, names=np.char.replace(rows.names, "Ann/2", "ANN/2"))
+    with names_taken(how):
+        if how is None:
+            with pytest.raises(ValueError, match=r"splits.txt: 'Ann' \(line 1\) and 'ANN' \(line 1\) are one name"):
+                rows_of_list(read_pairs(path), path, rows, path)
+            return
+        found = rows_of_list(read_pairs(path), path, replace(rows), path)
+    assert (len(found.names), len(found.notes)) == ((4, 1) if how == "merge" else (5, 2))
 
 
 def test_a_video_without_frames_names_its_line(tmp_path: Path):

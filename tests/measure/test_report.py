@@ -231,14 +231,6 @@ def test_the_page_says_whether_the_run_made_the_embeddings(tmp_path: Path, run: 
     assert words in page(tmp_path / "out")
 
 
-def test_images_are_found_where_they_were_embedded(tmp_path: Path, faces: Path):
-    origin = Origin("ab" * 32, False, "float32", str(faces))
-    (entry,) = report_inputs([written(tmp_path / "a.npz", some(origin=origin))])
-    assert entry.faces is not None
-    report(tmp_path / "out", tmp_path / "a.npz")
-    assert "data:image/jpeg" in page(tmp_path / "out")
-
-
 DRAWN = "class_path: verisphere.images.SyntheticFaces\ninit_args: {people: 12, images: 4, size: 48}\n"
 
 
@@ -334,12 +326,6 @@ def test_what_is_no_report_is_left_alone(tmp_path: Path):
     assert (out / "notes.txt").read_text() == "mine"
 
 
-def test_an_empty_folder_is_filled(tmp_path: Path):
-    (tmp_path / "out").mkdir()
-    report(tmp_path / "out", written(tmp_path / "a.npz", some()))
-    assert page(tmp_path / "out")
-
-
 def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Path):
     origin = Origin("ab" * 32, True, "float32", "here")
     same, other = replace(origin, images="there"), replace(origin, flip=False)
@@ -403,20 +389,6 @@ def test_a_far_written_twice_is_one(tmp_path: Path):
     assert found["sets"][0]["operating_points"][1]["tar"] == operating_point(genuine, impostor, "1e-2").tar
 
 
-@pytest.mark.parametrize(
-    ("identities", "message"),
-    [
-        (["a"] * 48, r"a\.npz: all 48 images are of one person, so there is no impostor pair"),
-        ([str(number) for number in range(48)], r"a\.npz: no two of 48 images are of one person"),
-    ],
-)
-def test_a_set_without_pairs_is_refused(tmp_path: Path, identities: list[str], message: str):
-    path = written(tmp_path / "a.npz", replace(some(), identities=np.array(identities)))
-    with pytest.raises(ValueError, match=message):
-        report(tmp_path / "out", path)
-    assert not (tmp_path / "out").exists()
-
-
 def test_bad_paths_and_fars_are_one_clear_line(tmp_path: Path, run: Path):
     path = written(tmp_path / "a.npz", some())
     with pytest.raises(ValueError, match=r"not a run of `verisphere train` \(it holds no recipe\.yaml\)"):
@@ -447,17 +419,6 @@ def test_titles_are_as_short_as_they_can_be():
     assert distinct_titles(paths[1:]) == ["a", "b"]
     assert distinct_titles([*paths[:2], Path("y/other")])[0] == "x/run/a"
     assert distinct_titles([]) == []
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("drawn")
-def test_real_faces(tmp_path: Path, real_data: Path):
-    found = report(tmp_path / "out", real_data / "lfw_embeddings.npz", faces=real_data / "lfw_112.zip")
-    (one,) = found["sets"]
-    assert one["curve"]["impostor_total"] == 87_307_271
-    assert one["operating_points"][1]["impostor_accepted"] == 873_072
-    assert len(one["closest_impostors"]) == len(one["hardest_genuine"]) == 8
-    assert len(page(tmp_path / "out")) < 1_500_000
 
 
 def test_the_calibration_s_own_set_is_known_again_and_domains_have_their_rows(tmp_path: Path):

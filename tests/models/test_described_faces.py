@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from verisphere.files.embeddings import read_embeddings
 from verisphere.images import ByLight, Photos, SyntheticFaces
 from verisphere.models.described_faces import open_faces
-from verisphere.models.embed import embed_faces
 from verisphere.report.plots import save_image
 
 DRAWN = "class_path: verisphere.images.SyntheticFaces\ninit_args: {people: 4, images: 2, size: 48, domains: [studio]}\n"
@@ -104,14 +102,3 @@ def test_what_describes_no_data_set(tmp_path: Path, text: str, message: str):
 def test_nothing_there(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"set\.yaml: there is no such file"):
         open_faces(tmp_path / "set.yaml")
-
-
-def test_a_described_data_set_is_embedded(tmp_path: Path):
-    (tmp_path / "drawn.yaml").write_text(DRAWN.replace("48", "112"))
-    (tmp_path / "pixels.yaml").write_text(PIXELS)
-    out = tmp_path / "out.npz"
-    told = embed_faces(tmp_path / "pixels.yaml", tmp_path / "drawn.yaml", out, workers=0, device=torch.device("cpu"))
-    assert told.endswith("out.npz: 8 images of 4 people, 64 numbers each")
-    embeddings = read_embeddings(out)
-    assert embeddings.names.tolist() == list(SyntheticFaces(4, 2, domains=["studio"]).names)
-    assert embeddings.domains.tolist() == ["studio"] * 8

@@ -286,25 +286,6 @@ def test_a_description_of_the_wrong_kind_gets_one_line(folder, changes, message)
     assert "\n" not in str(caught.value)
 
 
-def test_an_approximate_threshold_of_an_older_folder_states_the_limit_of_today(folder):
-    """Older versions wrote confidence 0.95; 60 people give 1 - 0.99 ** 30 = 0.2603 at FAR 1e-2."""
-    older = {
-        "far_target": "1e-2",
-        "guarantee": "approximate",
-        "threshold": 0.3,
-        "comparisons": 1770,
-        "rank": None,
-        "people": 60,
-        "confidence": 0.95,
-        "replicates": 1000,
-        "seed": 0,
-    }
-    resealed(folder, thresholds=threshold(**older))
-    found = load(folder, "cpu").threshold()
-    assert found.confidence == 0.26
-    assert "an estimate with at most 26 % confidence" in found.meaning()
-
-
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"format": 1}'])
 def test_what_is_no_description_gets_one_line(folder, content):
     (folder / "model.json").write_bytes(content)

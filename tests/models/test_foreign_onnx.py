@@ -1,15 +1,19 @@
 """ONNX files made elsewhere: what is read of them, and broken or hostile ones, each of which ends with one line."""
 
+import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 from foreign_graphs import SIDE, SIZE, graph, weights, written
+from hostile_graphs import ESCAPES, UNFIT, UNREAD, Attack, changed, second_output
+from verisphere.files import limited_run
 from verisphere.models.first_run import first_run
 from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
 
@@ -61,134 +65,23 @@ def test_weights_beside_the_graph_are_taken_in(tmp_path: Path):
 # ---- broken and hostile ones
 
 
-def changed(change: Callable[[onnx.ModelProto], None], **settings) -> onnx.ModelProto:
-    model = graph(**settings)
-    change(model)
-    return model
+def refused(folder: Path, attack: Attack, line: str, read: Callable[[Path], object]) -> None:
+    attack(folder)
+    with pytest.raises((ValueError, OSError), match=re.escape(line)) as caught:
+        read(folder / "net.onnx")
+    assert str(caught.value).startswith(f"{folder}/net.")
+    assert "\n" not in str(caught.value).replace(ESCAPES, "")
 
 
-def outside(model: onnx.ModelProto, location: str, **where: str) -> None:
-    tensor = model.graph.initializer[0]
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    for key, value in {"location": location, **where}.items():
-        tensor.external_data.add(key=key, value=value)
-
-
-def add_input(model: onnx.ModelProto) -> None:
-    model.graph.input.append(helper.make_tensor_value_info("age", TensorProto.FLOAT, ["n", 1]))
-
-
-def add_output(model: onnx.ModelProto) -> None:
-    model.graph.node.append(helper.make_node("Identity", ["embedding"], ["other"]))
-    model.graph.output.append(helper.make_tensor_value_info("other", TensorProto.FLOAT, ["n", SIZE]))
-
-
-def foreign_operator(model: onnx.ModelProto) -> None:
-    model.graph.node[-1].domain = "my.own"
-
-
-def branch(model: onnx.ModelProto) -> None:
-    inner = helper.make_graph([helper.make_node("Identity", ["embedding"], ["x"])], "then", [],
-                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", SIZE])])  # fmt: skip
-    model.graph.node.append(helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner))
-
-
-def claim_weights(model: onnx.ModelProto) -> None:
-    model.graph.initializer[0].dims[0] = 1 << 50
-
-
-def no_image(model: onnx.ModelProto) -> None:
-    model.graph.input[0].type.tensor_type.shape.dim.pop()
-
-
-def of_text(model: onnx.ModelProto) -> None:
-    model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
-
-
-def four_colours(model: onnx.ModelProto) -> None:
-    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4
-
-
-def huge_side(model: onnx.ModelProto) -> None:
-    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 1 << 20
-
-
-def maps(model: onnx.ModelProto) -> None:
-    output = model.graph.output[0].type.tensor_type.shape
-    output.dim.add(dim_value=7)
-    output.dim.add(dim_value=7)
-
-
-def wide(model: onnx.ModelProto) -> None:
-    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 1 << 20
-
-
-def functions(model: onnx.ModelProto) -> None:
-    model.functions.add(name="f", domain="my.own")
-
-
-REFUSED = {
-    "loads code": (foreign_operator, r"needs the operator 'MatMul' of 'my\.own', which runs code of its own"),
-    "a branch": (branch, r"has the loop or branch 'If'"),
-    "functions": (functions, r"has functions, sparse weights or training steps"),
-    "two inputs": (add_input, r"its inputs are \['images', 'age'\]; one is allowed, the image"),
-    "two embeddings": (add_output, r"2 of them could be an embedding.*name it by --output"),
-    "no image": (no_image, r"its input 'images' has 3 axes and numbers of kind 1"),
-    "text": (of_text, r"has 4 axes and numbers of kind 8"),
-    "four colours": (four_colours, r"its input 'images' is \? x 4 x 8 x 8; one axis of an image has 3 colours"),
-    "a huge side": (huge_side, r"its input is 1048576 x 8 pixels; at most 1024 a side"),
-    "feature maps": (maps, r"none of them is an embedding"),
-    "a wide embedding": (wide, r"an embedding of 1,048,576 numbers; at most 65,536"),
-    "weights it has not": (claim_weights, r"its weights 'weights' are \[1125899906842624, 6\] numbers, more than"),
-    "above its folder": (lambda model: outside(model, "../secret"), r"lie in '\.\./secret'; only files in the folder"),
-    "an absolute path": (
-        lambda model: outside(model, "/etc/passwd"),
-        r"lie in '/etc/passwd'; only files in the folder",
-    ),
-    "past the end": (
-        lambda model: outside(model, "net.data", offset="90", length="20"),
-        r"its weights 'weights' reach past the end of net\.data",
-    ),
-    "before the start": (lambda model: outside(model, "net.data", offset="-4", length="4"), "reach past the end"),
-    "no number": (
-        lambda model: outside(model, "net.data", offset="x"),
-        "the place of its weights 'weights' is no number",
-    ),
-}
-
-
-@pytest.mark.parametrize(("change", "line"), REFUSED.values(), ids=[*REFUSED])
-def test_a_graph_is_refused_in_one_line(tmp_path: Path, change: Callable[[onnx.ModelProto], None], line: str):
-    (tmp_path / "net.data").write_bytes(bytes(100))
-    path = written(tmp_path / "net.onnx", changed(change))
-    with pytest.raises(ValueError, match=line) as refused:
-        read_foreign_onnx(path)
-    assert str(refused.value).startswith(f"{path}: ")
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"PK\x03\x04", b"\x08\x07", bytes(1000)], ids=["empty", "zip", "end", "zeros"]
-)
-def test_what_is_no_onnx_file(tmp_path: Path, content: bytes):
-    (tmp_path / "net.onnx").write_bytes(content)
-    with pytest.raises(ValueError, match=r"net\.onnx: not an ONNX file"):
-        read_foreign_onnx(tmp_path / "net.onnx")
-
-
-def test_weights_that_are_not_there_or_a_link(tmp_path: Path):
-    path = written(tmp_path / "net.onnx", changed(lambda model: outside(model, "net.data")))
-    with pytest.raises(FileNotFoundError, match=r"net\.data: weights of 'weights' should lie there"):
-        read_foreign_onnx(path)
-    (tmp_path / "other").write_bytes(bytes(10_000))
-    (tmp_path / "net.data").symlink_to(tmp_path / "other")
-    with pytest.raises(FileNotFoundError, match="in a regular file"):
-        read_foreign_onnx(path)
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_graph_is_refused_before_it_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(subprocess, "run", None)  # no process is started
+    refused(tmp_path, *UNREAD[name], read_foreign_onnx)
 
 
 def test_a_named_output(tmp_path: Path):
-    path = written(tmp_path / "net.onnx", changed(add_output))
+    changed(second_output)(tmp_path)
+    path = tmp_path / "net.onnx"
     assert read_foreign_onnx(path, "other")[1].embedding_output == "other"
     with pytest.raises(ValueError, match=r"it has no output 'third'; there is 'embedding', 'other'"):
         read_foreign_onnx(path, "third")
@@ -216,44 +109,17 @@ def test_a_graph_is_run_once(tmp_path: Path, model: onnx.ModelProto, batch: int 
     assert found.seconds > 0
 
 
-def eats_memory(model: onnx.ModelProto) -> None:
-    """A tile of 2^40 numbers, which no size in the file tells."""
-    model.graph.initializer.append(numpy_helper.from_array(np.array([1 << 20, 1 << 20], np.int64), "times"))
-    model.graph.node[-1].output[0] = "small"
-    model.graph.node.append(helper.make_node("Tile", ["small", "times"], ["embedding"]))
-
-
-def divides_by_zero(model: onnx.ModelProto) -> None:
-    model.graph.initializer.append(numpy_helper.from_array(np.array(0, np.float32), "zero"))
-    model.graph.node[-1].output[0] = "small"
-    model.graph.node.append(helper.make_node("Div", ["small", "zero"], ["embedding"]))
-
-
-def subtracts_the_batch_mean(model: onnx.ModelProto) -> None:
-    model.graph.node[-1].output[0] = "own"
-    model.graph.node.append(helper.make_node("ReduceMean", ["own"], ["mean"], axes=[0], keepdims=1))
-    model.graph.node.append(helper.make_node("Sub", ["own", "mean"], ["embedding"]))
-
-
-def unknown_operator(model: onnx.ModelProto) -> None:
-    model.graph.node[-1].op_type = "Wish"
+#: Of the graphs that have to run for it, these in every test run: one each of refused, endless, huge, useless.
+QUICK = ("a cycle", "too slow", "filled", "noise", "the same for every image", "of the other images", "infinite")
 
 
 @pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        (eats_memory, r"does(n't| not) run"),
-        (divides_by_zero, "gives NaN or infinity for images of noise"),
-        (subtracts_the_batch_mean, "an image's embedding depends on the other images of its batch"),
-        (unknown_operator, "does not run: .*Wish"),
-    ],
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in UNFIT]
 )
-def test_what_a_first_run_refuses(tmp_path: Path, change: Callable[[onnx.ModelProto], None], line: str):
-    path = written(tmp_path / "net.onnx", changed(change))
-    with pytest.raises(ValueError, match=line) as refused:
-        run(path)
-    assert str(refused.value).startswith(f"{path}: ")
-    assert "\n" not in str(refused.value)
+def test_a_graph_is_refused_by_running_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limited_run, "CPU_SECONDS", 1)
+    monkeypatch.setattr(limited_run, "MEMORY", 3 << 30)
+    refused(tmp_path, *UNFIT[name], run)
 
 
 def test_a_first_run_has_little_memory_if_so_asked(tmp_path: Path):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from verisphere.files.errors import Fault
 from verisphere.packs.folders import FOLDER, ZIP, read_folder
 from verisphere.packs.manifest import read_manifest
-from verisphere.packs.pack import Fault, Row
+from verisphere.packs.pack import Row
 
 ROWS = (Row("Ann/1.png", "Ann", b"one"), Row("Ann/2.png", "Ann", b"two"), Row("Ben/1.png", "Ben", b"three"))
 

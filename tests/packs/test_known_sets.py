@@ -2,10 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from verisphere.packs.known_sets import KNOWN_SETS, KnownSet, known_set
+from verisphere.packs.known_sets import KNOWN_SETS, KnownSet, Terms, known_set
 
 NAMES = {
     "ms1m": "MS-Celeb-1M",
@@ -110,7 +111,9 @@ def test_no_word_means_two_sets():
 
 
 def test_a_note_says_when_and_what():
+    assert len(KNOWN_SETS) > 40
     for known in KNOWN_SETS:
+        assert known.terms in get_args(Terms), known.name
         assert re.search(r"\b(19|20)\d\d\b", known.note), known.name
         assert known.line().isprintable(), known.name
         assert "|" not in known.line(), known.name  # a cell of a table

@@ -83,10 +83,13 @@ def test_identities_in_a_list_beside_it(tmp_path: Path, place: str):
     assert (pack.names, list(pack.identities), contents(pack)) == (("2", "1"), ["Ann, B", "-1"], [PNG, PNG + b"1"])
     assert pack.domains == ("x", "y")
     (tmp_path / place).write_text("name,identity\n2\n")
-    with pytest.raises(ValueError, match=rf"{place.split('/')[-1]}: line 2: 1 values in 2 columns"):
+    with pytest.raises(ValueError, match=rf"{place.split('/')[-1]}: line 2: 1 values where the header has 2 columns"):
         open_pack(path)
     (tmp_path / place).write_text("file,identity\n")
-    with pytest.raises(ValueError, match=r"line 1: \['file', 'identity'\]; its columns are name, identity, domain"):
+    with pytest.raises(
+        ValueError,
+        match=r"line 1: no column 'name' among \['file', 'identity'\]; its columns are name, identity, domain",
+    ):
         open_pack(path)
 
 

@@ -1,6 +1,5 @@
 """AnchorFace by hand on tiny sets, against evaluation's thresholds, and in trainings that are stopped and resumed."""
 
-import json
 import logging
 import math
 import re
@@ -13,25 +12,19 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from interrupting import Interrupting
+from tiny_runs import OWN, metrics
 from verisphere.backbones.extract import extract
 from verisphere.decide import operating_point
 from verisphere.decide.point import short_far
 from verisphere.files.packaged_recipes import FOLDER
-from verisphere.head.head import Head
-from verisphere.losses.margin import ArcFace, CosFace
-from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.pairs import AnchorFace, GlobalBatch, PairOutput, Step, Training
 from verisphere.pairs.anchor_face import _far_weight
 from verisphere.protocols import all_pairs
 from verisphere.score.pairs import pair_scores, unit_rows
-from verisphere.train.loop import TrainingStopped
-from verisphere.train.objective import Objective, Position
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 from verisphere.vocabulary import Embeddings
 
-OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 RECIPES = FOLDER / "anchorface"
 
 
@@ -471,39 +464,6 @@ def recipe(tmp_path, monkeypatch, process_as_it_was) -> Path:
     return path
 
 
-def files(run: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(list_checkpoints(run)[-1].glob("*.safetensors"))}
-
-
-def metrics(run: Path) -> list[dict[str, float]]:
-    entries = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in entry.items() if name != "images_per_second"} for entry in entries]
-
-
-@pytest.mark.parametrize("stop", [2, 5, 7])  # within and after the time of the class-center loss alone
-def test_a_resumed_run_goes_on_with_the_same_set_thresholds_and_weights(recipe, tmp_path, stop):
-    train_run(read_recipe(recipe, []), tmp_path / "whole")
-    with pytest.raises(TrainingStopped):
-        train_run(read_recipe(recipe, []), tmp_path / "parts", progress=Interrupting(stop - 1))
-    train_run(read_recipe(recipe, []), tmp_path / "parts", resume=True)
-    assert files(tmp_path / "parts") == files(tmp_path / "whole")
-    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
-    assert set(read_checkpoint(tmp_path / "whole").tensors("pairs")) == {"0.memory.features", "0.memory.until"}
-    last = metrics(tmp_path / "whole")[-1]
-    assert 0 < last["anchor_tar_at_far_1e-1"] <= 1
-    assert 0 < last["anchor_set_fill"] <= 1
-    assert "anchor_tar_loss_at_far_5e-2" in last
-
-
-def test_it_changes_what_is_learned(recipe, tmp_path):
-    train_run(read_recipe(recipe, []), tmp_path / "with")
-    train_run(read_recipe(recipe, ["--pair_terms", "[]"]), tmp_path / "without")
-    before = 5  # steps an epoch; the first two and a half are the class-center loss's
-    losses = [[entry["loss"] for entry in metrics(tmp_path / run)] for run in ("with", "without")]
-    assert losses[0][: before // 2] == losses[1][: before // 2]
-    assert losses[0][-1] != losses[1][-1]
-
-
 def test_a_term_moves_the_batch_across_the_threshold():
     """Positives below the threshold rise and negatives above it fall where only the two losses act."""
     torch.manual_seed(0)
@@ -520,38 +480,6 @@ def test_a_term_moves_the_batch_across_the_threshold():
         given.loss.backward()
         optimizer.step()
     assert tar[-1] > tar[0] + 0.2
-
-
-@pytest.mark.parametrize("loss", [ArcFace(0.3, 16.0), CosFace(0.2, 16.0)], ids=lambda loss: type(loss).__name__)
-def test_it_stands_beside_any_class_center_loss(loss, monkeypatch):
-    monkeypatch.syspath_prepend(OWN)
-    from own_parts import PlainNet
-
-    torch.manual_seed(0)
-    head = Head(loss, 4, 8)
-    objective = Objective(PlainNet(), head, terms=[anchor(4, 8, far="0.1")]).train()
-    images, labels = torch.randn(8, 3, 16, 16), torch.arange(8) % 4
-    found = objective(images, labels, None, Position(0, 1.0))
-    plain = head(objective.backbone(images), labels)
-    assert float(found.loss.detach()) > float(plain.loss.detach())
-    found.loss.backward()
-    assert objective.backbone.project.weight.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("{class_path: verisphere.pairs.AnchorFace, init_args: {far: '2'}}", "a FAR must lie between 0 and 1, got '2'"),
-        ("{class_path: verisphere.pairs.AnchorFace, init_args: {storage: int8}}", "storage"),
-        ("{class_path: verisphere.pairs.AnchorFace, init_args: {compare: nobody}}", "compare"),
-        ("{class_path: verisphere.pairs.AnchorFace, init_args: {lambda_1: 3}}", "lambda_1"),
-    ],
-)
-def test_a_recipe_s_error_is_one_line(recipe, override, message):
-    with pytest.raises(ValueError, match=r"recipe\.yaml: ") as caught:
-        read_recipe(recipe, ["--pair_terms", f"[{override}]"])
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 # The recipes ------------------------------------------------------------------------------------------------------

@@ -122,26 +122,6 @@ def test_rows_stored_in_half_precision_are_compared_as_they_are_stored():
     assert apart(found.gradient, gradient) < 1e-6
 
 
-class Streamed(torch.autograd.Function):
-    """The walk as a function of the batch's rows."""
-
-    @staticmethod
-    def forward(ctx, units: Tensor, case: Case) -> Tensor:
-        case.units = units.detach()
-        found = case.streamed(at_once=40)
-        ctx.save_for_backward(found.gradient)
-        return found.count
-
-    @staticmethod
-    def backward(ctx, by_count: Tensor) -> tuple[Tensor, None]:
-        return ctx.saved_tensors[0] * by_count, None
-
-
-def test_gradcheck_of_the_walk():
-    case = Case()
-    assert torch.autograd.gradcheck(lambda units: Streamed.apply(units, case), case.units.clone().requires_grad_())
-
-
 def test_what_lies_in_places_that_are_not_filled_does_not_matter():
     case = Case()
     expected = case.streamed()

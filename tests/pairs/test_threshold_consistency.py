@@ -1,34 +1,25 @@
 """The threshold consistency penalty: thresholds, weights and rules by hand, against `decide/`, and in a training."""
 
-import json
 import logging
 import math
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from interrupting import Interrupting
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import one_threshold, operating_point, short_far
 from verisphere.files.bases import read_based
 from verisphere.files.packaged_recipes import FOLDER
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace
-from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.pairs import GlobalBatch, Step, ThresholdConsistency, Training
 from verisphere.pairs.threshold_consistency import DomainThresholds
 from verisphere.score.pairs import pair_scores
-from verisphere.train.loop import TrainingStopped
 from verisphere.train.objective import Objective, Position
 from verisphere.train.optimizer import Optimizer
-from verisphere.train.recipe import read_recipe
-from verisphere.train.session import train_run
-
-ROOT = Path(__file__).parents[2]
 
 #: Four people. Cosines: 0-1 0.6, 0-2 0.8, 0-3 0, 1-2 0.96, 1-3 0.8, 2-3 0.6; each twice, once from either side.
 ROWS = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [0.0, 1.0]])
@@ -360,68 +351,7 @@ def test_weights_reach_the_class_center_loss_as_in_eqs_7_and_8(build):
     torch.testing.assert_close(centers, head.centers.grad, rtol=1e-4, atol=1e-7)
 
 
-RECIPE = """\
-data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 12, images: 4, domains: [studio, night]}}
-backbone: {class_path: own_parts.FaceNet, init_args: {embedding_size: 8}}
-loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.2, scale: 8}}
-pair_terms:
-  - class_path: verisphere.pairs.ThresholdConsistency
-    init_args: {far: 0.02, batches: 3, domain_count: 3, after: 0.5}
-  - class_path: verisphere.pairs.ThresholdConsistency
-    init_args: {far: 0.05, batches: 2, domains: known, storage: bfloat16}
-optimizer: {rate: 0.02}
-epochs: 2
-batch_size: 8
-log_every: 1
-save_every: 0.5
-workers: 0
-in_memory: true
-"""
-
-
-def test_a_resumed_run_goes_on_with_the_same_queue_thresholds_and_weights(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "tests" / "train")  # own_parts.py
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE)
-    train_run(read_recipe(recipe, []), tmp_path / "whole", device="cpu")
-    with pytest.raises(TrainingStopped):
-        train_run(read_recipe(recipe, []), tmp_path / "cut", device="cpu", progress=Interrupting(6))
-    kept = read_checkpoint(tmp_path / "cut")
-    assert kept.step == 7
-    assert kept.tensors("pairs")["0.queue.entered"] == 7 * 8
-    train_run(read_recipe(recipe, []), tmp_path / "cut", device="cpu", resume=True)
-    assert files(tmp_path / "cut") == files(tmp_path / "whole")
-    entries = metrics(tmp_path / "whole")
-    assert metrics(tmp_path / "cut") == entries
-    assert entries[-1]["tcp_queue_fill"] == 1
-    assert {f"tcp_share_of_{name}" for name in ("0", "1", "2", "studio", "night")} <= set(entries[-1])
-    assert any(entry.get("tcp_weight_of_night", 1) != 1 for entry in entries)
-
-
-def files(run: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(list_checkpoints(run)[-1].glob("*.safetensors"))}
-
-
-def metrics(run: Path) -> list[dict[str, float]]:
-    entries = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{name: one for name, one in entry.items() if name != "images_per_second"} for entry in entries]
-
-
 # --- recipes and refusals ---
-
-
-@pytest.mark.parametrize("path", sorted((FOLDER / "oneface").glob("*.yaml")), ids=lambda path: path.stem)
-def test_its_recipes_read(path):
-    with torch.device("meta"):  # no memory is filled with weights
-        recipe = read_recipe(path, ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]).recipe
-    named = [one["class_path"] for one in read_based(path).content.get("pair_terms", [])]
-    assert [f"verisphere.pairs.{type(term).__name__}" for term in recipe.pair_terms] == named
-    for term in recipe.pair_terms:
-        domains = ("day", "night") if getattr(term, "domains", "") == "known" else None
-        with torch.device("meta"):
-            term.prepare(
-                Training(2, recipe.backbone.embedding_size, recipe.batch_size, domains, recipe.backbone.side_columns)
-            )
 
 
 @pytest.mark.parametrize("name", ["arcface", "cosface"])

@@ -1,8 +1,6 @@
 """One, two and three processes: the same thresholds, weights, losses, gradients and queue, whoever has which rows."""
 
-import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +14,8 @@ from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.losses.margin import ArcFace
-from verisphere.models.checkpoint import read_checkpoint
 from verisphere.pairs import GlobalBatch, GroupLabels, PairTerm, Step, ThresholdConsistency, Training
-from verisphere.train.recipe import read_recipe
-from verisphere.train.session import train_run
 
-OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 CLASSES, DIM, ROWS, STEPS, GROUPS = 11, 8, 19, 4, 3
 #: Shares of the rows, by the number of processes; not in the proportion of the queue's.
 SIZES = {1: [19], 2: [12, 7], 3: [3, 11, 5]}
@@ -36,22 +30,6 @@ TERMS: dict[str, dict[str, Any]] = {
 }
 #: Those that three processes take; two take all of them.
 BY_THREE = ("implicit", "known", "too few", "groups")
-RECIPE = """\
-data: {class_path: own_parts.Rooms, init_args: {people: 12, images: 4}}
-backbone: {class_path: own_parts.PlainNet}
-loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.2, scale: 8}}
-pair_terms:
-  - class_path: verisphere.pairs.ThresholdConsistency
-    init_args: {far: 0.02, batches: 3, domain_count: 3}
-  - class_path: verisphere.pairs.ThresholdConsistency
-    init_args: {far: 0.05, batches: 2, domains: known}
-optimizer: {rate: 0.02}
-epochs: 1
-batch_size: 8
-log_every: 1
-workers: 0
-in_memory: true
-"""
 
 
 def prepared(name: str) -> PairTerm:
@@ -99,16 +77,7 @@ def parameters(term: PairTerm) -> dict[str, Tensor]:
     return {name: one.detach().clone() for name, one in term.named_parameters()}
 
 
-def worker(folder: str) -> dict[str, Any]:
-    """A training of two processes, and every term."""
-    sys.path.insert(0, str(OWN))
-    place = Path(folder)
-    train_run(read_recipe(place / "recipe.yaml", []), place / "run-2", device="cpu")
-    return every_term()
-
-
 def every_term() -> dict[str, Any]:
-    """The terms alone."""
     return {name: steps(name, SIZES[world().size]) for name in (BY_THREE if world().size == 3 else TERMS)}
 
 
@@ -117,27 +86,10 @@ def alone() -> dict[str, Any]:
     return every_term()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    place = tmp_path_factory.mktemp("runs")
-    (place / "recipe.yaml").write_text(RECIPE)
-    return place
-
-
-@pytest.fixture(scope="module")
-def of_two(folder) -> list[dict[str, Any]]:
-    return run(worker, 2, str(folder), timeout=500)
-
-
-@pytest.fixture(scope="module")
-def of_three() -> list[dict[str, Any]]:
-    return run(every_term, 3, timeout=500)
-
-
-@pytest.fixture(params=["of_two", "of_three"])
+@pytest.fixture(scope="module", params=[2, 3])
 def several(request) -> list[dict[str, Any]]:
     """What each process has found, of either number of them."""
-    return request.getfixturevalue(request.param)
+    return run(every_term, request.param, timeout=500)
 
 
 def test_every_process_has_the_same_to_the_bit(several):
@@ -165,13 +117,3 @@ def test_the_cases_are_what_they_are_for():
     assert found["detached"]["3 gradient"].abs().max() == 0
     assert found["implicit"]["3 gradient"].abs().max() > 0
     assert found["implicit"]["queue.labels"].min() == -1
-
-
-def test_a_training_comes_to_the_same(of_two, folder, monkeypatch):
-    monkeypatch.syspath_prepend(OWN)
-    train_run(read_recipe(folder / "recipe.yaml", []), folder / "run-1", device="cpu")
-    expected, found = read_checkpoint(folder / "run-1"), read_checkpoint(folder / "run-2")
-    for part in ("pairs", "backbone", "head"):
-        theirs = found.tensors(part)
-        for name, tensor in expected.tensors(part).items():
-            torch.testing.assert_close(theirs[name], tensor, rtol=2e-4, atol=2e-5, msg=f"{part}: {name}")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from verisphere.decide import TooFewScoresError, roc, tar_interval
+from verisphere.decide import TooFewScoresError, roc
 from verisphere.protocols import PairsOfSet
 from verisphere.protocols.redrawn import intervals_of_set
 from verisphere.protocols.score_distribution import histograms, thinned_curve
@@ -72,14 +72,6 @@ def test_a_set_of_one_point_has_histograms_too():
     overall, by_domain = histograms(pairs, pairs.all_scores(genuine=True))
     assert (overall.genuine.sum(), overall.impostor.sum()) == (3, 12)
     assert not by_domain
-
-
-def test_the_interval_of_a_tar_is_that_of_all_scores():
-    pairs = PairsOfSet(some())
-    found = intervals_of_set(pairs, ["1e-2"], Redrawing(50, 3))[0].tar
-    everything = pairs.highest("1", times=1)
-    assert found == tar_interval(everything, "1e-2", redrawing=Redrawing(50, 3))
-    assert found.lower_95 <= found.value <= found.upper_95
 
 
 def test_the_interval_takes_more_impostors_where_a_replicate_needs_them(monkeypatch: pytest.MonkeyPatch):

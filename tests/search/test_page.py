@@ -12,11 +12,12 @@ from tiny_runs import OWN
 from tiny_searches import searched, written
 from verisphere.losses import ArcFace, SearchSoftmax
 from verisphere.losses.search_softmax import modulating_function
-from verisphere.report.search_plots import draws_plot, losses_plot, probabilities_plot, rewards_plot
+from verisphere.search.course import Course
 from verisphere.search.definition import read_search
 from verisphere.search.folder import SEARCH_JSON, read_search_json
 from verisphere.search.maps import ModulatingFactor
-from verisphere.search.page import loss_curve, search_findings, write_page
+from verisphere.search.page import write_page
+from verisphere.search.page_plots import draws_plot, loss_curve, losses_plot, probabilities_plot, rewards_plot
 from verisphere.search.search import SearchResult
 from verisphere.search.text import result_text
 
@@ -56,15 +57,15 @@ def test_a_search_leaves_a_page_with_its_plots_and_what_its_method_learned(ended
         search.method.ask(2)
         search.method.tell(entry.round.draws, entry.round.rewards)
     assert learned == dict(search.method.figures())
-    findings = search_findings(search, rounds, {0: 0, 1: 1}, learned, out)
-    places, means = zip(*findings.means["optimizer.rate"], strict=True)
+    course = Course(search, rounds, {0: 0, 1: 1}, learned, out)
+    places, means = zip(*course.means["optimizer.rate"], strict=True)
     assert places == (0.0, 1.0, 2.0)
     assert means[0] == pytest.approx(0.01)  # the middle of 0.001 and 0.1
-    assert findings.logarithmic == {"optimizer.rate"}
-    assert [one.losses[0][0] for one in findings.rounds[1].tried] == [1.0, 1.0]  # where the parent ended
-    assert len(losses_plot(findings).axes[0].lines) == 4
-    assert draws_plot(findings).axes[0].get_yscale() == "log"
-    assert len(rewards_plot(findings).axes) == 2
+    assert course.logarithmic == {"optimizer.rate"}
+    assert [one.losses[0][0] for one in course.rounds[1].tried] == [1.0, 1.0]  # where the parent ended
+    assert len(losses_plot(course).axes[0].lines) == 4
+    assert draws_plot(course).axes[0].get_yscale() == "log"
+    assert len(rewards_plot(course).axes) == 2
 
 
 def test_the_page_of_a_search_that_goes_on_says_so(ended: tuple[Path, Path, SearchResult], tmp_path: Path):
@@ -97,11 +98,11 @@ def test_whole_trainings_are_one_round_of_the_page(tmp_path: Path, monkeypatch: 
     search = read_search(path, ["--epochs=2"])
     _, rounds = read_search_json(out / SEARCH_JSON)
     number, best = search.schedule.result([entry.round for entry in rounds])
-    findings = search_findings(search, rounds, {number: best}, {}, out)
-    (shown,) = findings.rounds
+    course = Course(search, rounds, {number: best}, {}, out)
+    (shown,) = course.rounds
     assert [one.at for one in shown.tried] == [1, 2, 3]
     assert [one.best for one in shown.tried] == [place == 2 * number + best for place in range(3)]
-    assert len(rewards_plot(findings).axes) == 1
+    assert len(rewards_plot(course).axes) == 1
 
 
 def test_the_curve_of_search_softmax_is_the_modulating_function_times_the_probability():

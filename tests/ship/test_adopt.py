@@ -1,7 +1,6 @@
 """A model made elsewhere, from its ONNX file to a decision: adopted, embedded, calibrated, exported, verified."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,16 +177,6 @@ def test_sizes_beyond_any_face_are_refused_before_memory_is_taken(tmp_path, edit
         load(tmp_path / "model")
 
 
-def test_a_changed_graph_is_noticed(tmp_path):
-    adopted(tmp_path, graph(), Told(colour="RGB", mean=0.0, scale=1.0, **OWN))
-    path = tmp_path / "model" / "network.onnx"
-    content = bytearray(path.read_bytes())
-    content[-9] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"network\.onnx: not the file that was exported"):
-        load(tmp_path / "model")
-
-
 # ---- to a decision
 
 
@@ -231,30 +220,6 @@ def test_thresholds_are_those_of_the_calibration(shipped):
     assert "there is no record of what the model was trained on" in model.promise("0.1")
 
 
-def test_two_photographs_are_compared(shipped, capsys):
-    faces = shipped / "faces"
-    same = call("verify", faces / "p1" / "0.png", faces / "p1" / "1.png", "--model", shipped / "shipped", "--aligned")
-    assert same == 0
-    other = call("verify", faces / "p1" / "0.png", faces / "p2" / "1.png", "--model", shipped / "shipped", "--aligned")
-    assert other in (0, 1)
-    said = capsys.readouterr().out
-    assert said.startswith("Same person: score ")
-    assert said.count(" There is no record of what the model was trained on.\n") == 2
-
-
-def test_a_calibration_of_another_model_is_refused(shipped, tmp_path, capsys):
-    shutil.copy(shipped / "net.onnx", tmp_path / "net.onnx")
-    model = graph(normalised=False)
-    written(tmp_path / "net.onnx", model)
-    told = ("--colour", "RGB", "--mean", 0, "--scale", 1, "--template", "mine_8x8")
-    assert call("adopt", tmp_path / "net.onnx", *told, "--out", tmp_path / "model") == 0
-    capsys.readouterr()
-    code = call("export", tmp_path / "model", "--calibration", shipped / "calibration.json", "--out", tmp_path / "out")
-    assert code == 2
-    assert "calibration.json: not made as " in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_presets_of_the_command_line_are_those_of_the_library():
     from verisphere.cli.adopting import PRESETS as NAMES
 
@@ -274,13 +239,6 @@ def test_a_source_of_checkpoints_says_what_its_onnx_files_take(name, pixels):
     assert (known.size, known.colour, known.mean, known.scale, known.template) == pixels
 
 
-def test_the_preset_of_a_source_of_checkpoints_serves_a_graph(tmp_path, monkeypatch):
-    small = replace(PRESETS["magface"], size=(SIDE, SIDE), template="mine_8x8")
-    monkeypatch.setitem(PRESETS, "magface", small)
-    found = adopted(tmp_path, graph(), Told(), preset="magface").description.preprocessing
-    assert (found["colour"], found["mean"], found["scale"]) == ("BGR", 0.0, 255.0)
-
-
 def test_the_second_model_of_lfw(real_data, tmp_path):
     adopt_onnx(real_data / "pretrained_mobilefacenet.onnx", tmp_path / "model", Told(colour="RGB", mean=0.0, scale=1.0))
     model = load(tmp_path / "model")
@@ -292,19 +250,6 @@ def test_the_second_model_of_lfw(real_data, tmp_path):
     place = {name: number for number, name in enumerate(theirs.names)}
     wanted = theirs.embeddings[[place[name] for name in found.names]]
     np.testing.assert_allclose(found.embeddings, wanted, rtol=0, atol=1e-4)
-
-
-def test_a_refused_graph_is_one_line_and_leaves_nothing(tmp_path, capsys):
-    model = graph()
-    model.graph.node[-1].domain = "my.own"
-    written(tmp_path / "net.onnx", model)
-    told = ("--colour", "RGB", "--mean", 0, "--scale", 1)
-    assert call("adopt", tmp_path / "net.onnx", *told, "--out", tmp_path / "model") == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert said.err.startswith(f"verisphere: {tmp_path / 'net.onnx'}: it needs the operator 'MatMul' of 'my.own'")
-    assert [one.name for one in tmp_path.iterdir()] == ["net.onnx"]
 
 
 @pytest.mark.parametrize("size", ["112", "112x", "axb", "9999999999x1"])

@@ -166,6 +166,19 @@ def test_accuracy_of_listed_pairs_is_shown(full, tmp_path):
     assert "Accuracy 0.90800, standard deviation 0.02490 over 10 folds of 1,000 pairs" in text
 
 
+def test_figures_that_cannot_be_right_are_said_to_be_so(card, full, tmp_path):
+    assert "Implausible" not in card
+    for path in full.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    figures = tmp_path / "evaluation-others.json"
+    figures.write_text(json.dumps(json.loads(figures.read_text()) | {"implausible": ["all *scores* are equal"]}))
+    said = section(model_card(about(tmp_path, ALL), tmp_path), "Data")
+    assert (
+        "**Implausible figures.** Those of evaluation-others.json cannot be right, so they say nothing: "
+        "all \\*scores\\* are equal."
+    ) in said
+
+
 def test_a_head_inside_is_said_to_be_one(card, full):
     assert "The centers of the people trained on are inside ([head.safetensors]" in section(card, "Privacy")
     without = model_card(about(full, [name for name in ALL if name != "head.safetensors"]), full)

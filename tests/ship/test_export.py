@@ -16,7 +16,6 @@ import torch
 
 from processes import forked
 from verisphere.files.embeddings import write_embeddings
-from verisphere.images.photos import Photos
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
 from verisphere.models import onnx_file
 from verisphere.models.build import build_backbone
@@ -26,7 +25,7 @@ from verisphere.models.onnx_file import read_onnx
 from verisphere.ship import export
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.export import export_model
-from verisphere.vocabulary import Embeddings, ImageSource, Origin, Preprocessing
+from verisphere.vocabulary import Embeddings, Origin, Preprocessing
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package)
@@ -157,12 +156,6 @@ def test_what_is_shipped_gives_the_same_embedding_by_either_road(exported):
         np.testing.assert_allclose(theirs, ours, rtol=1e-3, atol=1e-4)
     assert file.about.backbone == model.sha256
     assert result.agreement.cosine < 1e-4
-
-
-def test_the_card_names_the_files(exported):
-    card = (exported[0] / "model_card.md").read_text()
-    for name, entry in json.loads((exported[0] / "model.json").read_text())["files"].items():
-        assert name == "model_card.md" or f"[{name}]({name})" in card or entry["sha256"] in card
 
 
 def test_the_text_says_what_was_made(exported):
@@ -349,17 +342,6 @@ def test_a_full_disk_while_onnx_is_written_names_the_folder(run, tmp_path, monke
 
 
 # --- real faces ---
-
-
-@pytest.mark.slow
-def test_it_embeds_real_faces_as_the_extraction_does(run, real_data, tmp_path):
-    export_model(run, tmp_path / "model", flip=True)
-    model = load(tmp_path / "model", "cpu")
-    faces = Photos(real_data / "lfw_112.zip").select(range(9))
-    embeddings = model.extract(faces, "lfw")
-    assert embeddings.origin == model.origin(ImageSource("lfw"))
-    shown = read_onnx(tmp_path / "model" / "model.onnx").embed(faces.images(range(9)))
-    np.testing.assert_allclose(shown, embeddings.embeddings, rtol=1e-3, atol=1e-4)
 
 
 def test_a_place_inside_the_source_is_refused_before_any_work(tmp_path: Path):

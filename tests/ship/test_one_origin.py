@@ -22,12 +22,11 @@ from verisphere.measure.two_sets import evaluate_two_sets
 from verisphere.models.folder import Model
 from verisphere.models.model_json import taken_pixels
 from verisphere.ship.adopt import adopt_onnx
-from verisphere.ship.calibrate import calibrate
+from verisphere.ship.calibrate import calibrate, read_calibration
 from verisphere.ship.export_inputs import check_same
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.identify import identify
 from verisphere.ship.pixels import Told
-from verisphere.ship.verify import verify
 from verisphere.vocabulary import Embeddings, Origin, Preprocessing
 
 PIXELS = Preprocessing((4, 4), "RGB", "NCHW", 127.5, 127.5, "embedding")
@@ -123,6 +122,14 @@ READERS: dict[str, Callable[[Path, Path, Path], object]] = {
 }
 
 
+def _exported(one: Path, two: Path, plain: Path) -> None:
+    """A calibration on a file of unknown origin, which was checked on that of another model than the exported one."""
+    file = two.with_suffix(".json")
+    calibrate(plain, ["0.2"], "expected", checks=[two]).write_json(file)
+    own = read_embeddings(one).origin
+    check_same(one.parent / "model", own, read_calibration(file), file, (), accept_unrecorded=True)
+
+
 WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
     "one-threshold": lambda one, two, plain: evaluate_one_threshold([one, plain], Options(["0.5"], calibration=two)),
     "one-threshold, plain first": lambda one, two, plain: evaluate_one_threshold(
@@ -131,6 +138,8 @@ WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
     "distractors of a gallery": lambda one, two, plain: evaluate_galleries(
         plain, [one], IdentificationOptions(ranks=(1,), fpirs=()), [two]
     ),
+    "two checks": lambda one, two, plain: calibrate(plain, ["0.2"], "expected", checks=[one, two]),
+    "export --calibration": _exported,
     "two files of distractors": lambda one, two, plain: evaluate_megaface(
         plain, [one, two], DistractorOptions(fars=(), ranks=(1,))
     ),
@@ -165,18 +174,6 @@ def test_what_is_no_setting_may_differ(reader, tmp_path):
         READERS[reader](one, rows(tmp_path / f"{place}.npz", theirs, 1), tmp_path)
 
 
-def test_another_detector_than_that_of_the_calibration_is_said_first(tmp_path):
-    found = calibrate(rows(tmp_path / "one.npz", OURS, 0), ["0.2"], "expected").thresholds[0]
-    network = Sums().eval()
-    model = Model(tmp_path / "model", "test", network, OURS.model, False, "arcface_112x112", (found,))
-    Image.fromarray(np.random.default_rng(3).integers(0, 256, (4, 4, 3), np.uint8)).save(tmp_path / "one.png")
-    probe = tmp_path / "one.png"
-    for detector, said in (("SCRFD", True), ("MTCNN", False)):
-        find = aligned_faces((4, 4), (f"arcface_112x112 by {detector}",))
-        first = verify(probe, probe, model, find).text().splitlines()[0]
-        assert ("detector MTCNN against SCRFD" in first) == said
-
-
 def test_a_pool_keeps_its_origin_and_loses_what_one_part_does_not_record(tmp_path):
     older = replace(OURS, preprocessing=None)
     sets = {name: rows(tmp_path / f"{name}.npz", origin, place) for place, (name, origin) in enumerate(
@@ -199,15 +196,18 @@ def test_a_file_that_records_no_pixels_is_refused_unless_accepted(tmp_path):
     for reader in ("export --calibration", "export --evaluation"):
         with pytest.raises(ValueError, match=r"made by an earlier version, .*--accept-unrecorded-pixels"):
             READERS[reader](one, older, tmp_path)
+    plain = rows(tmp_path / "plain.npz", None, 2)
+    with pytest.raises(ValueError, match=r"older\.npz: made by an earlier version, .*--accept-unrecorded-pixels"):
+        calibrate(plain, ["0.2"], "expected", checks=[older])
+    accepted = calibrate(plain, ["0.2"], "expected", checks=[older], accept_unrecorded_pixels=True)
+    with pytest.raises(ValueError, match=r"its check on older\.npz: made by an earlier version"):
+        check_same(tmp_path, OURS, accepted, older, (), accept_unrecorded=False)
     check_same(tmp_path, OURS, calibrate(older, ["0.2"], "expected"), older, (), accept_unrecorded=True)
     note = _identified(one, older, tmp_path).text().splitlines()[0]
     assert note.startswith("The file older.npz was made by an earlier version, which did not record the pixels")
 
 
 # --- one file, adopted twice ---
-
-
-NORMALISED = Told(colour="RGB", mean=127.5, scale=128.0, template="own")
 
 
 @pytest.fixture
@@ -226,23 +226,19 @@ def twice(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.mark.usefixtures("process_as_it_was")
 @pytest.mark.parametrize(
-    ("told", "words", "trainable"),
+    ("told", "words"),
     [
-        (NORMALISED, "mean 0 against 127.5, scale 1 against 128", False),
         (
-            NORMALISED,
+            Told(colour="RGB", mean=127.5, scale=128.0, template="own"),
             "mean 0 against 127.5, scale 1 against 128",
-            True,
-        ),  # a network in PyTorch, whose export takes long
-        (Told(colour="BGR", mean=0.0, scale=1.0, template="own"), "colour RGB against BGR", False),
+        ),
+        (Told(colour="BGR", mean=0.0, scale=1.0, template="own"), "colour RGB against BGR"),
     ],
 )
-def test_a_threshold_of_one_file_with_other_pixels_is_refused(twice, told, words, trainable, capsys):
+def test_a_threshold_of_one_file_with_other_pixels_is_refused(twice, told, words, capsys):
     file, folder = twice
-    if trainable:
-        adopt_onnx(file, folder / "first", Told(colour="RGB", mean=0.0, scale=1.0, template="own"), trainable=True)
-    first, second = folder / ("first" if trainable else "plain"), folder / "second"
-    adopt_onnx(file, second, told, trainable=trainable)
+    first, second = folder / "plain", folder / "second"
+    adopt_onnx(file, second, told)
     for model in (first, second):
         assert main(["embed", str(model), str(folder / "faces"), "--out", str(folder / f"{model.name}.npz")]) == 0
     found = folder / "found.json"

@@ -84,15 +84,6 @@ def test_the_folder_says_what_it_is_and_what_it_lost(room):
     assert '"reduced"' not in (room / "model" / "model.json").read_text()
 
 
-def test_it_runs_and_scores_differ_a_little(room):
-    pixels = np.random.default_rng(5).integers(0, 256, (9, SIDE, SIDE, 3), dtype=np.uint8)
-    model, small = load(room / "model"), load(room / "small")
-    assert (model.precision, small.precision) == ("float32", "int8")
-    rows, others = (each.embed(pixels).astype(np.float64) for each in (model, small))
-    cosines = (rows * others).sum(1) / np.linalg.norm(rows, axis=1) / np.linalg.norm(others, axis=1)
-    assert 0.99 < cosines.mean() < 0.99999
-
-
 def test_its_own_thresholds_ship_and_decide(room, tmp_path, capsys):
     assert read_embeddings(room / "int8.npz").origin.precision == "int8"
     shipped, again = tmp_path / "shipped", tmp_path / "again"
@@ -123,7 +114,7 @@ def refused(capsys, tmp_path: Path, *words: object) -> str:
     return said
 
 
-def test_thresholds_of_another_precision_are_refused_in_every_direction(room, tmp_path, capsys):
+def test_thresholds_of_another_precision_are_refused(room, tmp_path, capsys):
     smaller = ("--precision", "int8", "--measured-on", room / "faces")
     float32, int8 = ("--calibration", room / "float32.json"), ("--calibration", room / "int8.json")
     for words in ((room / "small", *float32), (room / "model", *smaller, *float32)):
@@ -134,14 +125,6 @@ def test_thresholds_of_another_precision_are_refused_in_every_direction(room, tm
     assert "precision int8 against float32); export the int8 folder that made the embeddings" in line
     half = ("--precision", "fp16", "--measured-on", room / "faces")
     assert "precision int8 against fp16" in refused(capsys, tmp_path, "export", room / "model", *half, *int8)
-    assert call("export", room / "small", *int8, "--out", tmp_path / "shipped") == 0
-    capsys.readouterr()
-    one = room / "faces" / "p1" / "0.png"
-    assert call("identify", one, room / "float32.npz", "--model", tmp_path / "shipped", "--aligned") == 2
-    assert "precision float32 against int8" in capsys.readouterr().err
-    assert call("calibrate", room / "int8.npz", "--far", "0.1", "--check", room / "float32.npz", "--guarantee",
-                "expected", "--out", tmp_path / "c.json") == 2  # fmt: skip
-    assert "precision float32 against int8" in capsys.readouterr().err
 
 
 def test_what_cannot_be_made_smaller_or_measured(room, tmp_path, capsys, monkeypatch):

@@ -394,7 +394,7 @@ def test_a_model_that_began_with_drawings_and_went_on_with_photographs_is_taken(
     assert "after a training on drawn faces of people who do not exist" in result.meaning
 
 
-def test_an_embeddings_gallery_of_another_model_is_refused(tmp_path):
+def test_an_embeddings_gallery_is_searched_and_one_of_another_width_refused(tmp_path):
     probe = photo(tmp_path / "probe.png", 3, 4)
     names, people = np.array(["a", "b", "c"]), np.array(["Ann", "Bo", "Ann"])
     rows = np.array([[3, 4], [-4, 3], [4, 3]], np.float32)
@@ -409,16 +409,8 @@ def test_an_embeddings_gallery_of_another_model_is_refused(tmp_path):
     assert found.matches[0].score == pytest.approx(0.96, abs=1e-7)  # the lower one of 1 and 24/25
     assert (found.best.name, found.gallery_note) == ("Bo", "")
     assert "is taken on trust" in identify(probe, gallery(rows, None), model(AT_A_HALF), FIND).text()
-    for wrong, fault in (
-        (lambda: gallery(np.pad(rows, ((0, 0), (0, 1))), ours), "3 numbers a row, but the model gives 2"),
-        (
-            lambda: gallery(rows, replace(ours, model="1" * 64)),
-            "not made as .*weights 1{12}[.]+ against 0{12}",
-        ),
-        (lambda: gallery(rows, replace(ours, flip=True)), "not made as .*flip true against false"),
-    ):
-        with pytest.raises(ValueError, match=f"gallery.npz: {fault}"):
-            identify(probe, wrong(), model(AT_A_HALF), FIND)
+    with pytest.raises(ValueError, match=r"gallery\.npz: 3 numbers a row, but the model gives 2"):
+        identify(probe, gallery(np.pad(rows, ((0, 0), (0, 1))), ours), model(AT_A_HALF), FIND)
 
 
 def test_photographs_of_formats_that_are_not_read_are_named(tmp_path):

@@ -173,18 +173,3 @@ class Spoilt(Noise):
         if len(self) - 1 in indices:
             raise ValueError(f"{self.names[-1]}: not an image")
         return super().images(indices)
-
-
-class FaceNet(Backbone):
-    """For faces of 112 x 112 and without batch norm, whose gradient in float32 is as good as float32."""
-
-    def __init__(self, embedding_size: int = 32) -> None:
-        super().__init__(embedding_size)
-        self.layers = nn.Sequential(
-            nn.Conv2d(3, 16, 8, stride=8), nn.PReLU(16), nn.Conv2d(16, 16, 3, stride=2), nn.PReLU(16), nn.Flatten()
-        )
-        self.project = nn.Linear(16 * 6 * 6, embedding_size)
-
-    def embed(self, images: Tensor) -> Tensor:
-        """The network."""
-        return self.project(self.layers(images))

@@ -81,13 +81,6 @@ def run(made: Objective, plan_: Length, given: Iterator[Sample] | None = None, *
     return diary
 
 
-def test_it_learns():
-    diary = run(objective(), length(epochs=30.0, log_every=1, schedule=Schedule(shape="constant")),
-                (next(samples(1)) for _ in range(120)))  # fmt: skip
-    losses = [figures["loss"] for figures in diary.figures]
-    assert losses[-1] < 0.1 * losses[0]
-
-
 @pytest.mark.parametrize(("epochs", "per_epoch", "steps"), [(2.0, 4, 8), (0.1, 30, 3), (1.1, 10, 11), (0.01, 3, 1)])
 def test_a_training_has_so_many_steps(epochs, per_epoch, steps):
     assert length(epochs=epochs, steps_per_epoch=per_epoch).steps == steps
@@ -113,18 +106,6 @@ def test_without_an_interval_validation_comes_at_the_end_alone():
     calls = []
     run(objective(), length(validate_every=0), validate=lambda: calls.append(1) or {})
     assert calls == [1]
-
-
-def test_a_validation_that_fails_comes_after_the_checkpoint():
-    diary = Diary()
-    made = objective()
-
-    def fails() -> dict[str, float]:
-        raise ValueError("no pairs")
-
-    with pytest.raises(ValueError, match="no pairs"):
-        train(made, Optimizer().build(made), samples(8), length(), record=diary.record, save=diary.save, validate=fails)
-    assert diary.steps("save") == [8]
 
 
 def test_rate_and_margin_follow_the_schedule():

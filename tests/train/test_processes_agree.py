@@ -14,6 +14,7 @@ from torch import Tensor
 
 from interrupting import Interrupting
 from processes import run
+from tiny_runs import OWN, files, metrics
 from verisphere.backbones.extract import extract
 from verisphere.distributed import world
 from verisphere.measure.validation import validation_figures
@@ -22,7 +23,6 @@ from verisphere.train.loop import TrainingDiverged, TrainingStopped
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 
-OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 RECIPE = """\
 data: {class_path: own_parts.Noise, init_args: {people: 7, images: 5}}
 backbone: {class_path: own_parts.PlainNet}
@@ -40,7 +40,19 @@ STEPS = 6  # 35 images in batches of 10, which 3 processes share as 4, 3 and 3
 TINY = ["--backbone", "own_parts.TinyNet"]
 ELASTIC = "verisphere.losses.ElasticFace"
 NO_DROPOUT = "{class_path: own_parts.TinyNet, init_args: {dropout: 0.0}}"
+SET_AND_CENTERS = [
+    {"far": "0.1", "after": 0.5, "features_per_identity": 2, "valid_steps": 4, "temperature": 0.1},
+    {"far": "0.1", "after": 0.5, "compare": "centers", "temperature": 0.1},
+]
+QUEUES = [{"far": 0.02, "batches": 3, "domain_count": 3}, {"far": 0.05, "batches": 2, "domains": "known"}]
 PLATEAU = ["--schedule", "{shape: plateau, patience: 1}"]
+
+
+def with_terms(name: str, settings: list[dict[str, Any]], *more: str) -> list[str]:
+    """A recipe of CosFace beside pair terms of one class."""
+    terms = [{"class_path": f"verisphere.pairs.{name}", "init_args": one} for one in settings]
+    return ["--loss", "verisphere.losses.CosFace", "--loss.scale", "16", f"--pair_terms={json.dumps(terms)}", *more]
+
 
 #: Recipes whose results do not depend on how many processes there are, and how near they must come.
 ALIKE = {
@@ -59,6 +71,8 @@ ALIKE = {
     "drawn margins": (["--loss", ELASTIC, "--loss.deviation", "0.2"], 2e-4),
     "drawn margins in parts": (["--loss", ELASTIC, "--loss.deviation", "0.2", "--accumulate", "3"], 2e-4),
     "half precision": (["--precision", "bfloat16"], 6e-2),
+    "pair terms": (with_terms("AnchorFace", SET_AND_CENTERS), 1e-3),
+    "pair terms of domains": (with_terms("ThresholdConsistency", QUEUES, "--data", "own_parts.Rooms"), 1e-3),
     "at a plateau": (
         ["--validation", "own_parts.Noise", "--validate_every", "0.34", "--validation_far", '["1e-1"]', *PLATEAU],
         2e-4,
@@ -67,12 +81,21 @@ ALIKE = {
 #: Those in which each process has random numbers or batch statistics of its own, to be resumed on as many.
 OWN_NUMBERS = {
     "own draws": [*TINY, "--engine", "sampled", "--sample_rate", "0.5"],
+    "own shares of a set": with_terms("AnchorFace", SET_AND_CENTERS),
     "own parts": [*TINY, "--accumulate", "2"],
     "margins drawn for all": [*TINY, "--loss", ELASTIC, "--loss.plus", "true", "--seed", "3"],
 }
 
 #: The recipes of either table that three processes train, whose shares of a batch differ: 4, 3 and 3 images.
-BY_THREE = {"plain", "streamed", "in synchronised parts", "drawn margins in parts", "at a plateau", "own draws"}
+BY_THREE = {
+    "pair terms",
+    "plain",
+    "streamed",
+    "in synchronised parts",
+    "drawn margins in parts",
+    "at a plateau",
+    "own draws",
+}
 
 
 def by(size: int, recipes: dict[str, Any]) -> dict[str, Any]:
@@ -108,9 +131,9 @@ def worker(place: str) -> dict[str, Any]:
         found[name] = stopped(folder, f"{name}, resumed", overrides, 3, by=here.size - 1)
         begin(folder, f"{name}, resumed", overrides, resume=True)
     # to be resumed on one process, and begun on one
-    found["to one"] = stopped(folder, "to one", ALIKE["plain"][0], 2, by=0)
+    found["to one"] = stopped(folder, "to one", ALIKE["pair terms"][0], 2, by=0)
     stopped(folder, "to others", ALIKE["streamed"][0], 2, by=1)
-    begin(folder, "from one", ALIKE["plain"][0], resume=True)
+    begin(folder, "from one", ALIKE["pair terms"][0], resume=True)
     begin(folder, "from others", ALIKE["streamed"][0], resume=True)
     with pytest.raises(TrainingDiverged) as caught:
         begin(folder, "diverged", ["--optimizer.rate", "1e30", "--schedule.warmup", "0"])
@@ -145,17 +168,9 @@ def network(folder: Path) -> tuple[Any, Any]:
 def tensors(run_folder: Path) -> dict[str, Tensor]:
     """Everything in a run's newest checkpoint, whole."""
     checkpoint = read_checkpoint(run_folder)
-    parts = {part: checkpoint.tensors(part) for part in ("backbone", "head", "optimizer")}
+    names = [part for part in ("backbone", "head", "optimizer", "pairs") if part in checkpoint.sha256]
+    parts = {part: checkpoint.tensors(part) for part in names}
     return {f"{part} {name}": tensor for part, some in parts.items() for name, tensor in some.items()}
-
-
-def files(run_folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(list_checkpoints(run_folder)[-1].glob("*.safetensors"))}
-
-
-def metrics(run_folder: Path) -> list[dict[str, float]]:
-    entries = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in entry.items() if name != "images_per_second"} for entry in entries]
 
 
 def near(found: Path, expected: Path, tolerance: float) -> None:
@@ -182,7 +197,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         for name, (overrides, _) in ALIKE.items():
             begin(folder, name, overrides)
-        stopped(folder, "from one", ALIKE["plain"][0], 2, by=0)
+        stopped(folder, "from one", ALIKE["pair terms"][0], 2, by=0)
         stopped(folder, "from others", ALIKE["streamed"][0], 2, by=0)
     finally:
         sys.path.remove(str(OWN))
@@ -259,11 +274,11 @@ def test_all_stop_after_the_same_step_and_go_on_bit_for_bit(several: Several):
 
 def test_a_run_goes_on_with_another_number_of_processes(alone: Path, several: Several, monkeypatch):
     folder, _ = several
-    near(folder / "from one", alone / "plain", 2e-4)
+    near(folder / "from one", alone / "pair terms", 1e-3)
     near(folder / "from others", alone / "streamed", 2e-4)
     monkeypatch.syspath_prepend(OWN)
-    begin(folder, "to one", ALIKE["plain"][0], resume=True)
-    near(folder / "to one", alone / "plain", 2e-4)
+    begin(folder, "to one", ALIKE["pair terms"][0], resume=True)
+    near(folder / "to one", alone / "pair terms", 1e-3)
     assert not read_checkpoint(folder / "to one").shards
 
 

@@ -183,6 +183,13 @@ def test_a_file_that_is_absent_or_not_text(recipe, tmp_path):
         (["--accumulate", "0"], "accumulate must be at least 1, got 0"),
         (["--accumulate", "7", "--batch_size", "6"], "accumulate is 7, more parts than a batch of 6 has images"),
         (["--accumulate", "2", "--engine", "sampled"], "accumulate is 2, which engine sampled cannot"),
+        (["--engine", "sampled", "--sample_rate", "0"], r"sample_rate must lie in \(0, 1\], got 0.0"),
+        (["--engine", "sampled", "--sample_rate", ".nan"], r"sample_rate must lie in \(0, 1\], got nan"),
+        (["--engine", "auto", "--sample_rate", "0.2"], "sample_rate 0.2 is for engine sampled, not auto"),
+        (
+            ["--engine", "sampled", "--optimizer.name", "adamw", "--optimizer.rate", "0.001"],
+            "optimizer.name 'adamw' moves every class, drawn or not: engine sampled needs sgd",
+        ),
         (["--subcenters", "0"], "subcenters must be at least 1, got 0"),
         (["--log_every", "0"], "log_every must be at least 1, got 0"),
         (["--workers", "-1"], "workers must be at least 0, got -1"),

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from foreign_graphs import graph, written
+from tiny_runs import read
 from verisphere.backbones import IResNet, MobileFaceNet, OnnxNetwork, Pixels
 from verisphere.images.decoded_faces import InMemory
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
@@ -19,7 +20,7 @@ from verisphere.models.model_json import Adopted, Description, FileDigest, prepr
 from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.export import file_digest, write_description
 from verisphere.ship.pixels import Told
-from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.train.recipe import ReadRecipe
 from verisphere.train.restore import _check_alike
 from verisphere.train.session import train_run
 from verisphere.vocabulary import ImageSource, TrainingRecord
@@ -48,10 +49,6 @@ def recipe(tmp_path):
 def warm(recipe, tmp_path):
     train_run(read(recipe), tmp_path / "warm")
     return tmp_path / "warm"
-
-
-def read(recipe: Path, *overrides: str) -> ReadRecipe:
-    return read_recipe(recipe, list(overrides))
 
 
 def tensors(run: Path, part: str) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from interrupting import Interrupting
-from tiny_runs import OWN, STEPS, command, files, metrics, read
+from tiny_runs import OWN, STEPS, files, metrics, read
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.session import train_run
@@ -118,23 +118,6 @@ def test_a_folder_that_is_removed_during_the_last_validation(recipe, tmp_path):
 
 
 CODES = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-
-
-@pytest.mark.parametrize(("number", "code"), CODES)
-def test_a_stopped_training_has_its_exit_code_and_a_checkpoint(
-    recipe, tmp_path, capsys, monkeypatch, heard_hangup, number, code
-):
-    monkeypatch.setattr("verisphere.report.progress.shown", Interrupting(4, number))
-    assert command("train", recipe, "--out", tmp_path / "run") == code
-    assert "continue with --resume" in capsys.readouterr().err
-    assert read_checkpoint(tmp_path / "run").step == 5
-    monkeypatch.undo()
-    sys.path.insert(0, str(OWN))
-    try:
-        assert command("train", recipe, "--out", tmp_path / "run", "--resume") == 0
-    finally:
-        sys.path.remove(str(OWN))
-    assert read_checkpoint(tmp_path / "run").step == STEPS
 
 
 def start(recipe: Path, run: Path, *more: str, terminal: int | None = None) -> subprocess.Popen[str]:

@@ -14,16 +14,32 @@ from jaxtyping import Bool, Int8, Int64
 
 from verisphere.clean.found import Found
 from verisphere.clean.rules import ANGLES, Reason, Rule, images_left
-from verisphere.clean.truth import agreement, noisy_labels
+from verisphere.clean.truth import NoiseDropped, agreement, noisy_labels
 from verisphere.files.disk import write_whole
 from verisphere.files.label_lists import LabelList, write_labels
 from verisphere.files.results import to_json
 from verisphere.packs.columns import take
-from verisphere.report.cleaning_findings import AtAngle, NoiseDropped
 from verisphere.report.tables import table
 
 KEPT, JSON = "kept.txt", "clean.json"
 _AT_ONCE = 1 << 16  # samples
+
+
+@dataclass(frozen=True)
+class AtAngle:
+    """The samples that the rule of the angle drops at one of the compared angles.
+
+    Attributes:
+        angle: the angle, in degrees.
+        dropped: number of samples beyond the angle.
+        identities_lost: number of identities without a remaining sample.
+        agreement: dropped samples compared with noisy ones; None if the truth is not known.
+    """
+
+    angle: float
+    dropped: int
+    identities_lost: int
+    agreement: NoiseDropped | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +83,15 @@ class Cleaning:
         labels = self.found.sub.labels
         return np.bincount(labels[labels >= 0], minlength=len(self.found.people))
 
+    @cached_property
+    def is_lost(self) -> Bool[np.ndarray, " classes"]:
+        """Whether each identity has samples, of which none remains."""
+        return (self.images > 0) & (images_left(self.found.sub, self.reasons) == 0)
+
     @property
     def lost(self) -> list[str]:
         """Identities without a remaining sample."""
-        gone = (self.images > 0) & (images_left(self.found.sub, self.reasons) == 0)
-        return [self.found.people[place] for place in np.flatnonzero(gone).tolist()]
+        return [self.found.people[place] for place in np.flatnonzero(self.is_lost).tolist()]
 
     @property
     def agreement(self) -> NoiseDropped | None:
@@ -91,6 +111,11 @@ class Cleaning:
         known = self.found.sub.known
         return {"all": nearest.shares(known), "kept": nearest.shares(known & self.kept)}
 
+    @property
+    def empty(self) -> int:
+        """Number of sub-centers of identities with samples that no sample is nearest to."""
+        return int((self.found.sub.counts[self.images > 0] == 0).sum())
+
     def at_angles(self, angles: Sequence[float] = ANGLES) -> tuple[AtAngle, ...]:
         """The samples that the angle alone would drop, for several angles (ArcFace, table 3)."""
         results = []
@@ -99,21 +124,18 @@ class Cleaning:
             results.append(AtAngle(angle, int((~alone.kept).sum()), len(alone.lost), alone.agreement))
         return tuple(results)
 
-    def shares(self) -> dict[str, int]:
-        """Number of samples in dominant and other sub-classes; of clean and noisy ones where the truth is known.
+    @cached_property
+    def categories(self) -> dict[str, Bool[np.ndarray, " samples"]]:
+        """The samples in dominant and in other sub-classes; the clean and the noisy ones where the truth is known.
 
         Where it is known, these are the four categories of ArcFace's figure 7.
         """
         dominant = self.found.sub.in_dominant
         groups = {"dominant": dominant, "non_dominant": self.found.sub.known & ~dominant}
         if self.noisy is None:
-            return {name: int(rows.sum()) for name, rows in groups.items()}
+            return groups
         kinds = {"clean": ~self.noisy, "noisy": self.noisy}
-        return {
-            f"{name}_{kind}": int((rows & of_kind).sum())
-            for name, rows in groups.items()
-            for kind, of_kind in kinds.items()
-        }
+        return {f"{name}_{kind}": rows & of_kind for name, rows in groups.items() for kind, of_kind in kinds.items()}
 
     def summary(self) -> dict[str, Any]:
         """All of `clean.json` except its samples."""
@@ -127,8 +149,8 @@ class Cleaning:
             "dropped": self.counts,
             "identities_lost": self.lost,
             "sub_centers": per_class.shape[1],
-            "empty_sub_centers": int((per_class[self.images > 0] == 0).sum()),
-            "sub_classes": self.shares(),
+            "empty_sub_centers": self.empty,
+            "sub_classes": {name: int(rows.sum()) for name, rows in self.categories.items()},
             "at_angles": [asdict(at) for at in self.at_angles()],
         }
         if (rank_1 := self.rank_1) is not None:

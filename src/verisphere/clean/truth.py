@@ -1,6 +1,7 @@
 """The success of a rule in finding label noise, if the truth is known: precision, recall, lost clean samples."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,50 @@ from jaxtyping import Bool
 
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import read_labels
-from verisphere.report.cleaning_findings import NoiseDropped
+
+
+@dataclass(frozen=True)
+class NoiseDropped:
+    """Dropped samples compared with noisy ones.
+
+    Attributes:
+        noisy: number of samples whose label is wrong.
+        clean: number of samples whose label is right.
+        noisy_dropped: number of dropped samples whose label is wrong.
+        clean_dropped: number of dropped samples whose label is right.
+    """
+
+    noisy: int
+    clean: int
+    noisy_dropped: int
+    clean_dropped: int
+
+    @property
+    def dropped(self) -> int:
+        """Number of dropped samples."""
+        return self.noisy_dropped + self.clean_dropped
+
+    @property
+    def precision(self) -> float:
+        """Share of the dropped samples that are noisy; NaN where none was dropped."""
+        return self.noisy_dropped / self.dropped if self.dropped else float("nan")
+
+    @property
+    def recall(self) -> float:
+        """Share of the noisy samples that were dropped; NaN where none is noisy."""
+        return self.noisy_dropped / self.noisy if self.noisy else float("nan")
+
+    @property
+    def noise_before(self) -> float:
+        """Share of all samples that are noisy."""
+        return self.noisy / (self.noisy + self.clean)
+
+    @property
+    def noise_after(self) -> float:
+        """Share of the kept samples that are noisy; NaN where none was kept."""
+        left = self.noisy - self.noisy_dropped
+        kept = left + self.clean - self.clean_dropped
+        return left / kept if kept else float("nan")
 
 
 def agreement(dropped: Bool[np.ndarray, " samples"], noisy: Bool[np.ndarray, " samples"]) -> NoiseDropped:

@@ -25,6 +25,7 @@ MOST = 0.58  # AUC that a network reaches without training
 FEWEST_AT_CHANCE = 40  # people; with fewer, the scores of a weak model look like those of chance
 FEWEST = 10  # people, or comparisons of a list, and impostors; fewer show nothing
 SAMPLED = 10_000  # comparisons of each kind that are scored
+ROUNDING = 2.0**-23  # share of the largest score by which scores that are equal differ, as float32 rounds them
 SURE = 0.998  # two-sided confidence of each test
 MOVED = {1: "the row before", -1: "the row after"}  # how far labels are moved, and where right ones would have been
 
@@ -170,8 +171,9 @@ def implausible_list(
 
     sampled = sample(0)
     ends = [part for part in (sampled.genuine, sampled.impostor) if part.size]
-    if len(genuine) > 1 and min(part.min() for part in ends) == max(part.max() for part in ends):
-        return (f"all {len(genuine):,} scores are equal",)
+    low, high = min(part.min() for part in ends), max(part.max() for part in ends)
+    if len(genuine) > 1 and (low == high or high - low <= ROUNDING * max(abs(low), abs(high)) < np.inf):
+        return (f"all {len(genuine):,} scores are equal{'' if low == high else ' but for rounding'}",)
     reasons = implausible(sampled, {where: sample(-rows) for rows, where in MOVED.items()}, False, whole)
     if reasons or domains is None:
         return reasons

@@ -67,6 +67,8 @@ class Check:
         far_over_people: at each threshold, the FAR over redrawn people of all comparisons (as `""`) and of each domain
             whose FAR is above the target by its binomial bounds; empty if the file names no people, and in files of
             earlier versions.
+        origin: the origin of the file's embeddings; None if it is not known, on the calibration file itself, and in
+            files of earlier versions.
     """
 
     source: Source
@@ -76,6 +78,7 @@ class Check:
     lacking: tuple[str, ...]
     shared_people: int | None
     far_over_people: tuple[dict[str, Interval], ...] = ()
+    origin: Origin | None = None
 
     def at(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
         """The rates at the threshold of this position: over all comparisons (named `all`), then over each domain."""
@@ -179,14 +182,14 @@ class Calibration(Result):
     def fields(self) -> dict[str, Any]:
         """The values of the JSON that `read_calibration` reads, with the meaning of each threshold."""
         document = {"format": FORMAT, **_without_empty(self, "implausible")}
-        document["checks"] = [_without_empty(check, "far_over_people") for check in self.checks]
+        document["checks"] = [_without_empty(check, "far_over_people", "origin") for check in self.checks]
         document["thresholds"] = [{**asdict(found), "meaning": found.meaning()} for found in self.thresholds]
         return document
 
 
-def _without_empty(part: Calibration | Check, name: str) -> dict[str, Any]:
-    """The fields of a part; without this field, which earlier versions do not have, if it is empty."""
-    return {field: value for field, value in vars(part).items() if value or field != name}
+def _without_empty(part: Calibration | Check, *names: str) -> dict[str, Any]:
+    """The fields of a part; without these fields, which earlier versions do not have, where they are empty."""
+    return {field: value for field, value in vars(part).items() if value or field not in names}
 
 
 def distinct_fars(fars: Sequence[Far]) -> None:

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json, shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
 from verisphere.files.vectors import is_table, read_vectors
-from verisphere.identity import crowds, settled
+from verisphere.identity import crowds, decided, settled
 from verisphere.score.templates import templates_of
 from verisphere.trained_on import RowsInTraining, pooled_rows
 from verisphere.vocabulary import NOBODY, Embeddings, Origin
@@ -248,16 +248,26 @@ def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
     write_whole(path, lambda partial: np.savez(partial, embeddings=embeddings.embeddings, **columns))
 
 
-def same_people(*sets: tuple[str | Path, Embeddings]) -> list[Embeddings]:
-    """Sets that are compared with each other, with one spelling of each person in all of them.
+def rule_of_all(rules: Collection[Names | None]) -> Names | None:
+    """How names are taken in sets that are compared with each other: as `--names` says, else as the sets record.
 
     Where one set was made with `exact` and none with `merge`, that holds for all; `merge` must hold for each of them.
 
     Args:
+        rules: how the names of each set were taken.
+    """
+    if (asked := decided()) or len(set(rules)) == 1:
+        return asked or next(iter(rules))
+    return "exact" if set(rules) <= {"exact", None} else None
+
+
+def same_people(*sets: tuple[str | Path, Embeddings]) -> list[Embeddings]:
+    """Sets that are compared with each other, with one spelling of each person in all of them; see `rule_of_all`.
+
+    Args:
         sets: the name of each set in errors, and the set.
     """
-    rules = {embeddings.names_rule for _, embeddings in sets}
-    how = rules.pop() if len(rules) == 1 else "exact" if rules <= {"exact", None} else None
+    how = rule_of_all([embeddings.names_rule for _, embeddings in sets])
     columns = settled([(f" of {title}", part.names, part.identities) for title, part in sets], how)
     return [
         embeddings if column is embeddings.identities else replace(embeddings, identities=column)

@@ -1,10 +1,62 @@
-"""Errors that name the file with the fault."""
+"""Faults of files, and errors that name the file with the fault."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.decide import TooFewComparisonsError
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of a file.
+
+    Attributes:
+        file: the file with the fault.
+        record: name or key of the image; empty if the fault does not concern a single image.
+        offset: byte of the file at which the record begins, if there is one.
+        reason: the value that was seen, and the allowed ones.
+    """
+
+    file: str
+    record: str
+    offset: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        record = f": record {self.record}" if self.record else ""
+        offset = "" if self.offset is None else f" at byte {self.offset}"
+        return f"{self.file}{record}{offset}: {self.reason}"
+
+
+class FaultError(ValueError):
+    """A fault that prevents the reading of a file.
+
+    Attributes:
+        fault: the fault.
+    """
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def fault_of(error: Exception, where: str | Path) -> Fault:
+    """The fault that an error states; an error that carries none names `where` before its message, or nothing."""
+    return (
+        error.fault
+        if isinstance(error, FaultError)
+        else Fault(str(where), "", None, str(error).removeprefix(f"{where}: "))
+    )
+
+
+def caught(faults: Iterator[Fault], where: str | Path) -> Iterator[Fault]:
+    """Faults, and that of the error by which they end."""
+    try:
+        yield from faults
+    except (ValueError, OSError) as error:
+        yield fault_of(error, where)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from verisphere.files.errors import fault_of
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import LONGEST_NAME, numbered_lines, text_lines
@@ -57,7 +58,7 @@ def faults_of_images(path: str | Path) -> list[tuple[int, str, str]]:
     try:
         _read(path, lambda number, image, reason: faults.append((number, image, reason)))
     except (ValueError, OSError) as error:  # the rest of the text cannot be read
-        faults.append((0, "", str(error).removeprefix(f"{path}: ")))
+        faults.append((0, "", fault_of(error, path).reason))
     return faults
 
 

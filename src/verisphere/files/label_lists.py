@@ -17,7 +17,7 @@ from typing import TextIO
 from verisphere.files.disk import write_whole
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
-from verisphere.files.text import LONGEST_NAME, csv_rows
+from verisphere.files.text import LONGEST_NAME, table_rows
 from verisphere.identity import decided, spellings
 
 COLUMNS = ("name", "identity", "domain", "true_identity")
@@ -42,27 +42,14 @@ class LabelList:
 
 def read_labels(path: str | Path) -> LabelList:
     """A list of labels."""
-    rows = csv_rows(path)
-    number, header = next(rows, (0, []))
-    columns = [cell.strip() for cell in header]
-    if not {"name", "identity"} <= set(columns):
-        raise ValueError(
-            f"{path}: line {number or 1}: {shown(','.join(header), 100)} is no header; a list of labels begins with "
-            f"a line that names the columns {', '.join(COLUMNS[:2])}, and perhaps {', '.join(COLUMNS[2:])}"
-        )
-    wanted = [name for name in COLUMNS if name in columns]
-    if twice := next((name for name in wanted if columns.count(name) > 1), None):
-        raise ValueError(f"{path}: line {number}: two columns are named {twice!r}")
-    places = [columns.index(name) for name in wanted]
+    about = f"a list of labels begins with a line that names the columns {', '.join(COLUMNS[:2])}"
+    wanted, rows = table_rows(path, COLUMNS[:2], COLUMNS[2:], f"{about}, and perhaps {', '.join(COLUMNS[2:])}")
     texts: dict[str, list[str]] = {name: [] for name in wanted}
     first: dict[str, int] = {}
     once: dict[str, str] = {}  # each identity is one object, shared by its images
     groups: dict[str, str] = {}
     for number, row in rows:
-        if len(row) != len(columns):
-            raise ValueError(f"{path}: line {number}: {len(row)} values where the header has {len(columns)} columns")
-        for name, place in zip(wanted, places, strict=True):
-            text = row[place]
+        for name, text in zip(wanted, row, strict=True):
             if not text.strip() or (name != "name" and len(text) > LONGEST_NAME):
                 raise ValueError(
                     f"{path}: line {number}: {name} {shown(text)} has {len(text)} characters; allowed are 1 to "

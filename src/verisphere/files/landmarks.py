@@ -14,7 +14,6 @@ CSV: a header that names `name`, `left_eye_x`, `left_eye_y`, `right_eye_x`, `rig
 there is no face. The `align.csv` of `verisphere align` is such a file.
 """
 
-import csv
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from jaxtyping import Float32
 from verisphere.files.disk import MAX_TABLE, check_file, read_file
 from verisphere.files.documents import read_json
 from verisphere.files.json_values import shown
-from verisphere.files.text import text_lines
+from verisphere.files.text import table_rows
 
 #: The columns of the points in a CSV file, in order.
 POINT_COLUMNS = tuple(
@@ -140,44 +139,21 @@ def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.nd
 
 def _faces_in_csv(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
     """Name of the photo, line, and face from CSV; the face is None if a line has no points."""
-    with text_lines(path) as lines:
-        yield from _rows(path, lines)
-
-
-def _rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[str, str, _Face | None]]:
-    reader = csv.DictReader(lines)
-    try:
-        columns = [name.strip() for name in reader.fieldnames or ()]
-        reader.fieldnames = columns
-        _check_header(path, columns)
-        for row in reader:
-            place = f"{path}: line {reader.line_num}"
-            if None in row or None in row.values():
-                raise ValueError(f"{place}: not as many values as the header has columns")
-            name = row["name"].strip()
-            if not name:
-                raise ValueError(f"{place}: no photo in column 'name'")
-            if not any(row[column].strip() for column in POINT_COLUMNS):
-                yield name, place, None
-                continue
-            points = np.array([_number(row[column], column, place) for column in POINT_COLUMNS], np.float32)
-            given = [row.get(column, "").strip() for column in BOX_COLUMNS]
-            box = [_number(cell, column, place) for cell, column in zip(given, BOX_COLUMNS, strict=True) if any(given)]
-            score = _number(row["score"], "score", place) if row.get("score", "").strip() else math.nan
-            yield name, place, _face(points.reshape(5, 2), np.array(box, np.float32) if box else None, score, place)
-    except csv.Error as error:
-        raise ValueError(f"{path}: line {reader.reader.line_num}: {error}") from None  # where the next line begins
-
-
-def _check_header(path: Path, columns: Sequence[str]) -> None:
-    absent = [name for name in ("name", *POINT_COLUMNS) if name not in columns]
-    if absent:
-        raise ValueError(
-            f"{path}: line 1: no column {absent[0]!r} among {shown(list(columns), 200)}; is it a JSON file named .csv?"
-        )
-    twice = [name for name in ("name", *POINT_COLUMNS, *BOX_COLUMNS, "score") if columns.count(name) > 1]
-    if twice:
-        raise ValueError(f"{path}: line 1: two columns are named {twice[0]!r}")
+    points_of = ("name", *POINT_COLUMNS)
+    columns, rows = table_rows(path, points_of, (*BOX_COLUMNS, "score"), "is it a JSON file named .csv?")
+    for line, cells in rows:
+        place, row = f"{path}: line {line}", dict(zip(columns, map(str.strip, cells), strict=True))
+        if not row["name"]:
+            raise ValueError(f"{place}: no photo in column 'name'")
+        if not any(row[column] for column in POINT_COLUMNS):
+            yield row["name"], place, None
+            continue
+        points = np.array([_number(row[column], column, place) for column in POINT_COLUMNS], np.float32)
+        given = [row.get(column, "") for column in BOX_COLUMNS]
+        box = [_number(cell, column, place) for cell, column in zip(given, BOX_COLUMNS, strict=True) if any(given)]
+        score = _number(row["score"], "score", place) if row.get("score") else math.nan
+        box_of = np.array(box, np.float32) if box else None
+        yield row["name"], place, _face(points.reshape(5, 2), box_of, score, place)
 
 
 def _number(cell: str, column: str, place: str) -> float:
@@ -186,7 +162,7 @@ def _number(cell: str, column: str, place: str) -> float:
     except ValueError:
         number = math.nan
     if not abs(number) < _LARGEST_COORDINATE:
-        raise ValueError(f"{place}: {column} is {shown(cell.strip())}, not a finite number")
+        raise ValueError(f"{place}: {column} is {shown(cell)}, not a finite number")
     return number
 
 

@@ -114,7 +114,8 @@ def evaluated(path: Path, embeddings: Embeddings | None = None) -> EvaluatedFile
 def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = True) -> StreamedRows:
     """The rows of an embeddings file without pooling; of the other arrays only the columns and the origin are read.
 
-    A table of embeddings (.npy, CSV, parquet) is read into memory.
+    People of the training are counted even if the column of the people is not asked for. A table of embeddings (.npy,
+    CSV, parquet) is read into memory.
 
     Args:
         path: embeddings file.
@@ -135,16 +136,17 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = 
         raise ValueError(f"{path}: embeddings must be floating-point (rows, dim), got {dtype} {shape}")
     if 0 in shape:
         raise ValueError(f"{path}: it holds no embedding (shape {shape})")
-    arrays = read_npz(path, (*columns, "origin", "names_rule", *IN_TRAINING))
+    counted = {"identities"} & set(present) if "trained_people" in present else set()
+    arrays = read_npz(path, (*columns, *counted, "origin", "names_rule", *IN_TRAINING))
     text: dict[str, np.ndarray] = {}
-    for field in columns:
+    for field in dict.fromkeys((*columns, *counted)):
         if arrays[field].shape != shape[:1]:
             raise ValueError(f"{path}: {field} has shape {arrays[field].shape} but there are {shape[0]} embeddings")
         text[field] = text_column(path, field, arrays[field], text.get("names"))
     with errors_naming(path):
         rule = names_rule_of(arrays.get("names_rule"))
-        if compared and "identities" in text:
-            rule = decided(rule)
+        rule = decided(rule) if compared else rule
+        if compared and "identities" in columns:
             text["identities"] = settled([("", text["names"], text["identities"])], rule)[0]
     names, counts = np.unique(text["names"], return_counts=True)
     if len(names) < shape[0]:

@@ -83,6 +83,36 @@ def csv_rows(path: str | Path, tabs: bool = False) -> Iterator[tuple[int, list[s
             raise ValueError(f"{path}: line {reader.line_num}: {error}") from None
 
 
+def table_rows(
+    path: str | Path, required: Sequence[str], optional: Sequence[str] = (), about: str = ""
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The columns of a CSV that are wanted, and their cells in each row that is not empty, with the number of its line.
+
+    Args:
+        path: the file; its first line that is not empty names the columns, in any order.
+        required: columns that it must have.
+        optional: columns that it may have.
+        about: what such a file holds, for the error about its header.
+    """
+    rows = csv_rows(path)
+    number, header = next(rows, (1, []))
+    columns = [cell.strip() for cell in header]
+    if absent := next((name for name in required if name not in columns), None):
+        raise ValueError(f"{path}: line {number}: no column {absent!r} among {shown(columns, 200)}; {about}")
+    wanted = [name for name in (*required, *optional) if name in columns]
+    if twice := next((name for name in wanted if columns.count(name) > 1), None):
+        raise ValueError(f"{path}: line {number}: two columns are named {twice!r}")
+    places = [columns.index(name) for name in wanted]
+
+    def below() -> Iterator[tuple[int, list[str]]]:
+        for line, row in rows:
+            if len(row) != len(columns):
+                raise ValueError(f"{path}: line {line}: {len(row)} values where the header has {len(columns)} columns")
+            yield line, [row[place] for place in places]
+
+    return wanted, below()
+
+
 def refuse_repeats(path: str | Path, named: Sequence[Line]) -> None:
     """Refuse a list that has an entry twice."""
     first: dict[str, int] = {}

@@ -30,7 +30,7 @@ Precision = Literal["float32", "bfloat16"]
 
 #: Largest number of a chunk's products, or of entries of its centers, by device: few enough for a CPU's cache, and many
 #: enough for a GPU to take longer than the CPU does to launch its work (half a millisecond a chunk beside an H200).
-CHUNK_ELEMENTS = {"cpu": 2**20, "cuda": 2**26}
+CHUNK_ELEMENTS = {"cpu": 2**20, "cuda": 2**27}
 
 _NO_HOOKS = (
     "the streamed engine cannot run under hooks on saved tensors (checkpoint with use_reentrant=False, save_on_cpu): "

@@ -14,8 +14,8 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.images.faces import Faces
+from verisphere.invert.findings import PairAccuracy
 from verisphere.protocols import listed_folds, listed_pairs
-from verisphere.report.inversion_findings import PairAccuracy
 from verisphere.vocabulary import Comparisons, Embeddings
 
 _SIDES = {"both generated": (0, 0), "generated and photograph": (0, 1), "both photographs": (1, 1)}

@@ -8,10 +8,12 @@ An attack has worked if its faces reach, under the attacked model itself, at lea
 of one person have there. Where it has not, its figures are in the files, and no claim is made of them.
 """
 
+import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +26,20 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
+from verisphere.invert.findings import InversionFindings
 from verisphere.invert.inversion import Inversion
 from verisphere.invert.likeness import INVERTED, JUDGE
+from verisphere.invert.photographs import Photographs, read_photographs
 from verisphere.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
 from verisphere.models.embed import EmbeddingModel, open_model
-from verisphere.report.inversion_findings import InversionFindings
 from verisphere.report.tables import number, table
+from verisphere.trained_on import image_digests
 from verisphere.vocabulary import OperatingPoint, Progress, quietly
 
 log = logging.getLogger(__name__)
 
-LEAK_JSON, _ASKED = "leak.json", "asked.json"
+LEAK_JSON, _ASKED, _PHOTOGRAPHS = "leak.json", "asked.json", "photographs"
+_AT_ONCE = 64  # photographs that are in memory for their digests
 _SOURCES = {
     "photographs": "photographs themselves",
     "embeddings": "embeddings of photographs",
@@ -114,17 +119,16 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
     described = _described(asked, model.sha256, judge.sha256)
     if out.exists():
         _check_same(out, described)
-    attacks = {
-        source: attack for source, attack in asked.attacks().items() if not (out / source / INVERSION_JSON).is_file()
-    }
+    attacks = asked.attacks()
     prepared = {source: _prepared(source, attack, opened, device, progress) for source, attack in attacks.items()}
+    described[_PHOTOGRAPHS] = _digest_of_photographs([part.photographs for part in prepared.values()])
     with alone_in(out):
         if not (out / _ASKED).is_file():
             write_text(out / _ASKED, json.dumps(described, indent=2) + "\n")
         _check_same(out, described)
         found = {}
-        for source, attack in asked.attacks().items():
-            if source in prepared:
+        for source, attack in attacks.items():
+            if not (out / source / INVERSION_JSON).is_file():
                 log.info("faces from %s: %s", _SOURCES[source], prepared[source].plan.text())
                 run_inversion(attack, prepared.pop(source), out / source, device, save_every=50, progress=progress)
             found[source] = _findings(out / source / INVERSION_JSON)
@@ -158,6 +162,19 @@ def _described(asked: LeakAsked, sha256: str, judge_sha256: str | None) -> dict[
     }
 
 
+def _digest_of_photographs(sets: Sequence[Photographs | None]) -> str:
+    """The digest of the names, people and pixels of all photographs of a test."""
+    digest = hashlib.sha256()
+    for used in filter(None, sets):
+        places = sorted({*used.given, *chain.from_iterable(used.own), *used.others})
+        for start in range(0, len(places), _AT_ONCE):
+            part = places[start : start + _AT_ONCE]
+            named = [(used.faces.names[place], used.faces.identities[place]) for place in part]
+            digest.update(json.dumps(named).encode())
+            digest.update(image_digests(read_photographs(used.faces, part).numpy()).tobytes())
+    return digest.hexdigest()
+
+
 def _check_same(out: Path, described: dict[str, Any]) -> None:
     """Refuse to continue another test in its folder, or to write into a folder that holds anything else."""
     path = out / _ASKED
@@ -166,6 +183,8 @@ def _check_same(out: Path, described: dict[str, Any]) -> None:
             raise ValueError(f"{out}: it holds something, and no test of leaks; choose another --out")
         return
     before = read_json_file(path)
+    if isinstance(before, dict) and _PHOTOGRAPHS not in before:  # a test that an earlier version began
+        before |= {name: described[name] for name in {_PHOTOGRAPHS} & described.keys()}
     differing = [name for name in described if not isinstance(before, dict) or before.get(name) != described[name]]
     if differing:
         raise ValueError(f"{out}: holds another test of leaks, by its {', '.join(differing)}; choose another --out")

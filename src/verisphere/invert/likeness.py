@@ -9,9 +9,9 @@ from torch import Tensor
 
 from verisphere.decide import Far, operating_point
 from verisphere.invert.distances import frechet_distance, kernel_distance
+from verisphere.invert.findings import Comparison, Cosines, Distance, Likeness
 from verisphere.invert.photographs import Photographs, read_photographs, unit_embeddings
 from verisphere.models.embed import EmbeddingModel
-from verisphere.report.inversion_findings import Comparison, Cosines, Distance, Likeness
 from verisphere.vocabulary import OperatingPoint
 
 INVERTED, JUDGE = "inverted", "judge"

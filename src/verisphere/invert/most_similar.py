@@ -11,9 +11,9 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from verisphere.images.faces import Faces
+from verisphere.invert.findings import Comparison
 from verisphere.invert.photographs import Photographs, photographs_of, read_photographs, unit_embeddings
 from verisphere.models.embed import EmbeddingModel
-from verisphere.report.inversion_findings import Comparison
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
 from verisphere import __version__
+from verisphere.backbones.backbone import Backbone
 from verisphere.decide import exact_rate
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.work import result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.invert.closed_set import open_closed_set
+from verisphere.invert.findings import InversionFindings
 from verisphere.invert.generated_pairs import GeneratedPairs
 from verisphere.invert.inversion import Identity, Inversion, TowardCenters, TowardEmbeddings, invert
 from verisphere.invert.likeness import INVERTED, JUDGE, Compared
@@ -37,7 +39,6 @@ from verisphere.invert.plan import Plan, plan_of
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model, origin_of
 from verisphere.provenance import check_same_origin
-from verisphere.report.inversion_findings import InversionFindings
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.vocabulary import ImageSource, Progress, quietly
 
@@ -132,17 +133,26 @@ class Prepared:
 
 
 def _alike(one: EmbeddingModel, other: EmbeddingModel) -> bool:
-    """Whether two models embed alike, as a network does that was adopted in two ways, or made smaller."""
+    """Whether two models embed alike, as a network does that was adopted in two ways, or made smaller.
+
+    The other model takes the noise as its own pixels and as those of the first, each in both orders of the colours.
+    """
     first, second = ((model.backbone.input_size, model.backbone.embedding_size) for model in (one, other))
     if first != second:
         return False
     noise = torch.randint(256, (4, 3, *one.backbone.input_size), generator=torch.Generator().manual_seed(0))
-    rows = []
-    for backbone in (one.backbone, other.backbone):
-        pixels = noise.to(next(iter(backbone.parameters()), noise).device, torch.uint8)
-        with torch.inference_mode():
-            rows.append(backbone(backbone.normalise(pixels)).double().cpu())
-    return bool((torch.nn.functional.cosine_similarity(*rows) > _ALIKE).all())
+    ours, theirs = (model.backbone.normalise(noise.to(torch.uint8)) for model in (one, other))
+    rows = _rows(one.backbone, ours)
+    return any(
+        bool((torch.nn.functional.cosine_similarity(rows, _rows(other.backbone, given)) > _ALIKE).all())
+        for pixels in (theirs, ours)
+        for given in (pixels, pixels.flip(1))
+    )
+
+
+def _rows(backbone: Backbone, pixels: Float[Tensor, "batch 3 height width"]) -> Float64[Tensor, "batch dim"]:
+    with torch.inference_mode():
+        return backbone(pixels.to(next(iter(backbone.parameters()), pixels).device)).double().cpu()
 
 
 def prepare(

@@ -1,15 +1,20 @@
 """Figures from arrays in memory: the call that a user of NumPy or PyTorch makes first."""
 
+import logging
 from dataclasses import replace
 from os import PathLike
 from typing import Any, overload
 
 from verisphere.decide import Far, exact_rate
 from verisphere.files.embeddings import known_people, note_crowds
+from verisphere.files.results import EvaluatedFile, first_lines
 from verisphere.protocols import all_pairs, require_pairs
+from verisphere.protocols.plausible import implausible_set
 from verisphere.score.templates import templates_of
 from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Rule, quietly
 from verisphere.words import Names
+
+log = logging.getLogger(__name__)
 
 
 def set_of(embeddings: Any, identities: Any = None, names: Names | None = None) -> Embeddings:
@@ -77,7 +82,8 @@ def evaluate(
     """TAR at a FAR over all pairs of a set, with threshold, counts and exact 95 % bounds.
 
     Every two rows are compared once by their cosine, genuine where their identities agree; the counts are exact, and no
-    matrix of all scores is held.
+    matrix of all scores is held. The log warns where `Embeddings` state that the model was trained on people or images
+    of the set, and where the scores cannot be those of a working model with these identities.
 
     >>> people = [[9.0, 1.0], [8.0, 2.0], [1.0, 9.0], [2.0, 9.0]]
     >>> point = evaluate(people, ["Ann", "Ann", "Ben", "Ben"], far="0.25")
@@ -110,5 +116,9 @@ def evaluate(
         exact_rate(target)  # refused before the pairs are compared
     people = set_of(embeddings, identities, names)
     require_pairs(people, "identities")
+    known = people.shared_with_training
+    sources = [EvaluatedFile("embeddings", "", in_training=known)] if known else []
+    for line in first_lines(sources, implausible_set(people)).splitlines():
+        log.warning("%s", line)
     points = list(all_pairs(replace(people, domains=None), fars, rule, progress=progress).operating_points)
     return points if isinstance(far, list | tuple) else points[0]

@@ -16,6 +16,7 @@ from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_templates, read_rows
+from verisphere.identity import among
 from verisphere.measure.sides import check_alike, check_one_model
 from verisphere.protocols.distractors import (
     MOST_HELD,
@@ -290,7 +291,7 @@ def _of_probe_people(probes: Embeddings, rows: StreamedRows, kept: Bool[np.ndarr
     """Number of distractors whose identity is that of a probe."""
     if rows.identities is None:
         return 0
-    return int(np.isin(rows.identities[kept], np.unique(probes.identities)).sum())
+    return int(among(rows.identities[kept], probes.identities, probes.names_rule).sum())
 
 
 def _portions(

@@ -17,6 +17,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.tables import plain_cell
+from verisphere.identity import among
 from verisphere.measure.sides import check_one_model, check_sides, with_distractors
 from verisphere.protocols.by_image import ByImage, ranked_by_image
 from verisphere.protocols.identification import (
@@ -242,16 +243,16 @@ def evaluate_galleries(
     searches, unlikely = [], list[str]()
     for name, path in zip(names, galleries, strict=True):
         enrolled = read_known_people(path, options.feature_norm)
-        check_sides(probes, shown, path, enrolled)
         check_one_model({path: enrolled.origin} | dict(zip(distractors, (rows.origin for rows in others), strict=True)))
         searched, enrolled = same_people((probes, shown), (path, enrolled))
+        check_sides(probes, searched, path, enrolled)
+        sources.append(evaluated(path, enrolled))
         unlikely += implausible_sides(searched, enrolled, (probes.name, path.name))
         with errors_naming(path):
             enrolled = with_distractors(enrolled, titled, searched.identities)
-        sources.append(evaluated(path, enrolled))
         searches.append(Search(name, f"{probes} searched in {path}", searched, enrolled))
     sources += [evaluated(path, rows) for path, rows in zip(distractors, others, strict=True)]
-    of_probes = sum(int(np.isin(rows.identities, shown.identities).sum()) for rows in others)
+    of_probes = sum(int(among(rows.identities, shown.identities, shown.names_rule).sum()) for rows in others)
     notes = (
         (f"{of_probes:,} distractors have the identity of a probe; they count as other people",) if of_probes else ()
     )

@@ -14,7 +14,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.images import TemplateImages, read_detector_scores, read_images
 from verisphere.files.ijb.pairs import read_template_pairs
-from verisphere.files.ijb.people import TemplatePeople, read_people
+from verisphere.files.ijb.people import TemplatePeople, one_spelling, read_people
 from verisphere.files.image_names import rows_named
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import evaluated, open_rows
@@ -162,7 +162,9 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
     for file in (path, *files.all):
         check_file(file)
     sources = tuple(evaluated(file) for file in files.all)
-    people = tuple(read_people(side) for side in (*files.galleries, *((files.probes,) if files.probes else ())))
+    people = [read_people(side) for side in (*files.galleries, *((files.probes,) if files.probes else ()))]
+    subjects = one_spelling([(side.source, side.subjects, side.lines) for side in people])
+    people = [replace(side, subjects=tuple(column)) for side, column in zip(people, subjects, strict=True)]
     pooled = _pooled(path, files, people, options)
     templates, numbers = pooled.templates, pooled.numbers
     sources = (pooled.source, *sources)

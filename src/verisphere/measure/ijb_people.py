@@ -8,6 +8,7 @@ from jaxtyping import Int64
 
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.people import SUBJECT, TEMPLATE, TemplatePeople, read_covariate
+from verisphere.identity import decided, spellings
 from verisphere.score.listing import shares
 from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
@@ -67,8 +68,13 @@ def groups_of_templates(
             f"{files.covariates}: its values are of a {SUBJECT}, and it has no {TEMPLATE}; which template shows whom "
             "is in the files of --gallery and --probes, which are not given"
         )
-    whose = templates.names if covariate.by == TEMPLATE else templates.identities
-    values = np.array(["" if name == NOBODY else covariate.values.get(name, "") for name in whose.tolist()])
+    whose, of_owner = templates.names, covariate.values
+    if covariate.by == SUBJECT:
+        whose, people, owners = templates.identities, np.unique(templates.identities).tolist(), list(of_owner)
+        where = [*(["of a template"] * len(people)), *([f"in {files.covariates}"] * len(owners))].__getitem__
+        new = spellings([*people, *owners], [*people, *owners], where, decided(), (people, owners))
+        of_owner = {new.get(name, name): value for name, value in of_owner.items()}
+    values = np.array(["" if name == NOBODY else of_owner.get(name, "") for name in whose.tolist()])
     present = sorted(set(values.tolist()) - {""})
     if not 0 < len(present) <= MOST_GROUPS:
         raise ValueError(

@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.files.embeddings import pool_embeddings
+from verisphere.files.embeddings import pool_embeddings, rule_of_all
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.pair_list import PairList
+from verisphere.identity import settled, spellings
 from verisphere.protocols import listed_folds, repeated_text
 from verisphere.protocols.repeated_pairs import refuse_repeated
 from verisphere.score.templates import templates_of
 from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
-from verisphere.words import FeatureNorm
+from verisphere.words import FeatureNorm, Names
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,8 @@ def rows_of_list(
         keep_repeated: count pairs of an image with itself, and pairs that are listed twice, and add a note on them.
     """
     notes: list[str] = []
+    if listed.people is not None:
+        listed = replace(listed, people=_one_spelling(listed, list_path, embeddings.names_rule))
     with errors_naming(path):
         if listed.videos and embeddings.media is None and embeddings.templates is None:
             embeddings, note = _videos(listed, embeddings, feature_norm)
@@ -99,6 +103,15 @@ def rows_of_list(
     return ListedRows(
         embeddings, comparisons, people, names, tuple(f"{list_path.resolve().name}: {note}" for note in notes if note)
     )
+
+
+def _one_spelling(listed: PairList, list_path: Path, how: Names | None) -> tuple[tuple[str, str], ...]:
+    """The two people of each pair of a list that names them, each person with one spelling; see `spellings`."""
+    flat = list(chain.from_iterable(listed.people or ()))
+    with errors_naming(list_path):
+        new = spellings(dict.fromkeys(flat), flat, lambda row: listed.place(row // 2), how)
+    names = [new.get(name, name) for name in flat]
+    return tuple(zip(names[::2], names[1::2], strict=True))
 
 
 def _videos(listed: PairList, embeddings: Embeddings, feature_norm: FeatureNorm) -> tuple[Embeddings, str]:
@@ -206,7 +219,11 @@ def as_one_list(lists: Sequence[tuple[Path, ListedRows]]) -> ListedRows:
         for title, part in zip(titles, parts, strict=True)
     ]
     pairs = [part.comparisons for part in parts]
-    names = np.unique(np.concatenate([part.names for part in parts]))
+    how = rule_of_all([part.embeddings.names_rule for part in parts])
+    columns = settled(
+        [(f" of {title}", part.names, part.names) for title, part in zip(titles, parts, strict=True)], how
+    )
+    names = np.unique(np.concatenate(columns))
     return ListedRows(
         embeddings,
         Comparisons(
@@ -216,7 +233,9 @@ def as_one_list(lists: Sequence[tuple[Path, ListedRows]]) -> ListedRows:
             np.concatenate(folds).astype(np.int64),
             domains=np.concatenate(domains),
         ),
-        np.concatenate([np.searchsorted(names, part.names)[part.people] for part in parts]),
+        np.concatenate(
+            [np.searchsorted(names, column)[part.people] for column, part in zip(columns, parts, strict=True)]
+        ),
         names,
         tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-import verisphere
 from verisphere.decide import Far, GuaranteedThreshold, OneThreshold, exact_rate, point_at
 from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration
@@ -18,6 +17,17 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.results import EvaluatedFile, Result, first_lines
+from verisphere.measure.report_findings import (
+    ALL,
+    Asked,
+    Calibrated,
+    Comparison,
+    Contents,
+    File,
+    Findings,
+    Shipped,
+    Training,
+)
 from verisphere.measure.report_folder import require_free, write_report
 from verisphere.measure.report_inputs import ReportInput, distinct_titles, report_inputs
 from verisphere.measure.report_samples import find_samples
@@ -27,7 +37,6 @@ from verisphere.protocols import PairsOfSet, all_pairs, require_pairs, tar_diffe
 from verisphere.protocols.plausible import implausible_set
 from verisphere.protocols.redrawn import fars_over_people, intervals_of_set
 from verisphere.protocols.score_distribution import histograms, thinned_curve
-from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
 from verisphere.report.tables import number, table
 from verisphere.vocabulary import (
     FARS,
@@ -61,17 +70,6 @@ class ReportResult(Result):
     def text(self) -> str:
         """The summary, and the path of the page."""
         return "\n\n".join(part for part in (self.summary, f"page: {printable(str(self.page))}") if part)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The options of the figures of every set; see `make_report`."""
-
-    targets: tuple[Far, ...]
-    one_far: Far
-    redrawing: Redrawing
-    degrees: bool
-    progress: Progress
 
 
 def make_report(
@@ -110,14 +108,14 @@ def make_report(
         raise ValueError(
             f"two inputs are called {max(titles, key=titles.count)!r}; a report distinguishes them by title"
         )
-    asked = _Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), degrees, progress)
+    asked = Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), degrees, progress)
     require_free(out)
     with alone_at(out):
         return _made(inputs, out, title, calibration, asked)
 
 
 def _made(
-    inputs: Sequence[ReportInput], out: Path, title: str | None, calibration: Calibration | None, asked: _Asked
+    inputs: Sequence[ReportInput], out: Path, title: str | None, calibration: Calibration | None, asked: Asked
 ) -> ReportResult:
     """The report of inputs whose titles and place have been checked."""
     titles = [entry.title for entry in inputs]
@@ -136,17 +134,13 @@ def _made(
         sets.append(pairs)
     contents = Contents(
         title=title or (f"Report: {', '.join(titles)}" if len(titles) <= 3 else f"Report on {len(titles)} sets"),
-        far=far_text(asked.one_far),
+        asked=asked,
         findings=tuple(findings),
         comparisons=tuple(_comparisons(findings, sets, first, asked)),
         calibrated=None if calibration is None else _calibrated(calibration, findings, sets, asked.redrawing),
         trainings=tuple(_trainings(inputs)),
-        replicates=asked.redrawing.replicates,
-        seed=asked.redrawing.seed,
-        version=verisphere.__version__,
-        degrees=asked.degrees,
     )
-    return ReportResult(write_report(out, contents), _summary(findings, contents.far))
+    return ReportResult(write_report(out, contents), _summary(findings, asked.far))
 
 
 def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
@@ -178,7 +172,7 @@ def _in_order_of(reference: Embeddings, other: Embeddings) -> Embeddings:
 
 
 def _comparisons(
-    findings: Sequence[Findings], sets: Sequence[PairsOfSet], first: Sequence[int], asked: _Asked
+    findings: Sequence[Findings], sets: Sequence[PairsOfSet], first: Sequence[int], asked: Asked
 ) -> Iterator[Comparison]:
     """Each first set compared with the later sets of the same images, at the one FAR and lower FARs."""
     for ours in sorted(set(first)):
@@ -210,7 +204,7 @@ def _with_usable_domains(embeddings: Embeddings) -> Embeddings:
     return embeddings if usable else replace(embeddings, domains=None)
 
 
-def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, asked: _Asked) -> Findings:
+def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, asked: Asked) -> Findings:
     """The figures of all pairs of a set."""
     result = all_pairs(pairs, asked.targets, skip_empty=True, progress=asked.progress)
     place = [exact_rate(far) for far in asked.targets].index(exact_rate(asked.one_far))
@@ -233,10 +227,8 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
     return Findings(
         title=entry.title,
         file=_file(entry),
-        images=len(embeddings),
+        embeddings=embeddings,
         people=len(pairs.people),
-        size=embeddings.embeddings.shape[1],
-        origin=embeddings.origin,
         model=_model(embeddings.origin, entry.run),
         points=result.operating_points,
         headline=headline,
@@ -247,9 +239,7 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
         histogram=histogram,
         by_domain=by_domain,
         samples=find_samples(entry, embeddings, pairs, genuine, headline.threshold),
-        in_training=known.in_training,
         implausible=implausible,
-        names_rule=embeddings.names_rule,
         first=tuple(first_lines([known], of_title).splitlines()),
     )
 
@@ -288,10 +278,10 @@ def _calibrated(
     for finding, pairs in zip(findings, sets, strict=True):
         if calibration.origin is None:
             notes.append(f"{finding.title}: tried on trust; the calibration does not say of which model it is.")
-        elif finding.origin is None:
+        elif finding.embeddings.origin is None:
             notes.append(f"{finding.title}: not tried; its embeddings do not say which model made them.")
             continue
-        elif differing := finding.origin.differences(calibration.origin):
+        elif differing := finding.embeddings.origin.differences(calibration.origin):
             notes.append(f"{finding.title}: not tried; not made as the calibration was ({', '.join(differing)}).")
             continue
         tried.append((finding, pairs))
@@ -360,7 +350,7 @@ def _summary(findings: Sequence[Findings], far: str) -> str:
         shown = interval is not None and math.isfinite(interval.lower_95)
         bounds = f"{number(interval.lower_95)} .. {number(interval.upper_95)}" if interval and shown else "-"
         tar = "-" if point.below_resolution else number(point.tar)
-        counts = [f"{finding.images:,}", f"{finding.people:,}"]
+        counts = [f"{len(finding.embeddings):,}", f"{finding.people:,}"]
         rows.append([finding.title, *counts, number(point.threshold, 6), tar, bounds])
     first = "".join(f"{line}\n" for finding in findings for line in finding.first)
     return first + table(["all pairs", "images", "people", f"threshold, FAR {far}", "TAR", "95 % over people"], rows)

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from verisphere import __version__
 from verisphere.decide import Curve
 from verisphere.decide.histogram import Histogram
 from verisphere.files.disk import replace_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.results import json_text
+from verisphere.measure.report_findings import ALL, Calibrated, Contents, Findings
+from verisphere.measure.report_page import report_page
 from verisphere.report.blocks import PLOTS
-from verisphere.report.findings import ALL, Calibrated, Contents, Findings
-from verisphere.report.page import report_page
-from verisphere.report.samples import Picture, SamplePair
 from verisphere.vocabulary import OperatingPoint
 
 FORMAT = "verisphere report"
@@ -69,11 +69,11 @@ def _numbers(contents: Contents) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "format_version": VERSION,
-        "verisphere": contents.version,
+        "verisphere": __version__,
         "title": contents.title,
-        "one_far": contents.far,
-        "replicates": contents.replicates,
-        "seed": contents.seed,
+        "one_far": contents.asked.far,
+        "replicates": contents.asked.redrawing.replicates,
+        "seed": contents.asked.redrawing.seed,
         "sets": [_set(findings) for findings in contents.findings],
         "differences": contents.comparisons,
         "calibrated": None if contents.calibrated is None else _calibrated(contents.calibrated),
@@ -82,25 +82,25 @@ def _numbers(contents: Contents) -> dict[str, Any]:
 
 
 def _set(findings: Findings) -> dict[str, Any]:
-    samples = findings.samples
+    embeddings = findings.embeddings
     return {
         "title": findings.title,
         "file": findings.file,
-        "images": findings.images,
+        "images": len(embeddings),
         "people": findings.people,
-        "embedding_size": findings.size,
-        "origin": findings.origin,
-        "in_training": findings.in_training,
+        "embedding_size": embeddings.embeddings.shape[1],
+        "origin": embeddings.origin,
+        "in_training": embeddings.shared_with_training,
         "implausible": findings.implausible,
-        "names_rule": findings.names_rule,
+        "names_rule": embeddings.names_rule,
         "operating_points": findings.points,
         "tar_interval": findings.interval,
         "one_threshold": findings.one,
         "curve": _curve(findings.curve),
         "histogram": _histogram(findings.histogram),
         "domain_histograms": {name: _histogram(histogram) for name, histogram in findings.by_domain.items()},
-        "hardest_genuine": [_pair(pair) for pair in samples.genuine],
-        "closest_impostors": [_pair(pair) for pair in samples.impostor],
+        "hardest_genuine": findings.samples.genuine,
+        "closest_impostors": findings.samples.impostor,
     }
 
 
@@ -128,17 +128,5 @@ def _curve(curve: Curve) -> dict[str, Any]:
 
 
 def _histogram(histogram: Histogram) -> dict[str, Any]:
-    return {
-        "edges": histogram.edges.tolist(),
-        "genuine": histogram.genuine.tolist(),
-        "impostor": histogram.impostor.tolist(),
-        "genuine_total": histogram.genuine_total,
-        "impostor_total": histogram.impostor_total,
-    }
-
-
-def _pair(pair: SamplePair) -> dict[str, Any]:
-    def image(picture: Picture) -> dict[str, str | None]:
-        return {"name": picture.name, "identity": picture.person, "domain": picture.domain}
-
-    return {"left": image(pair.left), "right": image(pair.right), "score": pair.score, "accepted": pair.accepted}
+    arrays = {name: getattr(histogram, name).tolist() for name in ("edges", "genuine", "impostor")}
+    return {**arrays, "genuine_total": histogram.genuine_total, "impostor_total": histogram.impostor_total}

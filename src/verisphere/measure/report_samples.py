@@ -1,9 +1,10 @@
 """The pairs of a set that a person should look at, with their images if these are available."""
 
+from verisphere.measure.report_findings import SampleImage, SamplePair, Samples
 from verisphere.measure.report_inputs import ReportInput
 from verisphere.protocols import PairsOfSet
 from verisphere.protocols.all_pairs import ScoredPairs
-from verisphere.report.samples import Picture, SamplePair, Samples, pictures, varied
+from verisphere.report.pictures import pictures, varied
 from verisphere.vocabulary import Embeddings
 
 COUNT = 8  # pairs of each kind
@@ -25,26 +26,24 @@ def find_samples(
     """
     lowest = varied(pairs.person[genuine.rows[::-1]], COUNT)
     impostor, highest = _closest(pairs)
-    chosen = [
-        *((genuine.scores[::-1][at], genuine.rows[::-1][at].tolist(), True) for at in lowest),
-        *((impostor.scores[at], impostor.rows[at].tolist(), False) for at in highest),
-    ]
-    names = [str(embeddings.names[row]) for _, both, _ in chosen for row in both]
-    uris, missing = _images(report_input, names)
 
-    def picture(row: int) -> Picture:
-        name = str(embeddings.names[row])
-        domain = None if embeddings.domains is None else str(embeddings.domains[row])
-        return Picture(name, str(embeddings.identities[row]), domain, uris.get(name))
+    def pair(scored: ScoredPairs, place: int) -> SamplePair:
+        left, right = (_image(embeddings, row) for row in scored.rows[place].tolist())
+        return SamplePair(left, right, float(scored.scores[place]), bool(scored.scores[place] > threshold))
 
-    samples = [
-        SamplePair(picture(left), picture(right), float(score), same, bool(score > threshold))
-        for score, (left, right), same in chosen
-    ]
-    return Samples(tuple(samples[: len(lowest)]), tuple(samples[len(lowest) :]), threshold, missing)
+    last = len(genuine.scores) - 1
+    of_one = tuple(pair(genuine, last - place) for place in lowest)
+    of_two = tuple(pair(impostor, place) for place in highest)
+    names = [image.name for one in (*of_one, *of_two) for image in (one.left, one.right)]
+    return Samples(of_one, of_two, *_pictures(report_input, names))
 
 
-def _images(report_input: ReportInput, names: list[str]) -> tuple[dict[str, str], str]:
+def _image(embeddings: Embeddings, row: int) -> SampleImage:
+    domain = None if embeddings.domains is None else str(embeddings.domains[row])
+    return SampleImage(str(embeddings.names[row]), str(embeddings.identities[row]), domain)
+
+
+def _pictures(report_input: ReportInput, names: list[str]) -> tuple[dict[str, str], str]:
     """The images by their names, or the reason why there are none."""
     if report_input.faces is None:
         return {}, report_input.no_faces

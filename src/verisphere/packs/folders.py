@@ -5,7 +5,7 @@ import os
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from verisphere.files.disk import regular
+from verisphere.files.errors import Fault
 from verisphere.files.image_suffixes import MAX_BYTES, SUFFIXES, why_unread
 from verisphere.files.images_json import read_source
 from verisphere.files.json_values import shown
@@ -26,7 +27,7 @@ from verisphere.packs.image_files import (
     is_hidden,
 )
 from verisphere.packs.manifest import Manifest, manifest_path, read_manifest
-from verisphere.packs.pack import Fault, Format, Pack, Row
+from verisphere.packs.pack import Format, Pack, Row
 from verisphere.vocabulary import NOBODY
 
 log = logging.getLogger(__name__)
@@ -120,17 +121,13 @@ def _people(about: Path, folders: Sequence[str], people: Sequence[str]) -> Coded
 # --- faults ---
 
 
-def _faults(path: Path) -> Iterator[Fault]:
-    """Every fault of a folder or an archive; if there is none, the error that prevents opening it."""
+def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]:
+    """The pack; every fault of a folder or an archive, or, if there is none, the error that prevents opening it."""
     any_fault = False
-    for fault in _faults_in_folder(path) if path.is_dir() else _faults_in_archive(path):
+    for fault in (_faults_in_folder if path.is_dir() else _faults_in_archive)(path) if thorough else ():
         any_fault = True
         yield fault
-    if not any_fault:
-        try:
-            read_folder(path)
-        except (ValueError, OSError) as error:
-            yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+    return None if any_fault else read_folder(path)
 
 
 def _faults_in_folder(path: Path) -> Iterator[Fault]:
@@ -193,11 +190,7 @@ def _wrong_file(path: Path, name: str) -> str:
 
 
 def _faults_in_archive(path: Path) -> Iterator[Fault]:
-    try:
-        infos = archive_entries(path)
-    except (ValueError, OSError) as error:
-        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
-        return
+    infos = archive_entries(path)
     yield from _behind_the_end(path)
     size, sound, first, at_offset = path.stat().st_size, [], dict[str, int](), dict[int, str]()
     for info in infos:
@@ -267,13 +260,12 @@ def _write_archive(path: Path, rows: Iterable[Row]) -> None:
 
 
 _LOOKS = "Name/image.jpg, or domain/Name/image.jpg"
-FOLDER = Format("folder", f"a folder with {_LOOKS}", Path.is_dir, read_folder, _faults, _write_folder, by_path=True)
+FOLDER = Format("folder", f"a folder with {_LOOKS}", Path.is_dir, _contents, _write_folder, by_path=True)
 ZIP = Format(
     "zip",
     f"a .zip archive with {_LOOKS}",
     lambda path: path.suffix.lower() == ".zip" and not path.is_dir(),
-    read_folder,
-    _faults,
+    _contents,
     _write_archive,
     ".zip",
     by_path=True,

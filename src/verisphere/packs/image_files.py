@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.files.disk import read_file, regular
+from verisphere.files.errors import Fault, FaultError
 from verisphere.files.image_suffixes import MAX_BYTES, SUFFIXES, why_unread
 from verisphere.files.json_values import shown
 from verisphere.packs.columns import Positions, take
@@ -45,6 +46,9 @@ class ImageFiles(Protocol):
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The name of each file for error messages, and its bytes."""
+
+    def place(self, position: int) -> tuple[str, int | None]:
+        """The file of an image, and the byte at which its record begins; None where the format has no such byte."""
 
 
 def image_files(path: Path, expected: str = f"files at any depth that end in {', '.join(SUFFIXES)}") -> ImageFiles:
@@ -133,8 +137,12 @@ class FilesOnDisk:
             try:
                 data = read_file(name, MAX_BYTES)
             except OSError as error:
-                raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+                raise FaultError(Fault(name, "", None, f"cannot be read ({error.strerror})")) from None
             yield name, data
+
+    def place(self, position: int) -> tuple[str, None]:
+        """The file of an image."""
+        return os.path.join(self.root, self.names[position]), None
 
 
 def _walk(root: Path, below: str, depth: int = 0) -> Iterator[str]:
@@ -186,7 +194,11 @@ class FilesInArchive:
                     name = f"{self.path}/{path}"
                     yield name, _entry(file.fileno(), name, *entry)
         except OSError as error:
-            raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
+            raise FaultError(Fault(str(self.path), "", None, f"cannot be read ({error.strerror})")) from None
+
+    def place(self, position: int) -> tuple[str, int]:
+        """The archive, and the byte at which an entry begins."""
+        return str(self.path), int(self.entries[position, 0])
 
 
 def _entry(file: int, name: str, offset: int, stored: int, size: int, method: int, checksum: int) -> bytes:
@@ -194,7 +206,7 @@ def _entry(file: int, name: str, offset: int, stored: int, size: int, method: in
     # One call reads the header and, as long as names and extra fields have a usual length, the whole entry behind it.
     entry = os.pread(file, _LOCAL_HEADER.size + _USUAL_NAME + stored, offset)
     if len(entry) < _LOCAL_HEADER.size or entry[:4] != b"PK\x03\x04":
-        raise ValueError(f"{name}: no archive entry at byte {offset}; has the archive changed since it was opened?")
+        raise _damaged(name, f"no archive entry at byte {offset}; has the archive changed since it was opened?")
     _, name_length, extra_length = _LOCAL_HEADER.unpack_from(entry)
     begin = _LOCAL_HEADER.size + name_length + extra_length
     data = entry[begin : begin + stored]
@@ -204,14 +216,18 @@ def _entry(file: int, name: str, offset: int, stored: int, size: int, method: in
         try:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)  # + 1: detects a longer entry
         except zlib.error as error:
-            raise ValueError(f"{name}: damaged archive entry at byte {offset} ({error})") from None
+            raise _damaged(name, f"damaged archive entry at byte {offset} ({error})") from None
     if len(data) != size:
         more = " or more" if len(data) > size else ""
-        raise ValueError(f"{name}: damaged archive entry at byte {offset}: {len(data)}{more} of {size} bytes")
+        raise _damaged(name, f"damaged archive entry at byte {offset}: {len(data)}{more} of {size} bytes")
     if (found := zlib.crc32(data)) != checksum:
         stated = f"its bytes have the CRC-32 {found:08x}, the directory states {checksum:08x}"
-        raise ValueError(f"{name}: damaged archive entry at byte {offset}: a wrong CRC, {stated}")
+        raise _damaged(name, f"damaged archive entry at byte {offset}: a wrong CRC, {stated}")
     return data
+
+
+def _damaged(name: str, reason: str) -> FaultError:
+    return FaultError(Fault(name, "", None, reason))
 
 
 def _open_archive(path: Path, expected: str) -> FilesInArchive:
@@ -269,8 +285,8 @@ def damaged_entries(path: Path, infos: Sequence[zipfile.ZipInfo]) -> Iterator[tu
             name = f"{path}/{info.filename}"
             try:
                 _entry(file.fileno(), name, *entry)
-            except ValueError as error:
-                yield info, str(error).removeprefix(f"{name}: ")
+            except FaultError as error:
+                yield info, error.fault.reason
                 continue
             stated = os.pread(file.fileno(), len(_raw_name(info)), entry[0] + _LOCAL_HEADER.size)
             if stated != _raw_name(info):

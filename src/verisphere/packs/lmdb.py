@@ -10,14 +10,12 @@ The order of the images is that of `__identities__` or of the list, since LMDB s
 `verisphere.packs.lmdb_pages`; the lmdb package (extra: data) is needed only for writing.
 """
 
-import csv
 import errno
 import importlib.util
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +23,14 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.files.disk import regular
+from verisphere.files.errors import Fault, fault_of
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened, shown
-from verisphere.files.text import text_lines
+from verisphere.files.text import table_rows
 from verisphere.packs.columns import Coded, Texts
 from verisphere.packs.lmdb_pages import Value, overflow_fault, values_in
 from verisphere.packs.manifest import read_manifest
-from verisphere.packs.pack import Fault, Format, Pack, Row
+from verisphere.packs.pack import Format, Pack, Row
 from verisphere.packs.records import Record, RecordColumns, hashes_of, repeated, text_fault, too_large
 from verisphere.vocabulary import ImageSource
 from verisphere.words import install_extra
@@ -54,22 +53,15 @@ def is_lmdb(path: Path) -> bool:
     return (path / "data.mdb").is_file() if path.is_dir() else path.suffix.lower() in (".lmdb", ".mdb")
 
 
-def read_lmdb(path: Path) -> Pack:
-    """The images of an LMDB database, in the order of its list of identities."""
-    contents = _Contents(path)
-    for fault in chain(contents.walk(thorough=False), contents.join()):
-        raise ValueError(str(fault))
-    return contents.pack()
+def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]:
+    """The images of an LMDB database, in the order of its list of identities.
 
-
-def _faults(path: Path) -> Iterator[Fault]:
-    """Every fault of the pages, of the values' beginnings, and of the list of identities."""
+    Thoroughly, every fault of the pages, of the values' beginnings, and of the list of identities is found.
+    """
     contents = _Contents(path)
-    try:
-        yield from contents.walk(thorough=True)
-        yield from contents.join()
-    except (ValueError, OSError) as error:
-        yield Fault(str(contents.file), "", None, str(error).removeprefix(f"{contents.file}: "))
+    yield from contents.walk(thorough)
+    yield from contents.join()
+    return None if thorough else contents.pack()
 
 
 class _Contents:
@@ -136,7 +128,7 @@ class _Contents:
         try:
             names, self._identities, domains = self._listed(keys)
         except ValueError as error:
-            yield Fault(str(self.file), "", None, str(error).removeprefix(f"{self.file}: "))
+            yield fault_of(error, self.file)
             return
         if names is None:
             if len(self._identities) != len(keys):
@@ -238,24 +230,12 @@ def _list_beside(path: Path) -> RecordColumns:
             f"{beside.name} beside it, with the columns name, identity and perhaps domain"
         )
     listed = RecordColumns()
-    with text_lines(place) as lines:
-        reader = csv.reader(lines)
-        try:
-            columns = next(reader, [])
-            wanted = [column for column in ("name", "identity", "domain") if column in columns]
-            if wanted[:2] != ["name", "identity"] or len(set(columns)) != len(columns):
-                raise ValueError(f"{place}: line 1: {shown(columns, 200)}; its columns are name, identity, domain")
-            cells = [columns.index(column) for column in wanted]
-            for row in reader:
-                if len(row) != len(columns):
-                    raise ValueError(f"{place}: line {reader.line_num}: {len(row)} values in {len(columns)} columns")
-                for column, cell in zip(wanted, cells, strict=True):
-                    if reason := text_fault(column, row[cell], _LONGEST_KEY):
-                        raise ValueError(f"{place}: line {reader.line_num}: {reason}")
-                domain = row[cells[2]] if len(cells) > 2 else None
-                listed.add(Record(row[cells[0]], row[cells[1]], 0, 0, domain))
-        except csv.Error as error:
-            raise ValueError(f"{place}: line {reader.line_num}: {error}") from None
+    columns, rows = table_rows(place, ("name", "identity"), ("domain",), "its columns are name, identity, domain")
+    for line, cells in rows:
+        for column, cell in zip(columns, cells, strict=True):
+            if reason := text_fault(column, cell, _LONGEST_KEY):
+                raise ValueError(f"{place}: line {line}: {reason}")
+        listed.add(Record(cells[0], cells[1], 0, 0, cells[2] if len(cells) > 2 else None))
     return listed
 
 
@@ -345,8 +325,7 @@ LMDB = Format(
     "lmdb",
     "an LMDB database (a folder with data.mdb, or a file .lmdb .mdb) with identities in __identities__ or a list",
     is_lmdb,
-    read_lmdb,
-    _faults,
+    _contents,
     write_lmdb,
     ".lmdb",
     can_name=_can_name,

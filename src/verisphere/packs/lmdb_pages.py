@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from verisphere.files.disk import regular
+from verisphere.files.errors import Fault
 from verisphere.files.json_values import shown
-from verisphere.packs.pack import Fault
 
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
 _PAGE = struct.Struct("<Q2xHHH")  # number, flags, end of the pointers, begin of the nodes

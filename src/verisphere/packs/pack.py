@@ -1,9 +1,10 @@
 """The common interface of all formats: a pack of encoded images with names, identities and domains; and a format."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from verisphere.files.errors import Fault, FaultError, caught
 from verisphere.files.images_json import read_source
 from verisphere.packs.columns import Positions, take
 from verisphere.packs.image_files import ImageFiles
@@ -50,6 +51,11 @@ class Pack:
             domains=None if self.domains is None else take(self.domains, positions),
         )
 
+    def fault(self, position: int, reason: str) -> Fault:
+        """A fault of an image."""
+        file, offset = self.files.place(position)
+        return Fault(file, self.names[position], offset, reason)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -62,28 +68,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A fault of a pack.
-
-    Attributes:
-        file: the file with the fault.
-        record: name or key of the image; empty if the fault does not concern a single image.
-        offset: byte of the file at which the record begins, if there is one.
-        reason: the value that was seen, and the allowed ones.
-    """
-
-    file: str
-    record: str
-    offset: int | None
-    reason: str
-
-    def __str__(self) -> str:
-        record = f": record {self.record}" if self.record else ""
-        offset = "" if self.offset is None else f" at byte {self.offset}"
-        return f"{self.file}{record}{offset}: {self.reason}"
-
-
-@dataclass(frozen=True)
 class Format:
     """A format of packs.
 
@@ -91,10 +75,10 @@ class Format:
         name: name of the format on the command line.
         looks: description of such a pack on disk, for messages and help.
         fits: whether an existing path is meant as this format, judged by its name and kind alone.
-        read: opens a pack, without reading its images; raises ValueError, or OSError, with one line that names the
-            file and the record.
-        faults: every fault in the structure of a pack, whether or not `read` would open it. Faults that show only when
-            an image is decoded are not included.
+        contents: opens a pack, without reading its images: yields its faults, and returns it if there is none. If the
+            second argument is true, every fault in the structure is looked for, and nothing need be returned; else the
+            first ends the opening, and only what opening needs is looked at. Faults that show only when an image is
+            decoded are not included.
         write: writes rows to a path that does not exist yet, and companion files beside it under the same stem; None
             for a format that cannot be written. A format that holds identities as numbers gives each the number of
             identities that appeared before it, and -1 to `verisphere.vocabulary.NOBODY`.
@@ -110,10 +94,22 @@ class Format:
     name: str
     looks: str
     fits: Callable[[Path], bool]
-    read: Callable[[Path], Pack]
-    faults: Callable[[Path], Iterator[Fault]]
+    contents: Callable[[Path, bool], Generator[Fault, None, Pack | None]]
     write: Callable[[Path, Iterable[Row]], None] | None
     suffix: str = ""
     holds: frozenset[str] = frozenset({"names", "identities", "domains"})
     can_name: Callable[[str], bool] = bool
     by_path: bool = False
+
+    def read(self, path: Path) -> Pack:
+        """Opens a pack; raises ValueError, or OSError, with one line that names the file and the record."""
+        contents = self.contents(path, False)
+        try:
+            raise FaultError(next(contents))
+        except StopIteration as opened:
+            pack: Pack = opened.value
+            return pack
+
+    def faults(self, path: Path) -> Iterator[Fault]:
+        """Every fault in the structure of a pack, whether or not `read` would open it."""
+        yield from caught(self.contents(path, True), path)

@@ -11,7 +11,7 @@ first kind.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.files.disk import regular
+from verisphere.files.errors import Fault, caught, errors_naming, fault_of
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.parquet_footer import BYTE_ARRAY, UNCOMPRESSED, Chunk, read_footer
@@ -29,7 +30,7 @@ from verisphere.files.parquet_table import check_pyarrow, opened_by_pyarrow, pya
 from verisphere.files.text import LONGEST_NAME
 from verisphere.packs.columns import Coded, Numbers, Texts
 from verisphere.packs.image_files import ImageFiles
-from verisphere.packs.pack import Fault, Format, Pack, Row
+from verisphere.packs.pack import Format, Pack, Row
 from verisphere.packs.parquet_groups import LARGEST_GROUP, GroupedImages, wrong_size
 from verisphere.packs.plain_images import PlainImages
 from verisphere.packs.records import LONGEST_IMAGE_NAME, as_text, repeated, source_of, text_fault
@@ -40,51 +41,41 @@ _LARGEST_PAGE = 256 * 2**20  # bytes of a page of text; writers end a page at ab
 _LARGEST_DICTIONARY = 64 * 2**20  # bytes; each of its images can stand in any number of rows
 
 
-def read_parquet(path: Path) -> Pack:
-    """The images of a parquet table, in the order of its rows; without a column `name`, row numbers are the names."""
-    table = _Table(path)
-    for fault in chain(table.open(), table.texts(), table.images()):
-        raise ValueError(str(fault))
-    return table.pack()
+def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]:
+    """The images of a parquet table, in the order of its rows; without a column `name`, row numbers are the names.
 
-
-def _faults(path: Path) -> Iterator[Fault]:
-    """Every fault in the columns of text, the pages, and the lengths of the images."""
+    Thoroughly, every fault in the columns of text, the pages, and the lengths of the images is found.
+    """
     table = _Table(path)
-    yield from table.open()
-    for step in (table.texts, table.images, table.lengths) if table.is_open else ():
-        try:
-            yield from step()
-        except (ValueError, OSError) as error:
-            yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+    table.open()
+    for step in (table.texts, table.images, table.lengths) if thorough else (table.texts, table.images):
+        yield from caught(step(), path)
+    return None if thorough else table.pack()
 
 
 class _Table:
     """The content of a table, filled step by step; each step yields the faults that it finds."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.is_open = path, False
+        self.path = path
         self._names: Numbers | Texts | None = None
         self._columns: dict[str, Coded] = {}
         self._files: ImageFiles | None = None
 
-    def open(self) -> Iterator[Fault]:
+    def open(self) -> None:
         """Reads the footer, and checks the columns and the size of each page against the file."""
-        try:
-            check_pyarrow(self.path)
-            with open(self.path, "rb", buffering=0, opener=regular) as file:
-                self._footer = read_footer(file.fileno(), os.fstat(file.fileno()).st_size)
-            with pyarrow_errors(self.path):
-                self._wanted, self._image = _wanted(opened_by_pyarrow(self.path, ()).schema_arrow)
+        check_pyarrow(self.path)
+        with errors_naming(self.path), open(self.path, "rb", buffering=0, opener=regular) as file:
+            self._footer = read_footer(file.fileno(), os.fstat(file.fileno()).st_size)
+        with pyarrow_errors(self.path):
+            schema = opened_by_pyarrow(self.path, ()).schema_arrow
+        with errors_naming(self.path):
+            self._wanted, self._image = _wanted(schema)
             self._rows = sum(self._footer.rows)
             if absent := {*self._wanted.values(), self._image} - set(self._footer.levels):
                 raise ValueError(f"no values of the column {min(absent)}; there are {[*self._footer.levels]}")
             if not self._rows:
                 raise ValueError("no images")
-        except ValueError as error:
-            yield self._fault(str(error).removeprefix(f"{self.path}: "))
-            return
-        self.is_open = True
 
     def _fault(self, reason: str, record: str = "", offset: int | None = None) -> Fault:
         return Fault(str(self.path), record, offset, reason)
@@ -218,7 +209,7 @@ class _Table:
                         if wrong := wrong_size(image):
                             yield self._fault(wrong, self._files.names[row])
                 except ValueError as error:
-                    yield self._fault(f"row group {group}: {str(error).removeprefix(f'{self.path}: ')}")
+                    yield self._fault(f"row group {group}: {fault_of(error, self.path).reason}")
                 first += rows
 
     def pack(self) -> Pack:
@@ -365,8 +356,7 @@ PARQUET = Format(
     "parquet",
     "a .parquet table with the columns image and identity, perhaps name and domain",
     lambda path: path.suffix.lower() in (".parquet", ".pq") and not path.is_dir(),
-    read_parquet,
-    _faults,
+    _contents,
     write_parquet,
     ".parquet",
 )

@@ -70,6 +70,10 @@ class GroupedImages:
                 raise ValueError(f"{name}: {wrong_size(image)}")
             yield name, image
 
+    def place(self, position: int) -> tuple[str, None]:
+        """The file."""
+        return str(self.path), None
+
     def group(self, group: int) -> list[bytes | None]:
         """The images of a row group; None where a row has none."""
         if group in self._kept:

@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Int
 
 from verisphere.files.disk import regular
+from verisphere.files.errors import Fault, FaultError
 from verisphere.packs.columns import Positions, take
-from verisphere.packs.pack import Fault
 from verisphere.packs.spans import Spans, Stamp, check_stamp, stamp_of
 
 
@@ -67,12 +67,12 @@ class PlainImages:
         spans = Spans((self.path,), names, self.begins[rows], self.lengths[rows], stamps=self.stamps)
         yield from spans.read(range(len(chosen)))
 
-    def offset(self, position: int) -> int | None:
-        """Byte of the file at which an image begins; None where its page is damaged."""
+    def place(self, position: int) -> tuple[str, int | None]:
+        """The file, and the byte at which an image begins; None where its page is damaged."""
         row = self.rows[position : position + 1]
         with suppress(ValueError):
             self._find_pages_of(row)
-        return int(self.begins[row[0]]) or None
+        return str(self.path), int(self.begins[row[0]]) or None
 
     def _find_pages_of(self, rows: Int[np.ndarray, " images"]) -> None:
         """Finds the images in the pages of these rows of the file, as far as they are not known yet."""
@@ -85,9 +85,9 @@ class PlainImages:
             with open(self.path, "rb", buffering=0, opener=regular) as file:
                 for page in np.unique(places).tolist():
                     if fault := self.find(file.fileno(), page):
-                        raise ValueError(str(fault))
+                        raise FaultError(fault)
         except OSError as error:
-            raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
+            raise FaultError(Fault(str(self.path), "", None, f"cannot be read ({error.strerror})")) from None
 
     def find(self, descriptor: int, page: int) -> Fault | None:
         """Finds the images of a page, up to the first with an impossible length; returns the fault of that row."""

@@ -7,7 +7,7 @@ holds no image but a range of keys, [first, after the last), which are those of 
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,22 +17,13 @@ import numpy as np
 from jaxtyping import Int, Int64
 
 from verisphere.files.disk import regular
-from verisphere.files.errors import errors_naming
+from verisphere.files.errors import Fault, FaultError, errors_naming
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.images_json import read_source
-from verisphere.packs.columns import Coded, Column, Numbers, Positions, Texts, take
-from verisphere.packs.manifest import Manifest, read_manifest
+from verisphere.packs.columns import Coded, Numbers, Positions, Texts, take
 from verisphere.packs.pack import Format, Pack, Row
-from verisphere.packs.recordio_faults import faults
-from verisphere.packs.recordio_index import (
-    check_index,
-    index_path,
-    list_path,
-    read_index,
-    read_name_list,
-    repeated_texts,
-)
-from verisphere.packs.recordio_labels import contents, ids_are_keys
+from verisphere.packs.recordio_contents import contents
+from verisphere.packs.recordio_index import index_path, list_path
 from verisphere.packs.recordio_layout import EXACT, header_of, image_record, read_record, record_bytes
 from verisphere.vocabulary import NO_CLASS, NOBODY
 
@@ -77,17 +68,19 @@ class Records:
         with ExitStack() as files:
             file = size = None
             for record, offset, key, label in places:
-                name = f"{self.path}: record {record} at byte {offset}"
                 try:
                     if file is None or size is None:
                         file = files.enter_context(open(self.path, "rb", buffering=0, opener=regular)).fileno()
                         size = os.fstat(file).st_size
                     image = _image(read_record(file, offset, size), key if self.ids_are_keys else None, label)
-                except OSError as error:
-                    raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
-                yield name, image
+                except (OSError, ValueError) as error:
+                    reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
+                    raise FaultError(Fault(str(self.path), record, offset, reason)) from None
+                yield f"{self.path}: record {record} at byte {offset}", image
+
+    def place(self, position: int) -> tuple[str, int]:
+        """The file, and the byte at which the record of an image begins."""
+        return str(self.path), int(self.offsets[position])
 
 
 def _image(data: bytes, key: int | None, label: int) -> bytes:
@@ -110,11 +103,7 @@ def is_recordio(path: Path) -> bool:
     return (path / _IN_FOLDER).is_file() if path.is_dir() else path.suffix.lower() == ".rec"
 
 
-def _record_file(path: Path) -> Path:
-    return path / _IN_FOLDER if path.is_dir() else path
-
-
-def read_recordio(path: Path) -> Pack:
+def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]:
     """The images of a RecordIO file, or of `train.rec` in a folder, and of the index and the list beside it.
 
     The order is that of the index or, with an identity header, that of the keys. Names come from the manifest of a
@@ -126,29 +115,20 @@ def read_recordio(path: Path) -> Pack:
     Identities come from the manifest; else they are the labels as text, and the label -1 is
     `verisphere.vocabulary.NOBODY`.
     """
-    path = _record_file(path)
-    index = read_index(path)
-    check_index(path, index)
-    listed = read_name_list(path)
-    if listed is not None and listed.wrong:
-        line, reason = next(iter(listed.wrong.items()))
-        raise ValueError(f"{list_path(path)}: line {line}: {reason}")
-    held = contents(path, index, listed)
-    manifest = read_manifest(path, len(held.keys))
-    names: Column | tuple[str, ...] = held.names or Numbers(held.keys)
+    path = path / _IN_FOLDER if path.is_dir() else path
+    held = yield from contents(path, thorough)
+    if held is None:
+        return None
+    manifest, names = held.manifest, held.names or Numbers(held.keys)
     if manifest is not None and manifest.names is not None:
         names = Texts.of(manifest.names)
-    elif held.names is not None:
-        again = next(repeated_texts(held.names), None)
-        if again is not None:
-            raise ValueError(f"{list_path(path)}: {held.names[again]!r} stands there twice; names must be unique")
     labels, codes = _distinct(held.labels)
-    identities = Coded(_people(path, labels, manifest), codes)
-    domains = None if manifest is None else manifest.domains
-    compared = ids_are_keys(path, held.keys, held.offsets)
-    files = Records(path, names, held.keys, held.offsets, codes, labels, compared)
+    people = None if manifest is None else manifest.people
+    values = tuple(str(label) if people is None or label == NO_CLASS else people[label] for label in labels.tolist())
+    files = Records(path, names, held.keys, held.offsets, codes, labels, held.ids_are_keys)
     source = read_source(path, ()) if manifest is None else manifest.source
-    return Pack(path, "recordio", names, identities, files, source, domains)
+    domains = None if manifest is None else manifest.domains
+    return Pack(path, "recordio", names, Coded(values, codes), files, source, domains)
 
 
 def _distinct(labels: Int[np.ndarray, " images"]) -> tuple[np.ndarray, np.ndarray]:
@@ -157,17 +137,6 @@ def _distinct(labels: Int[np.ndarray, " images"]) -> tuple[np.ndarray, np.ndarra
     present[labels + 1] = True
     number = np.cumsum(present, dtype=np.int32) - np.int32(1)
     return np.flatnonzero(present) - 1, number[labels + 1]
-
-
-def _people(path: Path, labels: Int64[np.ndarray, " labels"], manifest: Manifest | None) -> tuple[str, ...]:
-    """The identity of each label."""
-    if manifest is None or manifest.people is None:
-        return tuple(map(str, labels.tolist()))
-    if len(labels) and labels[-1] >= len(manifest.people):
-        raise ValueError(
-            f"{path}: label {labels[-1]} is out of range: its manifest has {len(manifest.people)} people, from 0"
-        )
-    return tuple(NOBODY if label == NO_CLASS else manifest.people[label] for label in labels.tolist())
 
 
 # --- writing ---
@@ -244,8 +213,7 @@ RECORDIO = Format(
     "recordio",
     "a RecordIO file of MXNet (.rec, with .idx and perhaps .lst beside it), or a folder with train.rec",
     is_recordio,
-    read_recordio,
-    lambda path: faults(_record_file(path)),
+    _contents,
     write_recordio,
     ".rec",
     frozenset({"names"}),

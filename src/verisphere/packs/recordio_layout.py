@@ -10,16 +10,18 @@ the encoded image. All numbers are little-endian.
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Int64, UInt64
+from jaxtyping import Float, Float32, Float64, Int64, UInt64
 
 from verisphere.files.disk import regular
+from verisphere.files.errors import Fault
 from verisphere.files.image_suffixes import MAX_BYTES
+from verisphere.vocabulary import NO_CLASS
 
 MAGIC = 0xCED7230A
 _MAGIC_BYTES = struct.pack("<I", MAGIC)
@@ -36,6 +38,15 @@ _MOST_PARTS = 100
 
 EXACT = 1 << 24
 """Whole numbers up to here are exact in float32, the type of every label."""
+
+
+LABELS = f"allowed are whole numbers from {NO_CLASS} to {EXACT}"
+_FIRST_STEP, _LAST_STEP = 1 << 10, 1 << 20  # bytes searched at a time for the next record after damage
+
+
+def whole(labels: Float[np.ndarray, "..."]) -> np.ndarray:
+    """Which labels are whole numbers from -1 that float32 can distinguish."""
+    return (labels >= NO_CLASS) & (labels <= EXACT) & (labels == np.floor(labels))
 
 
 class Header(NamedTuple):
@@ -230,6 +241,123 @@ def _whole_records(
     )
     labels[~whole] = np.nan
     return whole, labels, word[4].astype(np.uint64) | word[5].astype(np.uint64) << np.uint64(32), image
+
+
+# --- a walk through all records ---
+
+UNSEEN = -1
+"""Bytes of the image of a malformed record."""
+
+
+def walk(
+    path: Path,
+    keys: Int64[np.ndarray, " records"],
+    offsets: Int64[np.ndarray, " records"],
+    named: Callable[[int], str],
+    ids_are_keys: bool,
+    labels: Float64[np.ndarray, "records 2"],
+    images: Int64[np.ndarray, " records"],
+) -> Iterator[Fault]:
+    """Reads the headers of all records in the order of their places; nothing may lie between them.
+
+    Args:
+        path: the file.
+        keys: key of each record.
+        offsets: byte at which each record begins.
+        named: the name of a record in faults, by its position.
+        ids_are_keys: whether the ids in the headers are meant to be the keys.
+        labels: takes the first two labels of each record.
+        images: takes the bytes of each record's image; those of malformed ones stay as they are.
+    """
+    expected, damaged, before, other_ids = 0, False, "", 0  # the next record's place; whether in a malformed one
+    with open(path, "rb", buffering=0, opener=regular) as opened:
+        file, size = opened.fileno(), os.fstat(opened.fileno()).st_size
+        for row in np.argsort(offsets, kind="stable").tolist():
+            key, offset = int(keys[row]), int(offsets[row])
+            place = str(path), named(row), offset
+            if offset >= size:
+                continue  # a fault of the index
+            if offset < expected:
+                reason = f"it begins within record {before}, or where that begins; are two lines of the index one?"
+                yield Fault(*place, reason)
+                if offset % 4:
+                    continue
+            yield from _between(path, file, expected, offset, damaged)
+            try:
+                record = survey(file, offset, size)
+            except ValueError as error:
+                yield Fault(*place, str(error))
+                expected, damaged = max(expected, offset), True
+                continue
+            header = record.header
+            labels[row, : len(header.labels)], images[row] = header.labels, record.image_bytes
+            other_ids += header.id != key
+            if header.id != key and ids_are_keys:
+                reason = f"its header has the id {header.id}, but its key is {key}; were lines of the index swapped?"
+                yield Fault(*place, reason)
+            expected, damaged, before = max(record.end, expected), False, place[1]
+        yield from _between(path, file, expected, size, damaged)
+    if other_ids and not ids_are_keys:
+        reason = f"{other_ids} of {len(keys)} headers have another id than their key"
+        yield Fault(str(path), "", None, f"{reason}, so swapped lines of the index would not be noticed")
+
+
+def _between(path: Path, file: int, begin: int, end: int, damaged: bool) -> Iterator[Fault]:
+    """Faults before the next record of the index: records that the index lacks, or bytes that are no record.
+
+    Args:
+        path: the file.
+        file: descriptor of the open file.
+        begin: byte after the last record or, if that record is malformed, its first byte.
+        end: byte at which the next record begins.
+        damaged: whether the bytes from `begin` belong to a malformed record; then only whole records behind them are
+            reported.
+    """
+    if damaged and begin < end:
+        begin = _next_record(file, begin + 4, end)
+    while begin < end:
+        try:
+            record = survey(file, begin, end)
+        except ValueError:
+            following = _next_record(file, begin + 4, end)
+            if not damaged:
+                yield Fault(str(path), "", begin, f"{following - begin} bytes that are no record of the index")
+            begin = following
+            continue
+        yield Fault(str(path), "", begin, f"a record with the id {record.header.id}, which the index does not have")
+        begin, damaged = record.end, False
+
+
+def walk_without_index(path: Path) -> Iterator[Fault]:
+    """Walks the records of a file without an index; after damage, the next record is searched for."""
+    with open(path, "rb", buffering=0, opener=regular) as opened:
+        file, size, offset = opened.fileno(), os.fstat(opened.fileno()).st_size, 0
+        while offset < size:
+            try:
+                record = survey(file, offset, size)
+                if not whole(np.array(record.header.labels[:1], np.float32)).all() and record.image_bytes:
+                    yield Fault(
+                        str(path),
+                        str(record.header.id),
+                        offset,
+                        f"label {record.header.labels[0]:g} is out of range; {LABELS}",
+                    )
+                offset = record.end
+            except ValueError as error:
+                yield Fault(str(path), "", offset, str(error))
+                offset = _next_record(file, offset + 4, size)
+
+
+def _next_record(file: int, offset: int, size: int) -> int:
+    """The next multiple of 4 bytes with the number that begins a record; `end` if there is none."""
+    offset, step = (offset + 3) // 4 * 4, _FIRST_STEP  # a hostile file can have such a number in every second word
+    while offset < size:
+        data = os.pread(file, min(step, size - offset), offset)
+        places = np.flatnonzero(np.frombuffer(data, "<u4", len(data) // 4) == MAGIC)
+        if len(places):
+            return offset + 4 * int(places[0])
+        offset, step = offset + step, min(2 * step, _LAST_STEP)
+    return size
 
 
 # --- writing ---

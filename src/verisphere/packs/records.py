@@ -1,19 +1,20 @@
 """Records of a pack in the order of reading, the columns that they form, and their faults."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.files.errors import Fault
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import LONGEST_NAME
 from verisphere.packs.columns import Coded, Texts
 from verisphere.packs.manifest import read_manifest
-from verisphere.packs.pack import Fault, Pack
+from verisphere.packs.pack import Pack
 from verisphere.packs.spans import Spans
 from verisphere.vocabulary import ImageSource
 
@@ -91,52 +92,41 @@ class RecordColumns:
         return Spans(paths, names, np.array(self._offsets, np.int64), np.array(self._sizes, np.int64), parts)
 
 
-def pack_of_records(path: Path, form: str, parts: tuple[Path, ...], records: Iterable[Record | Fault]) -> Pack:
-    """The pack of these records, in their order.
+def contents_of_records(
+    path: Path, form: str, parts: tuple[Path, ...], records: Iterable[Record | Fault], thorough: bool
+) -> Generator[Fault, None, Pack | None]:
+    """The pack of these records, in their order, and its faults; see `verisphere.packs.pack.Format.contents`.
 
     Args:
         path: path of the pack.
         form: name of its format.
         parts: files in which the images lie.
-        records: the records that a reader found, in the order of the pack.
+        records: the records that a reader finds, in the order of the pack, and their faults.
+        thorough: whether every fault is looked for.
     """
-    columns = RecordColumns()
-    for record in records:
-        if isinstance(record, Fault):
-            raise ValueError(str(record))
-        columns.add(record)
-    try:
-        domains = columns.domains
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    names = columns.names
-    check_names(path, names)
-    files = columns.spans(parts, names)
-    return Pack(path, form, names, columns.identities, files, source_of(path, len(names)), domains)
-
-
-def faults_of_records(path: Path, parts: tuple[Path, ...], records: Iterable[Record | Fault]) -> Iterator[Fault]:
-    """Every fault of single records, and the fault of all of them together; see `pack_of_records`."""
     columns, faulty = RecordColumns(), False
     for record in records:
         if isinstance(record, Fault):
             faulty = True
             yield record
-        else:
-            columns.add(record)
-            if record.size > MAX_BYTES:
-                yield too_large(parts[record.part], record)
+            continue
+        columns.add(record)
+        if thorough and record.size > MAX_BYTES:
+            yield too_large(parts[record.part], record)
+    names, domains = columns.names, None
     try:
-        columns.domains  # noqa: B018  # evaluated for its error
+        domains = columns.domains
     except ValueError as error:
         yield Fault(str(path), "", None, str(error))
-    names = columns.names
     if not len(names) and not faulty:
         yield Fault(str(path), "", None, "no images")
-    spans = columns.spans(parts, names)
+    files = columns.spans(parts, names)
     for first, again in repeated(names):
-        part = 0 if spans.parts is None else int(spans.parts[again])
-        yield Fault(str(parts[part]), names[again], int(spans.offsets[again]), _twice(first, again))
+        file, offset = files.place(again)
+        reason = f"the name of image {again + 1:,} is already that of image {first + 1:,}; names are unique"
+        yield Fault(file, shortened(names[again], 200), offset, reason)
+    source = None if thorough else source_of(path, len(names))
+    return None if source is None else Pack(path, form, names, columns.identities, files, source, domains)
 
 
 def too_large(file: Path, record: Record) -> Fault:
@@ -153,18 +143,6 @@ def source_of(path: Path, images: int) -> ImageSource:
     """The source of the images of a pack, from the manifest beside it; without a manifest, only the name is known."""
     manifest = read_manifest(path, images)
     return ImageSource(path.name) if manifest is None else manifest.source
-
-
-def check_names(path: Path, names: Sequence[str]) -> None:
-    """Refuses a pack without images, or with a repeated name."""
-    if not len(names):
-        raise ValueError(f"{path}: no images")
-    for first, again in repeated(names):
-        raise ValueError(f"{path}: record {shortened(names[again], 200)}: {_twice(first, again)}")
-
-
-def _twice(first: int, again: int) -> str:
-    return f"the name of image {again + 1:,} is already that of image {first + 1:,}; names are unique"
 
 
 def repeated(names: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from verisphere.files.disk import regular
+from verisphere.files.errors import Fault, FaultError
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened
 from verisphere.packs.columns import Positions, take
@@ -27,9 +28,8 @@ def stamp_of(path: Path) -> Stamp:
 def check_stamp(path: Path, stamp: Stamp, now: Stamp) -> None:
     """Refuse a file that has changed since its index was read: other images may lie at the places of the index."""
     if stamp != now:
-        raise ValueError(
-            f"{path}: has changed since it was opened ({stamp[0]:,} bytes then, {now[0]:,} now); open it again"
-        )
+        reason = f"has changed since it was opened ({stamp[0]:,} bytes then, {now[0]:,} now); open it again"
+        raise FaultError(Fault(str(path), "", None, reason))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +76,11 @@ class Spans:
         with ExitStack() as files:
             for record, part, offset, size in places:
                 path = self.paths[part]
-                name = f"{path}: record {shortened(record, 200)} at byte {offset}"
+                place = str(path), shortened(record, 200), offset
                 if size > MAX_BYTES:
-                    raise ValueError(f"{name}: {size} bytes, more than the {MAX_BYTES} allowed for an image file")
+                    raise FaultError(
+                        Fault(*place, f"{size} bytes, more than the {MAX_BYTES} allowed for an image file")
+                    )
                 try:
                     if part not in opened:
                         file = files.enter_context(open(path, "rb", buffering=0, opener=regular))
@@ -87,7 +89,11 @@ class Spans:
                         check_stamp(path, self.stamps[part], (status.st_size, status.st_mtime_ns))
                     data = os.pread(opened[part], size, offset)
                 except OSError as error:
-                    raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+                    raise FaultError(Fault(*place, f"cannot be read ({error.strerror})")) from None
                 if len(data) != size:
-                    raise ValueError(f"{name}: {len(data)} of {size} bytes; is the file cut short?")
-                yield name, data
+                    raise FaultError(Fault(*place, f"{len(data)} of {size} bytes; is the file cut short?"))
+                yield f"{path}: record {place[1]} at byte {offset}", data
+
+    def place(self, position: int) -> tuple[str, int]:
+        """The file of an image, and the byte at which it begins."""
+        return str(self.paths[0 if self.parts is None else self.parts[position]]), int(self.offsets[position])

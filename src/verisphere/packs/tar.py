@@ -12,21 +12,21 @@ import json
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 
 from verisphere.files.disk import regular
 from verisphere.files.documents import read_json
+from verisphere.files.errors import Fault, fault_of
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.json_values import shortened, shown
-from verisphere.packs.pack import Fault, Format, Pack, Row
+from verisphere.packs.pack import Format, Pack, Row
 from verisphere.packs.records import (
     LONGEST_IMAGE_NAME,
     Record,
     as_text,
-    faults_of_records,
-    pack_of_records,
+    contents_of_records,
     text_fault,
 )
 from verisphere.packs.tar_members import MOST_TEXT, Member, Window, members
@@ -50,8 +50,8 @@ def is_brace_form(path: Path) -> bool:
     return _SHARDS.fullmatch(path.name) is not None
 
 
-def read_tar(path: Path) -> Pack:
-    """The samples of a WebDataset, in their order.
+def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]:
+    """The samples of a WebDataset, in their order; after a damaged header, the next one is searched for.
 
     The identity of a sample is the text of `KEY.cls`, or `identity`, `label` or `cls` of the object in `KEY.json`,
     which may have a `name` and a `domain` too. Without `name`, the name of the image is the path of its member.
@@ -59,19 +59,10 @@ def read_tar(path: Path) -> Pack:
     Args:
         path: an archive; shards as `faces-{000000..000012}.tar`; or a folder with nothing but .tar archives, which are
             read in the order of their names, and descriptions (.json .txt .csv .md).
+        thorough: whether every fault is looked for.
     """
     shards = _shards(path)
-    return pack_of_records(path, TAR.name, shards, _records(shards))
-
-
-def _faults(path: Path) -> Iterator[Fault]:
-    """Every fault of the headers and of the samples; after a damaged header, the next one is searched for."""
-    try:
-        shards = _shards(path)
-    except (ValueError, OSError) as error:
-        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
-        return
-    yield from faults_of_records(path, shards, _records(shards))
+    return (yield from contents_of_records(path, TAR.name, shards, _records(shards), thorough))
 
 
 def _shards(path: Path) -> tuple[Path, ...]:
@@ -120,7 +111,7 @@ def _records(shards: tuple[Path, ...]) -> Iterator[Record | Fault]:
         except OSError as error:
             yield Fault(str(path), "", None, f"cannot be read ({error.strerror})")
         except ValueError as error:
-            yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+            yield fault_of(error, path)
 
 
 def _samples(file: Window, part: int) -> Iterator[Record | Fault]:
@@ -228,8 +219,7 @@ TAR = Format(
     "tar",
     "a .tar of WebDataset (KEY.jpg with KEY.cls or KEY.json), a folder of such shards, or shards-{000..012}.tar",
     is_tar,
-    read_tar,
-    _faults,
+    _contents,
     write_tar,
     ".tar",
 )

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from verisphere.files.errors import Fault
 from verisphere.files.json_values import shown
-from verisphere.packs.pack import Fault
 
 MOST_TEXT = 1 << 20
 """Most bytes of a small member, a long name or a pax header that is read."""

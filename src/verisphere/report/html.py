@@ -87,3 +87,8 @@ def section(heading: str, anchor: str, *children: str) -> Markup:
 def definitions(*entries: tuple[str, str]) -> Markup:
     """A list of terms with their definitions."""
     return tag("dl", *chain.from_iterable((tag("dt", term), tag("dd", text)) for term, text in entries))
+
+
+def facts(*entries: tuple[str, str]) -> Markup:
+    """A list of facts, each after its heading."""
+    return tag("ul", *(tag("li", tag("strong", heading), f": {text}") for heading, text in entries))

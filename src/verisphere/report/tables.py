@@ -62,6 +62,26 @@ def small(value: float) -> str:
     return "0" if value == 0 else f"{value:.3g}"
 
 
+def percent(rate: float) -> str:
+    """A rate in percent: 0.9134 is 91.3 %; with more decimals if it would otherwise look like 0 or 100 %."""
+    digits = 1 if 0.001 <= rate <= 0.999 or rate in (0.0, 1.0) else 3
+    return f"{100 * rate:.{digits}f}\N{NO-BREAK SPACE}%"
+
+
+def rate_text(rate: float) -> str:
+    """A rate of any size with three digits: 0.0123, 4.56e-5.
+
+    >>> rate_text(0.0123), rate_text(4.56e-05), rate_text(0.0), rate_text(1.0)
+    ('0.0123', '4.56e-5', '0', '1')
+    """
+    return f"{rate:.3g}" if rate == 0 or rate >= 0.01 else f"{rate:.2e}".replace("e-0", "e-")
+
+
+def bounds_text(low: float, high: float) -> str:
+    """Bounds of a rate, in the format of `rate_text`."""
+    return f"{rate_text(low)} to {rate_text(high)}"
+
+
 def operating_points_table(points: Sequence[OperatingPoint], intervals: Sequence[PointIntervals] | None = None) -> str:
     """TAR at each target FAR with its counts and 95 % bounds; no TAR if the impostors are too few for the target.
 

@@ -1,29 +1,28 @@
-"""The page about a search: `index.html` and `plots/` in its folder."""
+"""The page about a search: its result, the draws, the noise of the rewards, and the course of the losses."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import torch
-
-from verisphere import __version__
-from verisphere.files.metrics import METRICS, read_metrics
-from verisphere.losses import AMLFS, ClassLoss, CombinedMargin, SearchSoftmax
-from verisphere.report.search_findings import LossCurve, RoundShown, SearchFindings, Tried
-from verisphere.report.search_sections import search_page
-from verisphere.search.candidate import read_reward
+from verisphere.losses import AMLFS, CombinedMargin, SearchSoftmax
+from verisphere.report.blocks import Page, Plot, Section
+from verisphere.report.html import Markup, facts, table, tag
+from verisphere.report.tables import number, percent
+from verisphere.search.course import Course, RoundShown
 from verisphere.search.definition import Search
-from verisphere.search.folder import WholeRound, candidate_folder
-from verisphere.search.maps import Logarithmic
-from verisphere.search.noise import another_wins, too_high
-from verisphere.search.reward import Measured
+from verisphere.search.folder import WholeRound
+from verisphere.search.page_plots import (
+    LossCurve,
+    draws_plot,
+    loss_curve,
+    losses_plot,
+    probabilities_plot,
+    rewards_plot,
+)
 from verisphere.search.rounds import epochs_trained
-from verisphere.train.recipe import Settings, changed_recipe
+from verisphere.train.recipe import changed_recipe
 
 PAGE = "index.html"
-_OWN = 0.5  # own cosine at which a loss is shown whose margin depends on the angle
-_POINTS = 400
+_PAPER = "Loss Function Search (Wang et al. 2020, arXiv:2007.06542)"
 
 
 def write_page(
@@ -42,115 +41,111 @@ def write_page(
         learned: figures that the method has learned after the last round; None while the search continues.
         out: folder of the search.
     """
-    search_page(search_findings(search, rounds, ancestors, learned, out)).write(out / PAGE)
-
-
-def search_findings(
-    search: Search,
-    rounds: Sequence[WholeRound],
-    ancestors: Mapping[int, int],
-    learned: Mapping[str, float] | None,
-    out: Path,
-) -> SearchFindings:
-    """The contents of the page; see `write_page`."""
-    start = search.space.values(search.space.start.tolist())
-    shown_by = [  # the map of each shown value; a modulating factor is shown as a margin, too
-        of_field
-        for field, of_field in zip(search.space.fields, search.space.maps, strict=True)
-        for _ in of_field.readable(start[field])
+    course = Course(search, rounds, ancestors, learned, out)
+    sections = [
+        Section("Result", "result", [_result(course)]),
+        Section("Draws", "draws", [_draws(course)]),
+        Section("Rewards and their noise", "rewards", _rewards(course)),
+        Section("Losses", "losses", _losses(course)),
+        Section("Rounds", "rounds", [_rounds(course)]),
     ]
-    last = max(ancestors)
-    return SearchFindings(
-        title=f"Search: {out.name}",
-        version=__version__,
-        reward=search.reward.title,
-        method=type(search.method).__name__,
-        schedule=type(search.schedule).__name__,
-        position="number of the training" if search.schedule.whole else "epoch",
-        rounds=_rounds(search, rounds, ancestors, out),
-        means=_means(search, rounds, learned),
-        logarithmic=frozenset(
-            name
-            for name, of_field in zip(search.space.readable(start), shown_by, strict=True)
-            if isinstance(of_field, Logarithmic)
+    made = "Beside this page lie search.json, every draw and reward, and plots/, the plots as PNG and SVG."
+    Page(f"Search: {out.name}", sections, made).write(out / PAGE)
+
+
+def _result(course: Course) -> Markup:
+    """The values that the search chose, and their cost."""
+    search, result = course.search, [one for one in course.tried if one.descends][-1]
+    assert result.reward is not None  # a candidate that diverged is never the result
+    values = ", ".join(f"{name} {value:.4g}" for name, value in result.values.items())
+    epochs = epochs_trained([entry.round for entry in course.whole], [entry.values for entry in course.whole])
+    return facts(
+        ("Result", f"{values}{' so far; the search has not ended' if course.learned is None else ''}."),
+        (
+            "Reward",
+            f"{search.reward.title} {number(result.reward)}. "
+            + ("The result was selected by this figure, so it is too high. " if course.several else "")
+            + "Measure the result on people of neither the training nor the reward.",
         ),
-        curves=_curves(search, rounds[last].values[ancestors[last]]),
-        ended=learned is not None,
-        epochs=epochs_trained([entry.round for entry in rounds], [entry.values for entry in rounds]),
-        of_one=search.schedule.epochs,
+        (
+            "Cost",
+            f"{epochs:g} epochs of training over all candidates, {epochs / search.schedule.epochs:.3g} times as many "
+            "as one training has. Compare the result with what as many trainings buy otherwise: several margins, or "
+            "the best of several seeds.",
+        ),
+        ("Method", f"{type(search.method).__name__}, {type(search.schedule).__name__}."),
     )
 
 
-def _rounds(search: Search, rounds: Sequence[WholeRound], ancestors: Mapping[int, int], out: Path) -> list[RoundShown]:
-    """The rounds; whole trainings count as one round, since the result is the best of all of them."""
-    shown: list[RoundShown] = []
-    for number, entry in enumerate(rounds):
-        tried = []
-        for place, start in enumerate(entry.round.starts):
-            continued = () if start.parent is None else shown[-1].tried[start.parent].losses[-1:]
-            tried.append(
-                Tried(
-                    at=float(start.until),
-                    values={name: float(one) for name, one in search.space.readable(entry.values[place]).items()},
-                    reward=entry.round.measured[place],
-                    spread=entry.candidates[place].spread,
-                    best=place == entry.round.best,
-                    descends=ancestors.get(number) == place,
-                    losses=[*continued, *_losses(candidate_folder(out, number, place))],
-                )
-            )
-        title = f"{number + 1}, to epoch {entry.round.starts[0].until:g}"
-        measured = _measured(out, number, len(tried))
-        shown.append(RoundShown(title, tried, entry.another_wins, too_high(measured)))
-    if not search.schedule.whole:
-        return shown
-    measured = [one for number, entry in enumerate(shown) for one in _measured(out, number, len(entry.tried))]
-    tried = [one for entry in shown for one in entry.tried]
-    tried = [replace(one, at=float(number), best=one.descends) for number, one in enumerate(tried, start=1)]
-    best = next(place for place, one in enumerate(tried) if one.best)
-    return [RoundShown("all", tried, another_wins(measured, best), too_high(measured))]
+def _draws(course: Course) -> Plot:
+    """The values that were tried."""
+    learned = " The line is the mean of the distribution from which they were drawn." if course.means else ""
+    caption = f"The searched values of every candidate; the best one of each round stands out.{learned}"
+    tried = course.tried
+    ranges = "; ".join(
+        f"{name} from {min(one.values[name] for one in tried):.4g} to {max(one.values[name] for one in tried):.4g}"
+        for name in tried[0].values
+    )
+    return Plot("draws", lambda: draws_plot(course), f"Values of {len(tried)} candidates: {ranges}.", caption)
 
 
-def _measured(out: Path, number: int, count: int) -> list[Measured | None]:
-    return [read_reward(candidate_folder(out, number, place)) for place in range(count)]
+def _rewards(course: Course) -> list[Markup | Plot]:
+    """The rewards, and the effect of selecting by a noisy figure."""
+    caption = (
+        f"{course.search.reward.title} of every candidate; the bars are one standard deviation over redrawn people."
+    )
+    parts: list[Markup | Plot] = [Plot("rewards", lambda: rewards_plot(course), _rewards_alt(course), caption)]
+    if several := course.several:
+        wins = sum(entry.another_wins for entry in several) / len(several)
+        high = sum(entry.too_high for entry in several) / len(several)
+        over = f" (mean over {len(several)} rounds)" if len(several) > 1 else ""
+        told = (
+            f"In {percent(wins)} of the redrawings of the people another candidate than the best one would have had "
+            f"the highest reward{over}. The best of several noisy rewards is too high: here by {number(high)} or more "
+            "each time that one was chosen. The estimate redraws the people and takes each time the best candidate's "
+            "deviation from its own mean. It is a lower bound, since it takes the measured differences between "
+            "candidates for true ones, and since all rounds have the same people."
+        )
+        parts.append(tag("p", told))
+    return parts
 
 
-def _losses(folder: Path) -> list[tuple[float, float]]:
-    entries = read_metrics(folder / METRICS)
-    found = []
-    for entry in entries:
-        epoch, loss = entry.get("epoch"), entry.get("loss")
-        if epoch is not None and loss is not None:
-            found.append((float(epoch), float(loss)))
-    return found
+def _rewards_alt(course: Course) -> str:
+    known = [one.reward for one in course.tried if one.reward is not None]
+    return (
+        f"{course.search.reward.title} of {len(known)} candidates, from {number(min(known))} to {number(max(known))}."
+    )
 
 
-def _means(
-    search: Search, rounds: Sequence[WholeRound], learned: Mapping[str, float] | None
-) -> dict[str, list[tuple[float, float]]]:
-    """The mean of a method that has one, as values of the fields: where each round began, and at the end."""
-    fields = search.space.fields
-    states = [*(entry.method for entry in rounds), *([] if learned is None else [learned])]
-    if search.schedule.whole:
-        at = np.cumsum([0, *(len(entry.round.starts) for entry in rounds)]).tolist()
-    else:
-        at = [0.0, *(entry.round.starts[0].until for entry in rounds)]
-    means: dict[str, list[tuple[float, float]]] = {}
-    for place, state in zip(at, states, strict=False):
-        if any(f"mean_{number}" not in state for number in range(len(fields))):
-            return {}
-        values = search.space.values([state[f"mean_{number}"] for number in range(len(fields))])
-        for name, value in search.space.readable(values).items():
-            means.setdefault(name, []).append((place, value))
-    return means
+def _losses(course: Course) -> list[Plot] | list[Markup]:
+    """The training losses, and the loss as a function of a probability."""
+    plots = []
+    if any(one.losses for one in course.tried):
+        caption = (
+            f"The training loss over the epochs ({_PAPER}, figure 2). Losses with other margins have other values: a "
+            "lower curve is not a better network."
+        )
+        alt = "Training loss of every candidate over the epochs."
+        plots.append(Plot("losses", lambda: losses_plot(course), alt, caption))
+    if curves := _curves(course):
+        names = " and ".join(curve.name for curve in curves)
+        caption = (
+            f"The effect of the loss on the softmax probability p of the own class ({_PAPER}, figure 1): the loss is "
+            "-log(h(p) p). Where the margin depends on the angle, the own cosine is 0.5."
+        )
+        alt = f"h(p), and h(p) p, over p: {names}."
+        plots.append(Plot("probabilities", lambda: probabilities_plot(curves), alt, caption))
+    return plots or [tag("p", "No candidate has logged a loss.")]
 
 
-def _curves(search: Search, values: Settings) -> list[LossCurve]:
+def _curves(course: Course) -> list[LossCurve]:
     """The loss at the start of the search and that of its result, if the search is over the loss."""
+    search, last = course.search, max(course.ancestors)
     if not any(field.startswith("loss.") for field in search.space.fields):
         return []
+    start, result = search.space.values(search.space.start.tolist()), course.whole[last].values[course.ancestors[last]]
     curves = []
-    for name, settings in (("start", search.space.values(search.space.start.tolist())), ("result", values)):
+    for name, settings in (("start", start), ("result", result)):
         loss = changed_recipe(search.read, settings).recipe.loss
         if not isinstance(loss, SearchSoftmax | AMLFS | CombinedMargin):
             return []
@@ -158,10 +153,22 @@ def _curves(search: Search, values: Settings) -> list[LossCurve]:
     return curves
 
 
-def loss_curve(name: str, loss: ClassLoss) -> LossCurve:
-    """The curve of a loss for two classes: the own cosine is fixed, and the other cosine takes all values."""
-    other = torch.linspace(-1.0, 1.0, _POINTS, dtype=torch.float64)
-    own = torch.full_like(other, _OWN)
-    rows = torch.stack([own, other], dim=1)
-    losses = torch.stack([loss.forward(row[None], torch.zeros(1, dtype=torch.long)) for row in rows])
-    return LossCurve(name, torch.sigmoid(loss.scale * (own - other)).numpy(), torch.exp(-losses).detach().numpy())
+def _rounds(course: Course) -> Markup:
+    """Every round in a row."""
+    names = list(course.rounds[0].best.values)
+    header = ["Round", "Candidates", *names, course.search.reward.title, "Spread", "Another wins", "Too high by"]
+    return table("The best candidate of each round", header, [_row(entry, names) for entry in course.rounds])
+
+
+def _row(entry: RoundShown, names: list[str]) -> list[str]:
+    best = entry.best
+    assert best.reward is not None
+    return [
+        entry.title,
+        str(len(entry.tried)),
+        *(f"{best.values[name]:.4g}" for name in names),
+        number(best.reward),
+        "-" if best.spread is None else number(best.spread),
+        f"{entry.another_wins:.0%}" if len(entry.tried) > 1 else "-",
+        number(entry.too_high) if len(entry.tried) > 1 else "-",
+    ]

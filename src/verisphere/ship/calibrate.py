@@ -4,7 +4,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -145,9 +145,13 @@ def _calibrated(
     accept_unrecorded_pixels: bool = False,
 ) -> Calibration:
     """Thresholds from the first file, checked on every file; see `calibrate`."""
-    own, *others = files
-    for other in others:
-        _same_model(own, other, accept_unrecorded_pixels)
+    own = files[0]
+    for first, second in combinations(files, 2):  # each with each: the first may not record what two others do
+        _same_model(first, second)
+    known = [file for file in files if file.origin is not None]
+    for file in known:
+        if file is not own or len(known) > 1:
+            check_recorded(file.name, file.origin, accept_unrecorded_pixels)
     lacking = [refuse_empty(file, file is own, skip_empty) for file in files]
     of_files = [implausible_reasons(file, accept_implausible) for file in files]
     with errors_naming(own.name):
@@ -167,7 +171,6 @@ def _calibrated(
 class _File(CheckedFile, Protocol):
     """The interface of a file for calibration, of either kind."""
 
-    origin: Origin | None
     dim: int | None
 
     def thresholds(
@@ -331,12 +334,9 @@ def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:
     return tuple(kind for kind, there in (("genuine", genuine), ("impostor", impostor)) if not there)
 
 
-def _same_model(own: _File, other: _File, accept_unrecorded: bool) -> None:
-    """Raises ValueError where a file is known to belong to another model, or does not record the pixels it took."""
+def _same_model(own: _File, other: _File) -> None:
+    """Raises ValueError where a file is known to belong to another model, or to be made in another way."""
     hint = "a threshold holds for the scores of one model, made in one way"
     if own.dim is not None and other.dim is not None and own.dim != other.dim:
         raise ValueError(f"{other.name}: {other.dim} numbers a row, but {own.name} has {own.dim}; {hint}")
     check_same_origin(f"{own.name} was", own.origin, other.name, other.origin, hint)
-    if own.origin is not None and other.origin is not None:
-        for file in (own, other):
-            check_recorded(file.name, file.origin, accept_unrecorded)

@@ -8,7 +8,7 @@ from verisphere.decide import GuaranteedThreshold, Interval, Ordered, lacking_te
 from verisphere.files.calibration import Check, Source
 from verisphere.files.errors import errors_naming
 from verisphere.protocols.redrawn import ALL
-from verisphere.vocabulary import OperatingPoint, Redrawing
+from verisphere.vocabulary import OperatingPoint, Origin, Redrawing
 
 Pools: TypeAlias = dict[str, tuple[Ordered, Ordered]]  # (genuine, impostor) scores of each domain, and of ALL
 
@@ -19,6 +19,7 @@ class CheckedFile(Protocol):
 
     name: str | Path  # in errors
     source: Source
+    origin: Origin | None
     people: frozenset[str] | None
 
     def lacking(self) -> dict[str, tuple[str, ...]]:
@@ -98,4 +99,5 @@ def check_of(
         lacking=empty.get(ALL, ()),
         shared_people=None if file.people is None or own.people is None else len(file.people & own.people),
         far_over_people=over_people if any(over_people) else (),
+        origin=None if file is own else file.origin,
     )

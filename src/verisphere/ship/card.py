@@ -17,7 +17,7 @@ from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 from verisphere.ship.card_files import Figures, read_figures, read_settings
 from verisphere.ship.card_leak import LEAK, leak_section
-from verisphere.ship.card_people import people_of_training
+from verisphere.ship.card_people import implausible_figures, people_of_training
 from verisphere.ship.card_precision import PRECISION, precision_section
 from verisphere.ship.card_words import (
     DIGITS,
@@ -126,6 +126,7 @@ def _data(
             else "- No evaluation was given.",
         ]
     )
+    yield from implausible_figures(figures)
     yield from people_of_training(calibrated, figures)
 
 

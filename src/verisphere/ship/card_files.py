@@ -27,12 +27,13 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a file of `verisphere evaluate --json`."""
+    """The figures of a file of `verisphere evaluate --json`, and why they cannot be right, if they cannot."""
 
     operating_points: tuple[OperatingPoint, ...]
     sources: tuple[EvaluatedFile, ...]
     accuracy: Accuracy | None
     one_threshold: tuple[OneThreshold, ...] | None
+    implausible: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for point in self.operating_points:

@@ -1,4 +1,4 @@
-"""The part of a model card about people and images that the model was trained on."""
+"""The parts of a model card about what makes its figures worth nothing: people of the training, implausible scores."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,6 +6,14 @@ from verisphere.files.calibration import Calibration
 from verisphere.report.markdown import plain
 from verisphere.ship.card_files import Figures
 from verisphere.trained_on import SharedWithTraining
+
+
+def implausible_figures(figures: Mapping[str, Figures]) -> Iterator[str]:
+    """For each evaluation whose figures cannot be right, the reasons."""
+    for name, figure in figures.items():
+        if figure.implausible:
+            reasons = plain("; ".join(figure.implausible))
+            yield f"**Implausible figures.** Those of {plain(name)} cannot be right, so they say nothing: {reasons}."
 
 
 def people_of_training(calibrated: Calibration | None, figures: Mapping[str, Figures]) -> Iterator[str]:

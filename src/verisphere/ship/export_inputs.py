@@ -75,11 +75,12 @@ def check_same(
         accept_unrecorded: accept a file that does not record the pixels that its model took.
     """
     if calibration is not None:
-        theirs = calibration.origin
-        smaller = theirs is not None and own.precision != theirs.precision
-        advice = _advice(own.precision, theirs.precision) if theirs is not None and smaller else _AGAIN
-        check_same_origin(f"{model} embeds", own, file, theirs, advice)
-        check_recorded(file, theirs, accept_unrecorded)
+        of_checks = [(f"{file}: its check on {check.source.file}", check.origin) for check in calibration.checks]
+        for named, theirs in ((file, calibration.origin), *of_checks):
+            smaller = theirs is not None and own.precision != theirs.precision
+            advice = _advice(own.precision, theirs.precision) if theirs is not None and smaller else _AGAIN
+            check_same_origin(f"{model} embeds", own, named, theirs, advice)
+            check_recorded(named, theirs, accept_unrecorded)
     for path in evaluation:
         for evaluated in read_figures(path).sources:
             named = f"{path}: {evaluated.file}"

@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from jaxtyping import UInt8
 
+from verisphere.files.errors import fault_of
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.images_json import read_source
 from verisphere.files.landmarks import ListedFaces
@@ -261,7 +262,7 @@ def _decoded(
         try:
             photograph = _Photograph(name, decode(content(), name))
         except ValueError as error:
-            photograph = _Photograph(name, None, str(error).removeprefix(f"{name}: "))
+            photograph = _Photograph(name, None, fault_of(error, name).reason)
         batch.append(photograph)
         pixels += 0 if photograph.pixels is None else photograph.pixels.size // 3
         if len(batch) == at_once or pixels >= _PIXELS_AT_ONCE:

@@ -149,8 +149,8 @@ def test_a_merged_list_keeps_every_image_and_merges_the_truth():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("identity,cosine\na,0.5\n", "line 1: 'identity,cosine' is no header"),
-        ("", "line 1: '' is no header"),
+        ("identity,cosine\na,0.5\n", "line 1: no column 'other' among"),
+        ("", "line 1: no column 'identity' among"),
         ("identity,other\na,b\nc\n", "line 3: 1 values where the header has 2 columns"),
         ("identity,other\na,a\n", "line 2: 'a,a'; a pair has two different identities"),
         ("identity,other\na,\n", "line 2: 'a,'; a pair has two different identities"),

@@ -1,11 +1,8 @@
-import itertools
 import pickle
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from verisphere.files.definitions import build, complete
 from verisphere.images.synthetic.conditions import DIFFICULTIES, DOMAINS
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces, contact_sheet, mislabelled
 
@@ -208,35 +205,3 @@ def test_contact_sheet_lays_people_in_rows(faces: SyntheticFaces, drawn: torch.T
     assert not wide[:, 112:, 112:].any()
     with pytest.raises(ValueError, match="the set has 20 people"):
         contact_sheet(faces, people=21, images=1)
-
-
-def test_reads_from_a_recipe() -> None:
-    arguments = {"people": 6, "images": 2, "domains": ["night", "studio"], "difficulty": "easy"}
-    described = {"class_path": "verisphere.images.SyntheticFaces", "init_args": arguments}
-    faces = build(SyntheticFaces, complete(SyntheticFaces, described, "data"))
-    assert faces.people[:3] == ("night-p00000", "night-p00002", "night-p00004")
-
-
-def _tar(embeddings: torch.Tensor, labels: torch.Tensor, far: float) -> float:
-    unit = F.normalize(embeddings.double())
-    first, second = torch.triu_indices(len(unit), len(unit), 1)
-    scores, genuine = (unit @ unit.T)[first, second], labels[first] == labels[second]
-    impostor = scores[~genuine]
-    threshold = impostor.kthvalue(len(impostor) - int(far * len(impostor))).values
-    return (scores[genuine] > threshold).double().mean().item()
-
-
-@pytest.mark.slow
-def test_a_network_that_has_learned_nothing_does_not_know_people() -> None:
-    faces = SyntheticFaces(people=120, images=10, first_person=5000)
-    images = faces.images(range(len(faces))).float().sub_(127.5).div_(128)
-    for seed in range(3):
-        torch.manual_seed(seed)
-        widths, layers = (3, 32, 64, 96, 128), []
-        for before, after in itertools.pairwise(widths):
-            layers += [torch.nn.Conv2d(before, after, 3, stride=2, padding=1), torch.nn.ReLU()]
-        network = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(128 * 49, 128))
-        with torch.no_grad():
-            features = network(images)
-        features = (features - features.mean(0)) / features.std(0)
-        assert _tar(features, faces.labels, 1e-3) <= 0.07

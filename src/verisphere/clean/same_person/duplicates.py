@@ -19,7 +19,7 @@ from verisphere.files.label_lists import LabelList
 from verisphere.files.results import Result
 from verisphere.files.streamed_rows import open_rows
 from verisphere.files.tables import csv_for_people, csv_text
-from verisphere.files.text import csv_rows
+from verisphere.files.text import table_rows
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
 from verisphere.report.blocks import Page
@@ -254,19 +254,10 @@ def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
     """The pairs of identities to merge: the columns `identity` and `other` of a CSV, such as `pairs.csv`."""
-    rows = csv_rows(path)
-    number_of_line, header = next(rows, (1, []))
-    columns = [cell.strip() for cell in header]
-    if not {"identity", "other"} <= set(columns):
-        raise ValueError(
-            f"{path}: line {number_of_line}: {shown(','.join(header), 100)} is no header; pairs to merge have the "
-            "columns identity and other, as pairs.csv of `verisphere data duplicates` has"
-        )
+    about = "pairs to merge have the columns identity and other, as pairs.csv of `verisphere data duplicates` has"
     pairs = []
-    for line, row in rows:
-        if len(row) != len(columns):
-            raise ValueError(f"{path}: line {line}: {len(row)} values where the header has {len(columns)} columns")
-        pair = row[columns.index("identity")], row[columns.index("other")]
+    for line, cells in table_rows(path, ("identity", "other"), about=about)[1]:
+        pair = cells[0], cells[1]
         if not all(text.strip() for text in pair) or pair[0] == pair[1]:
             raise ValueError(f"{path}: line {line}: {shown(','.join(pair), 200)}; a pair has two different identities")
         pairs.append(pair)

@@ -6,7 +6,7 @@ from verisphere.clean.same_person.duplicates import IMAGES, PAIRS, Duplicates, I
 from verisphere.images.faces import Faces
 from verisphere.report.blocks import Page, Section
 from verisphere.report.html import Markup, breakable, tag
-from verisphere.report.samples import pictures
+from verisphere.report.pictures import pictures
 from verisphere.report.tables import number
 
 MOST_SHOWN = 200  # pairs of each kind; more would make the page slow, and the CSV files have all

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from jaxtyping import Int64
 
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import LONGEST_NAME, csv_rows, is_count
-from verisphere.identity import is_missing
+from verisphere.identity import decided, is_missing, spellings
 from verisphere.vocabulary import NOBODY
 
 TEMPLATE, SUBJECT = "TEMPLATE_ID", "SUBJECT_ID"
@@ -54,12 +55,17 @@ def read_people(path: Path) -> TemplatePeople:
 
     A template has one row, or one for each of its faces.
     """
-    first: dict[int, tuple[str, int]] = {}
+    templates, named, rows = list[str](), list[str](), list[int]()
     for line, (template, subject) in _cells(path, (TEMPLATE, SUBJECT)):
         if not is_count(template):
             raise ValueError(f"{path}: line {line}: {TEMPLATE} is {shown(template)}; it must be a whole number")
         if is_missing(subject) or subject == NOBODY or len(subject) > LONGEST_NAME:
             raise ValueError(f"{path}: line {line}: {SUBJECT} is {shown(subject)}, which names no person")
+        templates.append(template)
+        named.append(subject)
+        rows.append(line)
+    first: dict[int, tuple[str, int]] = {}
+    for template, subject, line in zip(templates, one_spelling([(path, named, rows)])[0], rows, strict=True):
         known, known_line = first.setdefault(int(template), (subject, line))
         if known != subject:
             raise ValueError(
@@ -72,6 +78,26 @@ def read_people(path: Path) -> TemplatePeople:
     return TemplatePeople(path, np.array(list(first), np.int64), subjects, lines)
 
 
+def one_spelling(columns: Sequence[tuple[Path, Sequence[str], Sequence[int]]]) -> list[list[str]]:
+    """The people of each column, each person with one spelling in all columns together; see `spellings`.
+
+    Args:
+        columns: for each column its file, the people, and their lines.
+    """
+    parts = [people for _, people, _ in columns]
+    every = list(chain.from_iterable(parts))
+
+    def where(row: int) -> str:
+        for path, _, lines in columns:
+            if row < len(lines):
+                return f"{path}: line {lines[row]}"
+            row -= len(lines)
+        raise IndexError(row)
+
+    new = spellings(dict.fromkeys(every), every, where, decided(), parts)
+    return [[new.get(person, person) for person in people] for people in parts]
+
+
 def read_covariate(path: Path, column: str) -> Covariate:
     """Reads one column of a file of covariates: CSV with a header that has TEMPLATE_ID or SUBJECT_ID, and the column.
 
@@ -82,10 +108,16 @@ def read_covariate(path: Path, column: str) -> Covariate:
     values: dict[str, str] = {}
     several: set[str] = set()
     seen: set[str] = set()
+    owners, stated, lines = list[str](), list[str](), list[int]()
     for line, (whose, value) in _cells(path, (by, column)):
         if by == TEMPLATE and not is_count(whose):
             raise ValueError(f"{path}: line {line}: {TEMPLATE} is {shown(whose)}; it must be a whole number")
-        whose = str(int(whose)) if by == TEMPLATE else whose
+        if by == SUBJECT and is_missing(whose):
+            continue
+        owners.append(str(int(whose)) if by == TEMPLATE else whose)
+        stated.append(value)
+        lines.append(line)
+    for whose, value in zip(one_spelling([(path, owners, lines)])[0], stated, strict=True):
         seen.add(whose)
         value = _plain(value)
         if value and values.setdefault(whose, value) != value:

@@ -55,15 +55,8 @@ def _read(path: Path) -> PairList:
             )
         people.append(both)
     stated = [number for _, number, _, _ in rows]
-    return PairList(
-        left=tuple(left for left, _, _, _ in rows),
-        right=tuple(right for _, _, right, _ in rows),
-        genuine=tuple(number > 0 for number in stated),
-        folds=_folds(path, stated, numbers),
-        lines=numbers,
-        people=tuple(people),
-        source=str(path),
-    )
+    named = ((line, left, right, one > 0) for line, (left, one, right, _) in zip(numbers, rows, strict=True))
+    return PairList.of(path, named, folds=_folds(path, stated, numbers), people=tuple(people))
 
 
 def _image(path: Path, line: Line) -> tuple[str, int]:

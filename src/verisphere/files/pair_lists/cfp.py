@@ -10,7 +10,7 @@ from pathlib import Path
 
 from verisphere.files.disk import check_file
 from verisphere.files.json_values import shown
-from verisphere.files.pair_lists.pair_list import Layout, PairList
+from verisphere.files.pair_lists.pair_list import Layout, PairList, PairRow
 from verisphere.files.text import is_count, numbered_lines
 
 _SIDES = {"FF": ("F", "F"), "FP": ("F", "P")}
@@ -41,7 +41,7 @@ def _read(path: Path) -> PairList:
     lists = path.resolve().parent.parent
     images = {side: _images(lists / f"Pair_list_{side}.txt") for side in dict.fromkeys(_SIDES[which])}
     files = [lists / f"Pair_list_{side}.txt" for side in images]
-    left, right, genuine, folds, lines, people = [], [], [], [], list[str](), []
+    pairs, folds, people = list[PairRow](), [], []
     size = 0
     for number, fold in enumerate(_folds(path)):
         if int(fold.name) != number + 1:
@@ -65,23 +65,11 @@ def _read(path: Path) -> PairList:
                         f"{file}: line {line}: {shown(text)} is {shown(names[0])} and {shown(names[1])}, which show "
                         f"{'one person' if both[0] == both[1] else 'two people'}"
                     )
-                left.append(names[0])
-                right.append(names[1])
-                genuine.append(kind == "same")
+                pairs.append((f"line {line} of {fold.name}/{kind}.txt", *names, kind == "same"))
                 folds.append(number)
-                lines.append(f"line {line} of {fold.name}/{kind}.txt")
                 people.append((f"CFP {both[0]}", f"CFP {both[1]}"))
-    return PairList(
-        left=tuple(left),
-        right=tuple(right),
-        genuine=tuple(genuine),
-        folds=tuple(folds),
-        lines=tuple(lines),
-        people=tuple(people),
-        files=tuple(files),
-        remark=_REPEATS if which == "FF" else "",
-        source=str(path),
-    )
+    about = {"files": tuple(files), "remark": _REPEATS if which == "FF" else ""}
+    return PairList.of(path, pairs, folds=tuple(folds), people=tuple(people), **about)
 
 
 def _images(path: Path) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from verisphere.files.json_values import shown
-from verisphere.files.pair_lists.pair_list import Layout, PairList
+from verisphere.files.pair_lists.pair_list import Layout, PairList, PairRow
 from verisphere.files.pair_lists.runs import folds_of_runs
 from verisphere.files.text import is_count, numbered_lines
 
@@ -43,9 +43,8 @@ def _looks_first(path: Path, head: Sequence[str]) -> bool:
 
 def _reader(place: int, example: str) -> Callable[[Path], PairList]:
     def read(path: Path) -> PairList:
-        lines = numbered_lines(path)
-        rows, impostor = [], ""
-        for number, text in lines:
+        rows, impostor = list[PairRow](), ""
+        for number, text in numbered_lines(path):
             words = _words(text)
             if len(words) != 3 or not all(words):
                 raise ValueError(f"{path}: line {number}: {shown(text, 100)} is not `{example}`")
@@ -58,18 +57,11 @@ def _reader(place: int, example: str) -> Callable[[Path], PairList]:
                 raise ValueError(
                     f"{path}: line {number}: label {label} for an impostor pair, but others have {impostor}"
                 )
-            rows.append((words[0], words[1], label == "1"))
-        genuine = tuple(same for _, _, same in rows)
-        numbers = tuple(number for number, _ in lines)
+            rows.append((number, words[0], words[1], label == "1"))
+        genuine = [same for *_, same in rows]
         if sum(1 for _ in itertools.groupby(genuine)) == _TEN_FOLDS:
-            folds_of_runs(path, genuine, numbers)
-        return PairList(
-            left=tuple(left for left, _, _ in rows),
-            right=tuple(right for _, right, _ in rows),
-            genuine=genuine,
-            lines=numbers,
-            source=str(path),
-        )
+            folds_of_runs(path, genuine, [number for number, *_ in rows])
+        return PairList.of(path, rows)
 
     return read
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from verisphere.files.json_values import shown
-from verisphere.files.pair_lists.pair_list import Layout, PairList
+from verisphere.files.pair_lists.pair_list import Layout, PairList, PairRow
 from verisphere.files.pair_lists.runs import folds_of_runs
 from verisphere.files.text import Line, is_count, numbered_lines
 
@@ -67,14 +67,8 @@ def _read(path: Path) -> PairList:
         _pair(path, line, _words(line[1]), "where the header puts ", kind)
         for line, kind in zip(rows, genuine, strict=True)
     ]
-    return PairList(
-        left=tuple(left for left, _ in pairs),
-        right=tuple(right for _, right in pairs),
-        genuine=tuple(genuine),
-        folds=tuple(row // (2 * count) for row in range(len(rows))) if len(header) == 2 else None,
-        lines=tuple(number for number, _ in rows),
-        source=str(path),
-    )
+    in_folds = tuple(row // (2 * count) for row in range(len(rows))) if len(header) == 2 else None
+    return PairList.of(path, pairs, folds=in_folds)
 
 
 def rows_without_header(path: Path, rows: Sequence[Line], separator: str | None = None) -> PairList:
@@ -85,24 +79,16 @@ def rows_without_header(path: Path, rows: Sequence[Line], separator: str | None 
         rows: rows of the list.
         separator: separator of the fields; None for white space or commas.
     """
-    pairs, genuine = [], []
+    pairs = []
     for line in rows:
         words = _words(line[1]) if separator is None else line[1].split(separator)
-        genuine.append(len(words) == 3)
-        pairs.append(_pair(path, line, words, "is not ", None if len(words) not in (3, 4) else genuine[-1]))
-    numbers = tuple(number for number, _ in rows)
-    return PairList(
-        left=tuple(left for left, _ in pairs),
-        right=tuple(right for _, right in pairs),
-        genuine=tuple(genuine),
-        folds=folds_of_runs(path, genuine, numbers) if rows else None,
-        lines=numbers,
-        source=str(path),
-    )
+        pairs.append(_pair(path, line, words, "is not ", {3: True, 4: False}.get(len(words))))
+    folds = folds_of_runs(path, [same for *_, same in pairs], [number for number, _ in rows]) if rows else None
+    return PairList.of(path, pairs, folds=folds)
 
 
-def _pair(path: Path, line: Line, words: Sequence[str], expecting: str, genuine: bool | None) -> tuple[str, str]:
-    """The names of the two images of a row; `genuine` is the expected kind, or None for either kind."""
+def _pair(path: Path, line: Line, words: Sequence[str], expecting: str, genuine: bool | None) -> PairRow:
+    """The pair of a row; `genuine` is the expected kind, or None for either kind."""
     number, text = line
     kinds = {True: "a genuine pair, `Name i j`", False: "an impostor pair, `Name i Other j`"}
     expected = " or ".join(kinds.values()) if genuine is None else kinds[genuine]
@@ -112,7 +98,7 @@ def _pair(path: Path, line: Line, words: Sequence[str], expecting: str, genuine:
     if not genuine and left[0] == right[0]:
         raise ValueError(f"{path}: line {number}: {shown(text)} cannot be {expected}")
     first, second = (f"{name}/{name}_{int(image):04d}.jpg" for name, image in (left, right))
-    return first, second
+    return number, first, second, genuine
 
 
 LFW = Layout("LFW, XQLFW", "Ann 1 4", _looks, _read)

@@ -1,8 +1,9 @@
 """Pairs of images to compare, from a list in any layout."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
@@ -67,6 +68,18 @@ class PairList:
             values = getattr(self, field)
             if values is not None and len(values) != len(self.left):
                 raise ValueError(f"{self.source}: {field} has {len(values)} entries but left has {len(self.left)}")
+
+    @classmethod
+    def of(cls, source: str | Path, rows: Iterable["PairRow"], **more: Any) -> "PairList":
+        """The pairs of a list.
+
+        Args:
+            source: the list.
+            rows: line, names of the left and the right image, and whether both show the same person.
+            more: further attributes.
+        """
+        lines, left, right, genuine = tuple(zip(*rows, strict=True)) or ((), (), (), ())
+        return cls(left, right, genuine, lines=lines, source=str(source), **more)
 
     def __len__(self) -> int:
         return len(self.left)
@@ -155,6 +168,10 @@ class PairList:
         spelled = f"names there look like {shown(names[0], 200)}" if len(names) else "the set is empty"
         lacking = f"{len(missing)} {self._things} are not in the set, first {shown(first, 200)}{line}"
         return f"{self.source}: {lacking}; {spelled}"
+
+
+#: Line of a pair, or its place in words; names of its left and its right image; whether both show the same person.
+PairRow = tuple[int | str, str, str, bool]
 
 
 def place_text(line: int | str) -> str:

@@ -9,9 +9,7 @@ from verisphere.files.pair_lists.pair_list import place_text
 from verisphere.files.text import Line
 
 
-def folds_of_runs(
-    source: str | Path, genuine: Sequence[bool], lines: Sequence[int] | Sequence[str]
-) -> tuple[int, ...] | None:
+def folds_of_runs(source: str | Path, genuine: Sequence[bool], lines: Sequence[int | str]) -> tuple[int, ...] | None:
     """The folds of a list that has, for each fold, a run of genuine pairs and then as many impostor pairs.
 
     A list with one run of each kind has no folds: the protocol cuts it into ten blocks, each with a tenth of either.

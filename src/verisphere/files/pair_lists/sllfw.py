@@ -27,14 +27,8 @@ def _read(path: Path) -> PairList:
     pairs = two_lines_a_pair(path, lines)
     genuine = [left[1].rpartition("/")[0] == right[1].rpartition("/")[0] for left, right in pairs]
     numbers = tuple(left[0] for left, _ in pairs)
-    return PairList(
-        left=tuple(left[1] for left, _ in pairs),
-        right=tuple(right[1] for _, right in pairs),
-        genuine=tuple(genuine),
-        folds=folds_of_runs(path, genuine, numbers),
-        lines=numbers,
-        source=str(path),
-    )
+    rows = ((left[0], left[1], right[1], same) for (left, right), same in zip(pairs, genuine, strict=True))
+    return PairList.of(path, rows, folds=folds_of_runs(path, genuine, numbers))
 
 
 SLLFW = Layout("SLLFW", "Ann/Ann_0001.jpg", _looks, _read)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from verisphere.files.json_values import shown
-from verisphere.files.pair_lists.pair_list import Layout, PairList
+from verisphere.files.pair_lists.pair_list import Layout, PairList, PairRow
 from verisphere.files.text import MOST_DIGITS, is_count, text_lines
 
 _REQUIRED = ("left", "right", "label")
@@ -37,7 +37,7 @@ def _pairs_below(path: str | Path, columns: list[str], rows: Iterable[tuple[int,
     """The pairs below a header, in one pass, since there can be many millions."""
     place = {name: number for number, name in enumerate(columns)}
     of_left, of_right, of_label, of_fold = (place.get(name, -1) for name in ("left", "right", "label", "fold"))
-    left, right, genuine, folds, lines = [], [], [], [], []
+    pairs, folds = list[PairRow](), []
     names: dict[str, str] = {}  # repeated names share one string
     for number, row in rows:
         if len(row) != len(columns):
@@ -46,23 +46,13 @@ def _pairs_below(path: str | Path, columns: list[str], rows: Iterable[tuple[int,
         first, second, label = row[of_left].strip(), row[of_right].strip(), row[of_label].strip()
         if not first or not second or label not in ("0", "1"):
             _check_pair_row(path, number, columns, row)
-        left.append(names.setdefault(first, first))
-        right.append(names.setdefault(second, second))
-        genuine.append(label == "1")
-        lines.append(number)
+        pairs.append((number, names.setdefault(first, first), names.setdefault(second, second), label == "1"))
         if of_fold >= 0:
             fold = row[of_fold].strip()
             if not is_count(fold):
                 _check_pair_row(path, number, columns, row)
             folds.append(int(fold))
-    return PairList(
-        left=tuple(left),
-        right=tuple(right),
-        genuine=tuple(genuine),
-        folds=tuple(folds) if of_fold >= 0 else None,
-        lines=tuple(lines),
-        source=str(path),
-    )
+    return PairList.of(path, pairs, folds=tuple(folds) if of_fold >= 0 else None)
 
 
 def _check_pair_row(path: str | Path, number: int, columns: list[str], cells: list[str]) -> None:

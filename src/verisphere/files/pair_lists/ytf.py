@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from verisphere.files.json_values import shown
-from verisphere.files.pair_lists.pair_list import Layout, PairList
+from verisphere.files.pair_lists.pair_list import Layout, PairList, PairRow
 from verisphere.files.text import is_count, numbered_lines
 
 _FIELDS = 5
@@ -34,7 +34,7 @@ def _read(path: Path) -> PairList:
     """Reads a list: splits are the folds; they must be equally large, with pairs numbered from 1 in order."""
     lines = numbered_lines(path)
     rows = lines if is_count(_cells(lines[0][1])[0]) else lines[1:]
-    left, right, genuine, folds = [], [], [], list[int]()
+    pairs, folds = list[PairRow](), list[int]()
     size = Counter[int]()
     for line, text in rows:
         cells = _cells(text)
@@ -49,27 +49,17 @@ def _read(path: Path) -> PairList:
                 f"{path}: line {line}: pair {number} of split {fold}, where pair {size[fold]} follows; is a line "
                 "missing?"
             )
-        left.append(cells[2])
-        right.append(cells[3])
-        genuine.append(cells[4] == "1")
+        pairs.append((line, cells[2], cells[3], cells[4] == "1"))
         folds.append(fold)
-    for fold, pairs in size.items():
-        if pairs != size[folds[0]]:
+    for fold, count in size.items():
+        if count != size[folds[0]]:
             last = max(line for (line, _), number in zip(rows, folds, strict=True) if number == fold)
             raise ValueError(
-                f"{path}: line {last}: ends {pairs} pairs of split {fold}, but split {folds[0]} has {size[folds[0]]}; "
+                f"{path}: line {last}: ends {count} pairs of split {fold}, but split {folds[0]} has {size[folds[0]]}; "
                 "is a line missing?"
             )
-    return PairList(
-        left=tuple(left),
-        right=tuple(right),
-        genuine=tuple(genuine),
-        folds=tuple(folds),
-        lines=tuple(line for line, _ in rows),
-        videos=True,
-        people=tuple((video.split("/")[0], other.split("/")[0]) for video, other in zip(left, right, strict=True)),
-        source=str(path),
-    )
+    people = tuple((video.split("/")[0], other.split("/")[0]) for _, video, other, _ in pairs)
+    return PairList.of(path, pairs, folds=tuple(folds), videos=True, people=people)
 
 
 YTF = Layout("YTF", "1, 1, Ann/1, Ann/3, 1", _looks, _read)

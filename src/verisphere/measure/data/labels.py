@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import UInt64
 
+from verisphere.files.errors import Fault
 from verisphere.files.json_values import shown
 from verisphere.files.text import LONGEST_NAME
 from verisphere.identity import decided, folded, is_missing
 from verisphere.packs.columns import coded
-from verisphere.packs.pack import Fault, Pack
-from verisphere.packs.places import fault_of
+from verisphere.packs.pack import Pack
 from verisphere.vocabulary import NOBODY
 
 _NEGATIVE = re.compile(r"-[0-9]+(\.0*)?")
@@ -46,7 +46,7 @@ def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
             reasons[person] = f"the only image of the identity {shown(person, 80)}; no genuine pair can be made of it"
     faulty = np.array([value in reasons for value in column.values], bool)[column.codes]
     faults = [
-        fault_of(pack, position, reasons[column.values[column.codes[position]]])
+        pack.fault(position, reasons[column.values[column.codes[position]]])
         for position in faulty.nonzero()[0].tolist()
     ]
     if pack.domains is not None:
@@ -55,7 +55,7 @@ def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
         faulty = np.array([value in bad for value in groups.values], bool)[groups.codes]
         for position in faulty.nonzero()[0].tolist():
             domain = groups.values[groups.codes[position]]
-            faults.append(fault_of(pack, position, f"the domain {shown(domain, 80)} {bad[domain]}"))
+            faults.append(pack.fault(position, f"the domain {shown(domain, 80)} {bad[domain]}"))
     return faults
 
 

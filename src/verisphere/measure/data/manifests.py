@@ -3,10 +3,11 @@
 from pathlib import Path, PurePosixPath
 
 from verisphere.files.disk import digest
+from verisphere.files.errors import Fault
 from verisphere.files.json_values import shown
 from verisphere.packs.image_files import FilesOnDisk
 from verisphere.packs.manifest import manifest_path, read_manifest
-from verisphere.packs.pack import Fault, Format, Pack
+from verisphere.packs.pack import Format, Pack
 from verisphere.vocabulary import Progress, quietly
 
 

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Int32, UInt64
 from torch.utils.data import DataLoader, Dataset
 
+from verisphere.files.errors import Fault, fault_of
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
 from verisphere.identity import crowds
@@ -24,8 +25,7 @@ from verisphere.measure.data.manifests import manifest_faults
 from verisphere.packs.file_names import people_of
 from verisphere.packs.formats import format_of
 from verisphere.packs.image_files import counted
-from verisphere.packs.pack import Fault, Pack
-from verisphere.packs.places import fault_of
+from verisphere.packs.pack import Pack
 from verisphere.vocabulary import Progress, printable, quietly
 
 MAX_STRETCH = 1.5
@@ -99,7 +99,7 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
         pack = form.read(path)
     except (ValueError, OSError) as error:
         if not faults:
-            faults.append(Fault(str(path), "", None, str(error).removeprefix(f"{path}: ")))
+            faults.append(fault_of(error, path))
         faults += manifest_faults(path, form, None, progress)
         return Verification(form.name, str(path), None, None, tuple(faults), ())
     faults += manifest_faults(path, form, pack, progress)
@@ -118,13 +118,13 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
                 pack.names[position],
                 pack.files.names[position],
             }:  # else the format has reported it
-                faults.append(fault_of(pack, position, reason))
+                faults.append(pack.fault(position, reason))
     for position, other, is_fault in repeated_images(pack, digests):
         name, person = pack.names[other], pack.identities[other]
         reason = f"the same bytes as {name}"
         if is_fault:
             reason += f", which is under the identity {person}, but this one is under {pack.identities[position]}"
-        (faults if is_fault else notes).append(fault_of(pack, position, reason))
+        (faults if is_fault else notes).append(pack.fault(position, reason))
     stretched, about_sizes = _sizes(pack, sizes)
     people = len(people_of(pack.identities))
     return Verification(form.name, str(path), len(pack), people, (*faults, *stretched), (*notes, *about_sizes))
@@ -166,9 +166,9 @@ class _Images(Dataset[_Seen]):
                     if damage := png_damage(data):
                         wrong.append((position, damage))
                 except ValueError as error:
-                    wrong.append((position, str(error).removeprefix(f"{name}: ")))
+                    wrong.append((position, fault_of(error, name).reason))
             except (ValueError, OSError) as error:
-                wrong.append((position, str(error)))
+                wrong.append((position, fault_of(error, self.pack.path).reason))
         return _Seen(start, sizes, digests, wrong)
 
 
@@ -234,8 +234,7 @@ def _sizes(pack: Pack, sizes: Int32[np.ndarray, "images 2"]) -> tuple[list[Fault
     tall, wide = sizes[:, 0].astype(np.int64) * usual[1], sizes[:, 1].astype(np.int64) * usual[0]
     stretched = seen & (np.maximum(tall, wide) > MAX_STRETCH * np.minimum(tall, wide))
     faults = [
-        fault_of(
-            pack,
+        pack.fault(
             position,
             f"{sizes[position, 1]} x {sizes[position, 0]} pixels, which the {usual[1]} x {usual[0]} of most images "
             f"would stretch by a factor of more than {MAX_STRETCH}",

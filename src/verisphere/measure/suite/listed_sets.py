@@ -18,7 +18,7 @@ from verisphere.measure.evaluate import Options
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.suite.images import SetImages, find_images
 from verisphere.measure.suite.task import SuiteOptions, Task
-from verisphere.packs.bin_pairs import read_bin
+from verisphere.packs.bin_pairs import BIN
 from verisphere.vocabulary import NOBODY, printable
 
 log = logging.getLogger(__name__)
@@ -171,5 +171,5 @@ def _people_by_folder(pairs: PairList, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _packed_images(path: Path, root: Path) -> SetImages:
-    pack = read_bin(path)
+    pack = BIN.read(path)
     return SetImages(pack.files, tuple(pack.names), tuple(pack.identities), pack.source)

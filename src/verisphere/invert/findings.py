@@ -1,6 +1,5 @@
-"""The findings of an inversion as plain values: the content of `inversion.json` and of its page."""
+"""The findings of an inversion: the content of `inversion.json`, and their text."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,40 +214,3 @@ def _row(entry: Likeness) -> list[str]:
     quantile = None if entry.others is None else entry.others.quantile_95
     real = [None if found is None else found.mean for found in (entry.real_same_person, entry.real_others)]
     return [_OF[entry.model], *("-" if value is None else number(value, 3) for value in (*cells, quantile, *real))]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A generated image on the page.
-
-    Attributes:
-        name: name of the image.
-        person: the person.
-        generated: the image, marked, as a data URI.
-        photograph: the photograph that it represents, as a data URI; None if there is none.
-        own, other: mean cosine of the image, under the judge or else the model itself, with photographs of its person
-            and of others; None if there are none.
-    """
-
-    name: str
-    person: str
-    generated: str
-    photograph: str | None
-    own: float | None
-    other: float | None
-
-
-@dataclass(frozen=True)
-class InversionPage:
-    """The contents of the page.
-
-    Attributes:
-        findings: the figures.
-        shown: the images.
-        own, others: cosines for the histogram, under the judge or else the model itself.
-    """
-
-    findings: InversionFindings
-    shown: Sequence[Shown]
-    own: Sequence[float]
-    others: Sequence[float]

@@ -1,55 +1,45 @@
-"""The sections of a report page with text and tables."""
+"""The sections of a report page with rates: summary, operating points, differences, domains, calibrated thresholds."""
 
 import math
 from collections.abc import Iterator, Sequence
 
-from verisphere.decide import DomainResult, Interval, exact_rate
-from verisphere.report.findings import Calibrated, Contents, Findings, Training
+from verisphere.decide import DomainResult, OneThreshold, exact_rate
+from verisphere.measure.report_findings import Calibrated, Contents, Findings, Training
 from verisphere.report.html import Markup, definitions, joined, table, tag
-from verisphere.report.tables import neg_log10_far_text, number
+from verisphere.report.tables import bounds_text, neg_log10_far_text, number, percent, rate_text
 from verisphere.vocabulary import OperatingPoint
 from verisphere.words import NAMES_TAKEN
 
 NONE = "\N{EN DASH}"
+_PROMISE = (
+    "A promise is about two new people, one image of each, like those calibrated on. The tables below are about "
+    "another thing: all pairs of one set, where a person with many images counts more often, every person is in "
+    "many pairs, and a domain may be unlike the whole. So a FAR measured here can lie above the one promised. Its "
+    "bounds take pairs as independent; where pairs share people, they are too narrow."
+)
 
 
-def percent(rate: float) -> str:
-    """A rate in percent: 0.9134 is 91.3 %; with more decimals if it would otherwise look like 0 or 100 %."""
-    digits = 1 if 0.001 <= rate <= 0.999 or rate in (0.0, 1.0) else 3
-    return f"{100 * rate:.{digits}f}\N{NO-BREAK SPACE}%"
-
-
-def rate_text(rate: float) -> str:
-    """A rate of any size with three digits: 0.0123, 4.56e-5.
-
-    >>> rate_text(0.0123), rate_text(4.56e-05), rate_text(0.0), rate_text(1.0)
-    ('0.0123', '4.56e-5', '0', '1')
-    """
-    return f"{rate:.3g}" if rate == 0 or rate >= 0.01 else f"{rate:.2e}".replace("e-0", "e-")
-
-
-def bounds_text(low: float, high: float) -> str:
-    """Bounds of a rate, in the format of `rate_text`."""
-    return f"{rate_text(low)} to {rate_text(high)}"
+def _between(low: float, high: float) -> str:
+    return f"{number(low)} to {number(high)}"
 
 
 # --- summary ---
 
 
-def summary(contents: Contents) -> Markup:
+def summary(contents: Contents) -> list[Markup]:
     """The measured sets, and the TAR at the FAR of the one threshold, as text and as a table."""
     words = [tag("p", tag("strong", line)) for findings in contents.findings for line in findings.first]
     words += [tag("p", _in_words(findings), class_="lead") for findings in contents.findings]
     words += [_unmeasured(run) for run in contents.trainings if not run.measured]
     if not contents.findings:
-        return joined(*words)
+        return words
     rows = [
         [
             findings.title,
             _tar(findings.headline),
-            NONE if findings.interval is None else _interval(findings.interval),
+            NONE if findings.interval is None else _between(findings.interval.lower_95, findings.interval.upper_95),
             number(findings.headline.threshold),
-            f"{findings.images:,}",
+            f"{len(findings.embeddings):,}",
             f"{findings.people:,}",
             f"{findings.headline.genuine_total:,}",
             f"{findings.headline.impostor_total:,}",
@@ -57,7 +47,7 @@ def summary(contents: Contents) -> Markup:
         for findings in contents.findings
     ]
     header = ["Set", "TAR", "95 % over people", "Threshold", "Images", "People", "Genuine pairs", "Impostor pairs"]
-    return joined(*words, table(f"All pairs at FAR {contents.far}", header, rows))
+    return [*words, table(f"All pairs at FAR {contents.asked.far}", header, rows)]
 
 
 def _in_words(findings: Findings) -> Markup:
@@ -65,8 +55,8 @@ def _in_words(findings: Findings) -> Markup:
     what = joined(
         "Set ",
         tag("strong", findings.title),
-        f": {findings.images:,} images of {findings.people:,} people{NAMES_TAKEN[findings.names_rule]}, every two "
-        "compared once. ",
+        f": {len(findings.embeddings):,} images of {findings.people:,} people"
+        f"{NAMES_TAKEN[findings.embeddings.names_rule]}, every two compared once. ",
     )
     if point.below_resolution:
         rate = exact_rate(point.far_target)
@@ -91,10 +81,6 @@ def _in_words(findings: Findings) -> Markup:
     )
 
 
-def _interval(interval: Interval) -> str:
-    return f"{number(interval.lower_95)} to {number(interval.upper_95)}"
-
-
 def _unmeasured(run: Training) -> Markup:
     told = (
         ": a run without embeddings, so there is nothing here about people it has not seen. Embed faces into its "
@@ -107,7 +93,7 @@ def _unmeasured(run: Training) -> Markup:
 # --- operating points, differences ---
 
 
-def operating_points(contents: Contents) -> Markup:
+def operating_points(contents: Contents) -> list[Markup]:
     """TAR at every FAR: all sets in one table, then each set with counts and bounds."""
     parts: list[Markup] = []
     if len(contents.findings) > 1:
@@ -118,26 +104,26 @@ def operating_points(contents: Contents) -> Markup:
         parts.append(
             table("TAR at each FAR", ["FAR target", *(findings.title for findings in contents.findings)], rows)
         )
-    parts += [points_table(f"{findings.title}: all pairs", findings.points) for findings in contents.findings]
+    parts += [_points_table(f"{findings.title}: all pairs", findings.points) for findings in contents.findings]
     note = (
         "Accept iff score > threshold. These bounds are exact binomial ones, which take pairs as independent; pairs "
         "that share people are not, so rely on the wider interval over redrawn people in the summary."
     )
-    return joined(*parts, tag("p", note, class_="note"))
+    return [*parts, tag("p", note, class_="note")]
 
 
 def _tar(point: OperatingPoint) -> str:
     return NONE if point.below_resolution else number(point.tar)
 
 
-def points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
+def _points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
     """Operating points with counts and bounds; without a TAR if there are too few impostors for the target."""
     rows = [
         [
             point.far_target + (" *" if point.below_resolution else ""),
             number(point.threshold),
             _tar(point),
-            NONE if point.below_resolution else f"{number(point.tar_lower_95)} to {number(point.tar_upper_95)}",
+            NONE if point.below_resolution else _between(point.tar_lower_95, point.tar_upper_95),
             f"{point.genuine_accepted:,} of {point.genuine_total:,}",
             rate_text(point.far),
             bounds_text(point.far_lower_95, point.far_upper_95),
@@ -154,7 +140,7 @@ def points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
     return table(caption, header, rows, note)
 
 
-def differences(contents: Contents) -> Markup:
+def differences(contents: Contents) -> list[Markup]:
     """Differences of models on the same images, and whether they can be chance."""
     rows = [
         [
@@ -168,36 +154,34 @@ def differences(contents: Contents) -> Markup:
     ]
     told = (
         "Sets of the same images of the same people. Each has its own threshold at the same FAR. People are redrawn "
-        f"{contents.replicates:,} times, alike for both, so what people have in common cancels. A difference may be "
-        "chance where the interval holds zero."
+        f"{contents.asked.redrawing.replicates:,} times, alike for both, so what people have in common cancels. A "
+        "difference may be chance where the interval holds zero."
     )
     header = ["Sets", "FAR target", "Difference of TAR", "95 % over people", "Reads as"]
-    return joined(tag("p", told), table("TAR of one set less TAR of another", header, rows))
+    return [tag("p", told), table("TAR of one set less TAR of another", header, rows)]
 
 
 # --- domains ---
 
 
-def domains(contents: Contents) -> Markup:
+def domains(contents: Contents) -> list[Markup]:
     """Each domain at the one threshold, and at its own threshold."""
     if (
         all(findings.one is None for findings in contents.findings)
         and len({f.without_domains for f in contents.findings}) == 1
     ):
         told = contents.findings[0].without_domains
-        return tag("p", told[:1].upper() + told[1:])
+        return [tag("p", told[:1].upper() + told[1:])]
     parts = []
     for findings in contents.findings:
-        told = findings.without_domains if findings.one is None else _far_in_words(findings)
+        told = findings.without_domains if findings.one is None else _far_in_words(findings.one)
         parts.append(tag("p", tag("strong", findings.title), f": {told}"))
         if findings.one is not None:
-            parts.append(_domains_table(findings))
-    return joined(*parts)
+            parts.append(_domains_table(findings.title, findings.one))
+    return parts
 
 
-def _domains_table(findings: Findings) -> Markup:
-    result = findings.one
-    assert result is not None
+def _domains_table(title: str, result: OneThreshold) -> Markup:
     rows = [
         [
             name,
@@ -215,17 +199,16 @@ def _domains_table(findings: Findings) -> Markup:
     header = ["Domain", "TAR", "FAR", "95 % bounds", "-log10 FAR", "Own threshold", "TAR at own"]
     header += ["Genuine pairs", "Impostor pairs"]
     threshold = number(result.calibration_threshold)
-    caption = f"{findings.title}: every domain at the one threshold {threshold}, FAR {result.far_target} over all"
-    return table(caption, header, rows, _domains_note(findings))
+    caption = f"{title}: every domain at the one threshold {threshold}, FAR {result.far_target} over all"
+    return table(caption, header, rows, _domains_note(result))
 
 
 def _far(domain: DomainResult) -> str:
     return rate_text(domain.far) if domain.impostor_accepted else f"0 (< {rate_text(1 / domain.impostor_total)})"
 
 
-def _far_in_words(findings: Findings) -> str:
-    assert findings.one is not None
-    ranked = sorted(findings.one.domains.items(), key=lambda item: item[1].far)
+def _far_in_words(result: OneThreshold) -> str:
+    ranked = sorted(result.domains.items(), key=lambda item: item[1].far)
     (low_name, low), (high_name, high) = ranked[0], ranked[-1]
     if len(ranked) == 1:
         return f"there is one domain with both genuine and impostor pairs, {low_name}."
@@ -233,9 +216,7 @@ def _far_in_words(findings: Findings) -> str:
     return f"the one threshold gives FAR {_far(low)} in {low_name} and {_far(high)} in {high_name}{factor}."
 
 
-def _domains_note(findings: Findings) -> str:
-    result = findings.one
-    assert result is not None
+def _domains_note(result: OneThreshold) -> str:
     deviation = number(math.sqrt(result.neg_log10_far_variance), 3)
     notes = [
         f"Over domains: TAR mean {number(result.tar_mean)}, standard deviation "
@@ -256,7 +237,7 @@ def _domains_note(findings: Findings) -> str:
 # --- calibrated thresholds ---
 
 
-def calibrated(calibration: Calibrated) -> Markup:
+def calibrated(calibration: Calibrated) -> list[Markup]:
     """The thresholds of a calibration, their guarantees, and their rates on the sets of the page."""
     promises = definitions(
         *(
@@ -268,22 +249,13 @@ def calibrated(calibration: Calibrated) -> Markup:
         )
     )
     titles = list(dict.fromkeys(title for shipped in calibration.shipped for title in shipped.points))
-    tried = [part for title in titles for part in _tried(calibration, title)]
-    return joined(
+    return [
         tag("p", f"Found on {calibration.file.name}; each with what it promises."),
         promises,
-        tag("p", _PROMISE) if titles else "",
-        *tried,
+        *([tag("p", _PROMISE)] if titles else []),
+        *(part for title in titles for part in _tried(calibration, title)),
         *(tag("p", note, class_="note") for note in calibration.notes),
-    )
-
-
-_PROMISE = (
-    "A promise is about two new people, one image of each, like those calibrated on. The tables below are about "
-    "another thing: all pairs of one set, where a person with many images counts more often, every person is in "
-    "many pairs, and a domain may be unlike the whole. So a FAR measured here can lie above the one promised. Its "
-    "bounds take pairs as independent; where pairs share people, they are too narrow."
-)
+    ]
 
 
 def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
@@ -293,7 +265,7 @@ def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
         [
             f"{point.far_target}{' *' if point.below_resolution else ''} {name or 'all pairs'}",
             number(point.tar),
-            f"{number(point.tar_lower_95)} to {number(point.tar_upper_95)}",
+            _between(point.tar_lower_95, point.tar_upper_95),
             rate_text(point.far),
             bounds_text(point.far_lower_95, point.far_upper_95),
             f"{point.genuine_total:,}",

@@ -1,10 +1,9 @@
-"""Sample pairs at the error boundary: the genuine pairs with the lowest and the impostors with the highest scores."""
+"""Pictures of a data set on a page: which are shown, and each as a small JPEG inside the page."""
 
 import base64
 import io
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int64, UInt8
@@ -15,62 +14,6 @@ from verisphere.images.faces import Faces
 
 PICTURE_SIDE = 112  # pixels of the longer side
 JPEG_QUALITY = 85
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One image of a pair.
-
-    Attributes:
-        name: name of the image.
-        person: identity of the image.
-        domain: domain of the image, if the set has domains.
-        uri: the image as a data URI, if the images are available.
-    """
-
-    name: str
-    person: str
-    domain: str | None
-    uri: str | None
-
-
-@dataclass(frozen=True)
-class SamplePair:
-    """Two images, their score, and the decision at the threshold.
-
-    Attributes:
-        score: score of the pair.
-        genuine: whether both images show the same person.
-        accepted: whether the score is above the threshold.
-    """
-
-    left: Picture
-    right: Picture
-    score: float
-    genuine: bool
-    accepted: bool
-
-    @property
-    def wrong(self) -> bool:
-        """Whether the decision is wrong."""
-        return self.accepted != self.genuine
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Sample pairs of a set.
-
-    Attributes:
-        genuine: lowest score first.
-        impostor: highest score first.
-        threshold: threshold of the decisions.
-        missing: the reason why there are no pictures; empty if there are pictures.
-    """
-
-    genuine: tuple[SamplePair, ...]
-    impostor: tuple[SamplePair, ...]
-    threshold: float
-    missing: str = ""
 
 
 def varied(people: Int64[np.ndarray, "pairs 2"], count: int, per_person: int = 1) -> list[int]:

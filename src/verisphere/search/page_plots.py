@@ -6,52 +6,73 @@ arXiv:2007.06542).
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import torch
+from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from verisphere.losses import ClassLoss
 from verisphere.report.plots import INK, LINES, PALE, SERIES, in_picture, new_figure, tidy
-from verisphere.report.search_findings import LossCurve, SearchFindings
+from verisphere.search.course import Course
 
+_OWN = 0.5  # own cosine at which a loss is shown whose margin depends on the angle
+_POINTS = 400
 _BEST, _MEAN = SERIES[2], SERIES[0]
 _MOST_PANELS = 12  # searched values that are drawn
 _APART = 0.5  # share of the distance between rounds over which the candidates of a round are spread
 
 
-def draws_plot(findings: SearchFindings) -> Figure:
+@dataclass(frozen=True)
+class LossCurve:
+    """A loss as a function of the softmax probability of the own class (Wang et al. 2020, figure 1).
+
+    Attributes:
+        name: name of the curve.
+        probability: softmax probability p of the own class.
+        lowered: exp(-loss) at this probability, p_m in the paper.
+    """
+
+    name: str
+    probability: Float64[np.ndarray, " points"]
+    lowered: Float64[np.ndarray, " points"]
+
+
+def draws_plot(course: Course) -> Figure:
     """The values of all candidates, with a panel for each searched value."""
-    tried = findings.tried
+    tried = course.tried
     names = list(tried[0].values)[:_MOST_PANELS]
     figure = new_figure(1.7 * len(names) + 1.0)
     grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-    places = _places(findings)
+    places = _places(course)
     for axes, name in zip(grid, names, strict=True):
         values = np.array([one.values[name] for one in tried])
         best = np.array([one.best for one in tried])
         axes.plot(places[~best], values[~best], "o", color=PALE, markersize=4, label="candidate")
         axes.plot(places[best], values[best], "D", color=_BEST, markersize=5, label="best of its round")
-        if means := findings.means.get(name):
+        if means := course.means.get(name):
             axes.plot(*zip(*means, strict=True), color=_MEAN, linewidth=1.6, label="mean of the distribution")
-        if name in findings.logarithmic:
+        if name in course.logarithmic:
             axes.set_yscale("log")
         axes.set_title(in_picture(name), loc="left", color=INK, fontsize=10)
         axes.margins(y=0.12)
         _tidy(axes)
-    _along(findings, grid[-1])
+    _along(course, grid[-1])
     _legend(figure, grid[0])
     return figure
 
 
-def rewards_plot(findings: SearchFindings) -> Figure:
+def rewards_plot(course: Course) -> Figure:
     """The reward of each candidate with its spread, and how often another one would have been the best."""
-    several = len(findings.rounds) > 1 and any(len(entry.tried) > 1 for entry in findings.rounds)
+    several = len(course.rounds) > 1 and bool(course.several)
     figure = new_figure(4.6 if several else 3.2)
     axes, *below = figure.subplots(
         2 if several else 1, 1, sharex=True, squeeze=False, height_ratios=(2, 1)[: 1 + several]
     )[:, 0]
-    tried, places = findings.tried, _places(findings)
+    tried, places = course.tried, _places(course)
     for best, colour, mark, label in ((False, PALE, "o", "candidate"), (True, _BEST, "D", "best of its round")):
         rows = [row for row, one in enumerate(tried) if one.best == best and one.reward is not None]
         if rows:
@@ -61,29 +82,29 @@ def rewards_plot(findings: SearchFindings) -> Figure:
                 [tried[row].spread or 0.0 for row in rows],
                 fmt=mark, color=colour, markersize=4.5, elinewidth=0.9, label=label,
             )  # fmt: skip
-    axes.set_ylabel(in_picture(findings.reward))
+    axes.set_ylabel(in_picture(course.search.reward.title))
     _tidy(axes)
     _legend(figure, axes)
     if several:
-        at = [entry.best.at for entry in findings.rounds]
-        chance = [1 - 1 / len(entry.tried) for entry in findings.rounds]
-        below[0].plot(at, [entry.another_wins for entry in findings.rounds], ".-", color=INK, label="another wins")
+        at = [entry.best.at for entry in course.rounds]
+        chance = [1 - 1 / len(entry.tried) for entry in course.rounds]
+        below[0].plot(at, [entry.another_wins for entry in course.rounds], ".-", color=INK, label="another wins")
         below[0].plot(at, chance, ":", color=PALE, label="a draw by lot")
         below[0].set_ylim(-0.03, 1.03)
         below[0].yaxis.set_major_formatter(PercentFormatter(1.0))
         below[0].set_ylabel("redrawings")
         below[0].legend(frameon=False, fontsize=8, ncols=2, loc="best")
         _tidy(below[0])
-    _along(findings, (below or [axes])[-1])
+    _along(course, (below or [axes])[-1])
     return figure
 
 
-def losses_plot(findings: SearchFindings) -> Figure:
+def losses_plot(course: Course) -> Figure:
     """The training loss of every candidate over the epochs; the result and its ancestors are drawn in colour."""
     figure = new_figure(3.4)
     axes = figure.add_subplot()
     for descends, colour, width, label in ((False, PALE, 0.8, "other candidates"), (True, _BEST, 1.8, "result")):
-        lines = [one.losses for one in findings.tried if one.descends == descends and one.losses]
+        lines = [one.losses for one in course.tried if one.descends == descends and one.losses]
         for number, line in enumerate(lines):
             axes.plot(
                 *zip(*line, strict=True),
@@ -120,12 +141,21 @@ def probabilities_plot(curves: Sequence[LossCurve]) -> Figure:
     return figure
 
 
-def _places(findings: SearchFindings) -> np.ndarray:
+def loss_curve(name: str, loss: ClassLoss) -> LossCurve:
+    """The curve of a loss for two classes: the own cosine is fixed, and the other cosine takes all values."""
+    other = torch.linspace(-1.0, 1.0, _POINTS, dtype=torch.float64)
+    own = torch.full_like(other, _OWN)
+    rows = torch.stack([own, other], dim=1)
+    losses = torch.stack([loss.forward(row[None], torch.zeros(1, dtype=torch.long)) for row in rows])
+    return LossCurve(name, torch.sigmoid(loss.scale * (own - other)).numpy(), torch.exp(-losses).detach().numpy())
+
+
+def _places(course: Course) -> np.ndarray:
     """Places of the candidates on the horizontal axis; the candidates of a round are beside each other."""
-    at = sorted({one.at for one in findings.tried})
+    at = sorted({one.at for one in course.tried})
     distance = min((after - before for before, after in itertools.pairwise(at)), default=1.0)
     places = []
-    for entry in findings.rounds:
+    for entry in course.rounds:
         together = len({one.at for one in entry.tried}) == 1
         offsets = np.linspace(-_APART / 2, _APART / 2, len(entry.tried)) if together and len(entry.tried) > 1 else [0.0]
         places += [
@@ -135,9 +165,9 @@ def _places(findings: SearchFindings) -> np.ndarray:
     return np.array(places)
 
 
-def _along(findings: SearchFindings, axes: Axes) -> None:
-    axes.set_xlabel(findings.position)
-    if len(findings.rounds) == 1:
+def _along(course: Course, axes: Axes) -> None:
+    axes.set_xlabel(course.position)
+    if len(course.rounds) == 1:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 

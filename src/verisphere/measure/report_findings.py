@@ -1,18 +1,32 @@
-"""The contents of a report page as plain values; the page only lays them out."""
+"""What a report is made of: the figures of each set, the calibrated thresholds on it, and the runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from verisphere.decide import Curve, Interval, OneThreshold
+from verisphere.decide import Curve, Far, Interval, OneThreshold
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.decide.histogram import Histogram
-from verisphere.report.samples import Samples
-from verisphere.trained_on import SharedWithTraining
-from verisphere.vocabulary import OperatingPoint, Origin
-from verisphere.words import Names
+from verisphere.decide.point import far_text
+from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Redrawing
 
 #: Represents all pairs of a set among the names of its domains, which are never empty.
 ALL = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of the figures of every set; see `make_report`."""
+
+    targets: tuple[Far, ...]
+    one_far: Far
+    redrawing: Redrawing
+    degrees: bool
+    progress: Progress
+
+    @property
+    def far(self) -> str:
+        """The target FAR of the one threshold as text."""
+        return far_text(self.one_far)
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,42 @@ class File:
     sha256: str | None
 
 
+@dataclass(frozen=True)
+class SampleImage:
+    """One image of a sample pair; the domain is None if the set has none."""
+
+    name: str
+    identity: str
+    domain: str | None
+
+
+@dataclass(frozen=True)
+class SamplePair:
+    """Two images, their score, and whether it is above the threshold."""
+
+    left: SampleImage
+    right: SampleImage
+    score: float
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Sample pairs of a set.
+
+    Attributes:
+        genuine: lowest score first.
+        impostor: highest score first.
+        uris: the images as data URIs, by name.
+        missing: the reason why there are no pictures; empty if there are pictures.
+    """
+
+    genuine: tuple[SamplePair, ...]
+    impostor: tuple[SamplePair, ...]
+    uris: Mapping[str, str]
+    missing: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Findings:
     """The results over all pairs of one set.
@@ -35,10 +85,9 @@ class Findings:
     Attributes:
         title: title of the set and the model; unique on a page.
         file: file of the embeddings.
-        images, people: number of images and of people.
-        size: size of an embedding.
-        origin: origin of the embeddings, if it is known.
-        model: the origin in words.
+        embeddings: the set.
+        people: number of people.
+        model: the origin of the embeddings in words.
         points: one operating point for each target FAR.
         headline: the operating point at the FAR of the one threshold.
         interval: interval of the TAR of the headline over redrawn people; None below resolution, or with too few errors
@@ -49,18 +98,14 @@ class Findings:
         histogram: histogram of all pairs.
         by_domain: histogram of the pairs within each domain.
         samples: pairs at the error boundary.
-        in_training: number of people and images that the model was trained on; None if no model is known.
         implausible: reasons why the figures cannot be those of a working model with right labels.
-        names_rule: how names that are equal once folded were taken, `merge` or `exact`; None if nothing decided.
-        first: what is said of both before the figures, a line each.
+        first: what is said of these reasons and of the training before the figures, a line each.
     """
 
     title: str
     file: File
-    images: int
+    embeddings: Embeddings
     people: int
-    size: int
-    origin: Origin | None
     model: str
     points: tuple[OperatingPoint, ...]
     headline: OperatingPoint
@@ -71,9 +116,7 @@ class Findings:
     histogram: Histogram
     by_domain: Mapping[str, Histogram]
     samples: Samples
-    in_training: SharedWithTraining | None = None
     implausible: tuple[str, ...] = ()
-    names_rule: Names | None = None
     first: tuple[str, ...] = ()
 
 
@@ -131,9 +174,9 @@ class Training:
         entries: lines of the log.
         recipe: the resolved recipe as YAML.
         people: number of people in training; None if the run does not record it.
-        trained: the images of the training in words; empty where the run has no checkpoint.
         files: files of the run that were read.
         measured: whether embeddings of the run are on the page.
+        trained: the images of the training in words; empty where the run has no checkpoint.
     """
 
     title: str
@@ -148,22 +191,11 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Everything on a page.
-
-    Attributes:
-        far: target FAR of the one threshold.
-        replicates, seed: replicates and seed of the bootstrap over people.
-        version: version of verisphere.
-        degrees: whether the plots of scores show angles in degrees.
-    """
+    """Everything on a page."""
 
     title: str
-    far: str
+    asked: Asked
     findings: tuple[Findings, ...]
     comparisons: tuple[Comparison, ...]
     calibrated: Calibrated | None
     trainings: tuple[Training, ...]
-    replicates: int
-    seed: int
-    version: str
-    degrees: bool = False

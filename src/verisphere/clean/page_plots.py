@@ -1,17 +1,19 @@
-"""Plots of cleaning: histograms of angles to sub-centers, as ArcFace's figures 6b and 7 have them.
+"""Plots of a cleaning: histograms of angles to sub-centers, as ArcFace's figures 6b and 7 have them.
 
 Deng et al. 2021, arXiv:1801.07698v4.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float32, Float64
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from verisphere.report.cleaning_findings import Category, CleaningFindings
+from verisphere.clean.cleaning import Cleaning
+from verisphere.report.blocks import Plot
 from verisphere.report.plots import INK, in_picture, new_figure, tidy
 
 #: Blue and orange are distinguishable with every kind of colour vision, as are green and purple; line styles differ,
@@ -20,42 +22,88 @@ CLEAN, NOISY = ("#2274a5", "-"), ("#e4572e", "--")
 DOMINANT, OTHERS = ("#3a7d44", "-"), ("#7b2d8b", "--")
 _LEAST_AXIS = 120  # degrees; the axis of the paper
 _FINE = 10_000  # samples from which a bin is one degree wide; with fewer it is two degrees wide
-_KINDS = {None: "all images", False: "clean", True: "noisy"}
+_STYLES = {
+    "dominant": DOMINANT,
+    "non_dominant": OTHERS,
+    "dominant_clean": CLEAN,
+    "dominant_noisy": NOISY,
+    "non_dominant_clean": CLEAN,
+    "non_dominant_noisy": NOISY,
+}
+#: Names of the categories where there is one center for each identity.
+_OF_ONE_CENTER = {"dominant": "all images", "dominant_clean": "clean", "dominant_noisy": "noisy"}
 _TOWER = 2  # a first bin that is as many times higher than the others is cut off on the linear scale
 _MARKS = (0, 15, 30, 45, 60, 75, 90, 105, 120, 135, 150, 165, 180)
 
+_Groups: TypeAlias = dict[str, tuple[tuple[str, str], Float32[np.ndarray, "_"]]]
 SPLIT, IN_DOMINANT, NEAREST, TO_DOMINANT = "sub_classes", "dominant", "non_dominant_nearest", "non_dominant_angle"
 
 
-def cleaning_figures(findings: CleaningFindings) -> dict[str, Callable[[], Figure]]:
-    """What draws the plots of a page, by file name; a plot without samples is skipped."""
-    total = sum(len(category.angle) for category in findings.categories)
-    dominant = [category for category in findings.categories if category.dominant]
-    others = [category for category in findings.categories if not category.dominant]
+def in_words(category: str) -> str:
+    """The name of a category of `Cleaning.categories` in words.
+
+    >>> in_words("non_dominant_noisy")
+    'non-dominant and noisy'
+    """
+    return category.replace("non_dominant", "non-dominant").replace("_", " and ")
+
+
+def angle_plots(cleaning: Cleaning) -> list[Plot]:
+    """The plots of a page; a plot without samples is skipped."""
+    sub, rule, categories = cleaning.found.sub, cleaning.rule.angle, cleaning.categories
+    total = int(sub.known.sum())
     if not total:
-        return {}
-    if findings.sub_centers == 1:
-        kinds = {_KINDS[part.noisy]: (_style(part), part.angle) for part in dominant}
-        label = "angle to the center of the identity, degrees"
-        return {SPLIT: partial(angles_plot, kinds, total, "All samples", label, findings.angle)}
-    to_dominant, to_nearest = (f"angle to the {which} sub-center, degrees" for which in ("dominant", "nearest"))
-    split = {
-        name: (style, np.concatenate([part.angle for part in parts]))
-        for name, style, parts in (("dominant", DOMINANT, dominant), ("non-dominant", OTHERS, others))
+        return []
+    counts = ", ".join(f"{in_words(name)} {int(rows.sum()):,}" for name, rows in categories.items())
+    line = "" if rule is None else f" The line is the rule: {rule:g}\N{DEGREE SIGN}."
+
+    def plot(name: str, groups: _Groups, title: str, to: str, caption: str, marked: float | None = rule) -> Plot:
+        draw = partial(angles_plot, groups, total, title, f"angle to the {to}, degrees", marked)
+        return Plot(name, draw, f"Histogram. {caption} Images: {counts}.", caption)
+
+    def styled(kind: str, angles: Float32[np.ndarray, " samples"]) -> _Groups:
+        """The angles of the categories of a kind."""
+        chosen = {name: rows for name, rows in categories.items() if name.startswith(kind)}
+        return {in_words(name): (_STYLES[name], angles[rows]) for name, rows in chosen.items()}
+
+    whole = "All samples"
+    if sub.counts.shape[1] == 1:
+        groups = {
+            name: (_STYLES[kind], sub.angle[categories[kind]])
+            for kind, name in _OF_ONE_CENTER.items()
+            if kind in categories
+        }
+        told = f"All images to the center of their identity (ArcFace, figure 7a).{line}"
+        return [plot(SPLIT, groups, whole, "center of the identity", told)]
+    outside = sub.known & ~sub.in_dominant
+    split: _Groups = {
+        "dominant": (DOMINANT, sub.angle[sub.in_dominant]),
+        "non-dominant": (OTHERS, sub.angle[outside]),
     }
-    inside = {part.name: (_style(part), part.angle) for part in dominant}
-    title = "Samples of dominant sub-classes"
-    figures: dict[str, Callable[[], Figure]] = {
-        SPLIT: partial(angles_plot, split, total, "All samples", to_dominant, findings.angle),
-        IN_DOMINANT: partial(angles_plot, inside, total, title, to_nearest, findings.angle),
-    }
-    if any(len(part.angle) for part in others):
+    dominant, nearest = "dominant sub-center", "nearest sub-center"
+    plots = [
+        plot(
+            SPLIT,
+            split,
+            whole,
+            dominant,
+            f"All images to the dominant sub-center of their identity (ArcFace, figure 6b).{line}",
+        ),
+        plot(
+            IN_DOMINANT,
+            styled("dominant", sub.angle),
+            "Samples of dominant sub-classes",
+            nearest,
+            f"Images of dominant sub-classes to their nearest sub-center (ArcFace, figure 7b).{line}",
+        ),
+    ]
+    if outside.any():
         title = "Samples of non-dominant sub-classes"
-        nearest = {part.name: (_style(part), part.nearest) for part in others}
-        outside = {part.name: (_style(part), part.angle) for part in others}
-        figures[NEAREST] = partial(angles_plot, nearest, total, title, to_nearest, None)
-        figures[TO_DOMINANT] = partial(angles_plot, outside, total, title, to_dominant, findings.angle)
-    return figures
+        told = "Images of non-dominant sub-classes to their nearest sub-center (ArcFace, figure 7c)."
+        plots.append(plot(NEAREST, styled("non_dominant", sub.nearest), title, nearest, told, None))
+        told = f"The same images to the dominant sub-center of their identity (ArcFace, figure 7d).{line}"
+        plots.append(plot(TO_DOMINANT, styled("non_dominant", sub.angle), title, dominant, told))
+    return plots
 
 
 def angles_plot(
@@ -124,9 +172,3 @@ def bins(groups: Sequence[Float32[np.ndarray, "_"]], total: int) -> Float64[np.n
     largest = max((float(np.nanmax(angles, initial=0.0)) for angles in groups), default=0.0)
     last = max(_LEAST_AXIS, width * int(np.ceil(largest / width)))
     return np.arange(0, last + width, width, dtype=np.float64)
-
-
-def _style(category: Category) -> tuple[str, str]:
-    if category.noisy is None:
-        return DOMINANT if category.dominant else OTHERS
-    return NOISY if category.noisy else CLEAN

@@ -1,4 +1,4 @@
-"""Sample pairs: nobody fills the gallery alone, and pictures are the images they are called after."""
+"""Pictures on a page: nobody fills it alone, and pictures are the images they are called after."""
 
 import base64
 import io
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from verisphere.images.decoded_faces import InMemory
-from verisphere.report.samples import PICTURE_SIDE, Picture, SamplePair, data_uri, pictures, varied
+from verisphere.report.pictures import PICTURE_SIDE, data_uri, pictures, varied
 
 
 def decoded(uri: str) -> np.ndarray:
@@ -67,12 +67,3 @@ def test_an_image_that_is_not_there_is_named():
     faces = InMemory(torch.zeros(1, 3, 4, 4, dtype=torch.uint8), ("red",), ("a",))
     with pytest.raises(ValueError, match=r"1 of 2 images are not in it, the first is 'blue'; are these the images"):
         pictures(faces, ["red", "blue"])
-
-
-@pytest.mark.parametrize(
-    ("genuine", "accepted", "wrong"),
-    [(True, True, False), (True, False, True), (False, True, True), (False, False, False)],
-)
-def test_what_is_wrong(genuine: bool, accepted: bool, wrong: bool):
-    one = Picture("a/1.jpg", "a", None, None)
-    assert SamplePair(one, one, 0.5, genuine, accepted).wrong == wrong

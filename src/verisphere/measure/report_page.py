@@ -1,0 +1,278 @@
+"""The page of a report: its sections, the plots of its sets and runs, the sample pairs, and where numbers come from."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from verisphere.decide.intervals import COVERAGE, FEWEST_WITH_ERRORS
+from verisphere.measure import report_rates
+from verisphere.measure.report_findings import Contents, File, Findings, SampleImage, SamplePair, Training
+from verisphere.report.blocks import Page, Plot, Section
+from verisphere.report.html import Markup, breakable, definitions, joined, table, tag
+from verisphere.report.outcome import training_outcome
+from verisphere.report.plots import det_plot, roc_plot
+from verisphere.report.score_plots import MOST_DOMAINS, domains_plot, histogram_plot
+from verisphere.report.tables import number
+from verisphere.report.training_plot import training_plot
+
+
+def report_page(contents: Contents) -> Page:
+    """The page; a section without content is left out."""
+    measured, trainings = contents.findings, contents.trainings
+    sections = [Section("Summary", "summary", report_rates.summary(contents))]
+    if measured:
+        sections.append(Section("Operating points", "points", report_rates.operating_points(contents)))
+    if measured and contents.comparisons:
+        sections.append(Section("Differences", "differences", report_rates.differences(contents)))
+    if measured:
+        sections += [
+            Section("Domains at one threshold", "domains", report_rates.domains(contents)),
+            Section("Curves", "curves", _curves(contents)),
+            Section("Scores", "scores", _scores(contents)),
+        ]
+    if contents.calibrated is not None:
+        sections.append(Section("Calibrated thresholds", "calibrated", report_rates.calibrated(contents.calibrated)))
+    if trainings:
+        sections.append(Section("Training", "training", _trainings(trainings)))
+    if measured:
+        sections.append(Section("Pairs at the error boundary", "pairs", _sample_pairs(measured)))
+    if trainings:
+        recipes = [
+            tag("details", tag("summary", f"{run.title}: recipe.yaml"), tag("pre", run.recipe)) for run in trainings
+        ]
+        sections.append(Section("Recipe", "recipe", recipes))
+    sections.append(Section("How each number was made", "method", _provenance(contents)))
+    made = "Beside this page lie the plots as PNG and SVG, in plots/, and the numbers, in figures.json."
+    return Page(contents.title, sections, made)
+
+
+def plot_name(kind: str, number: int, title: str) -> str:
+    """File name of a plot, without its suffix: letters, digits and dashes, unique by the number."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower())[:40].strip("-")
+    return f"{kind}-{number}-{words}".strip("-")
+
+
+# --- plots ---
+
+
+def _curves(contents: Contents) -> list[Plot]:
+    """ROC and DET."""
+    curves = {findings.title: findings.curve for findings in contents.findings}
+    reached = "; ".join(
+        f"{findings.title} reaches TAR {number(findings.headline.tar, 3)} at FAR {contents.asked.far}"
+        for findings in contents.findings
+        if not findings.headline.below_resolution
+    )
+    totals = ", ".join(f"{title} {curve.impostor_total:,}" for title, curve in curves.items())
+    roc = (
+        "ROC: the share of genuine pairs accepted over the share of impostor pairs accepted; higher is better. "
+        f"Impostor pairs: {totals}."
+    )
+    det = (
+        "DET: the share of genuine pairs rejected, 1 - TAR, over the same FAR, both on normal-deviate scales; lower is "
+        "better. Nothing is drawn where fewer than ten impostor pairs of the largest set decide."
+    )
+    return [
+        Plot("roc", partial(roc_plot, curves, "ROC"), f"ROC curve. {reached}.", roc),
+        Plot("det", partial(det_plot, curves, "DET"), f"DET curve of the same sets. {reached}.", det),
+    ]
+
+
+def _scores(contents: Contents) -> list[Plot]:
+    """Histograms with thresholds, of each set and of its domains."""
+    plots = []
+    for place, findings in enumerate(contents.findings, start=1):
+        plots.append(_all_scores(contents, findings, place))
+        if findings.one is not None:
+            plots.append(_domain_scores(findings, place, contents.asked.degrees))
+    return plots
+
+
+def _all_scores(contents: Contents, findings: Findings, place: int) -> Plot:
+    """The scores of all pairs of a set, with the calibrated thresholds that were tried on it."""
+    title, point = findings.title, findings.headline
+    alt = (
+        f"Histogram of the genuine and the impostor scores of {title}. The threshold "
+        f"{number(point.threshold)} leaves {point.impostor_accepted:,} of {point.impostor_total:,} impostor pairs to "
+        "its right, and "
+        f"{point.genuine_total - point.genuine_accepted:,} of {point.genuine_total:,} genuine pairs to its left."
+    )
+    caption = (
+        f"{title}: the share of the genuine and of the impostor pairs in each step of score; below on a "
+        "logarithmic scale, which shows the tails that errors come from."
+    )
+    marked = {f"threshold at FAR {point.far_target}": point.threshold}
+    calibrated = {
+        f"calibrated, FAR {shipped.threshold.far_target}": shipped.threshold.threshold
+        for shipped in (() if contents.calibrated is None else contents.calibrated.shipped)
+        if title in shipped.points
+    }
+    degrees = contents.asked.degrees
+    draw = partial(histogram_plot, findings.histogram, marked, f"All pairs of {title}", calibrated, degrees)
+    return Plot(plot_name("scores", place, title), draw, alt, caption)
+
+
+def _domain_scores(findings: Findings, place: int, degrees: bool) -> Plot:
+    """The scores within each domain of a set."""
+    title, result = findings.title, findings.one
+    assert result is not None
+    own = ", ".join(f"{name} {number(domain.threshold, 3)}" for name, domain in result.domains.items())
+    alt = (
+        f"Histograms of the scores of {title} within each domain. The one threshold is "
+        f"{number(result.calibration_threshold, 3)}; the domains' own are: {own}."
+    )
+    most = f" Of {len(result.domains)} domains, the {MOST_DOMAINS} whose own lies furthest from the one."
+    caption = (
+        f"{title}: the same within each domain. The full line is the one threshold, the dashed line the "
+        f"domain's own.{most if len(result.domains) > MOST_DOMAINS else ''}"
+    )
+    draw = partial(domains_plot, findings.by_domain, result, f"Domains of {title}", degrees)
+    return Plot(plot_name("domains", place, title), draw, alt, caption)
+
+
+def _trainings(trainings: Sequence[Training]) -> list[Markup | Plot]:
+    """Training curves, and the runs that have logged nothing yet."""
+    return [_training(run, place) for place, run in enumerate(trainings, start=1)]
+
+
+def _training(run: Training, place: int) -> Markup | Plot:
+    people = f", trained on {run.people:,} people" if run.people is not None else ""
+    people = f", {run.trained}" if run.trained else people
+    if not run.entries:
+        return tag("p", tag("strong", run.title), f"{people}: the run has logged nothing yet.")
+    latest: dict[str, float] = {}
+    for entry in run.entries:
+        latest.update({name: value for name, value in entry.items() if value is not None})
+    shown = [name for name in latest if name not in ("step", "images_per_second")]
+    last = ", ".join(f"{name.replace('_', ' ')} {latest[name]:.4g}" for name in shown) or "nothing"
+    outcome = "".join(f" {line[:1].upper()}{line[1:]}." for line in training_outcome(run.entries).text().splitlines())
+    return Plot(
+        plot_name("training", place, run.title),
+        partial(training_plot, run.entries, f"Training of {run.title}"),
+        f"Curves of the training of {run.title}. At the end: {last}.",
+        f"Run {run.title}{people}: what it logged, over its epochs. At the end: {last}.{outcome}",
+    )
+
+
+# --- sample pairs ---
+
+
+def _sample_pairs(measured: Sequence[Findings]) -> list[Markup]:
+    """The genuine pairs that score lowest and the impostors that score highest, with their images where known."""
+    told = (
+        "The pairs that decide the error rates. Wrong labels show here first: a hard genuine pair may be two people "
+        "under one name, a close impostor pair one person under two. Nobody is in two pairs of a kind."
+    )
+    parts = [tag("p", told)]
+    for findings in measured:
+        samples = findings.samples
+        parts.append(
+            tag("h3", f"Set {findings.title}: {len(findings.embeddings):,} images of {findings.people:,} people")
+        )
+        if samples.missing:
+            parts.append(tag("p", f"No pictures: {samples.missing}", class_="note"))
+        for heading, pairs, genuine in (
+            ("Hardest genuine pairs: one person, lowest score first", samples.genuine, True),
+            ("Closest impostor pairs: two people, highest score first", samples.impostor, False),
+        ):
+            cards = (tag("li", *_card(pair, genuine, samples.uris)) for pair in pairs)
+            parts += [tag("h4", heading), tag("ul", *cards, class_="pairs")]
+    if any(not findings.samples.missing and not _drawn(findings) for findings in measured):
+        parts.append(tag("p", "These pictures show people: consider who receives this page.", class_="note"))
+    return parts
+
+
+def _drawn(findings: Findings) -> bool:
+    """Whether the images are known to be drawn, of people who do not exist."""
+    origin = findings.embeddings.origin
+    return origin is not None and bool(origin.drawn)
+
+
+def _card(pair: SamplePair, genuine: bool, uris: Mapping[str, str]) -> list[Markup]:
+    both = (pair.left, pair.right)
+    faces = [tag("img", src=uris[one.name], alt=f"Face: {one.name}") for one in both if one.name in uris]
+    wrong = pair.accepted != genuine
+    how = ("wrongly" if wrong else "rightly") + (" accepted" if pair.accepted else " rejected")
+    verdict = tag("span", how, class_="verdict wrong" if wrong else "verdict")
+    return [
+        *([tag("div", *faces, class_="faces")] if faces else []),
+        tag("p", f"score {number(pair.score)}, ", verdict),
+        *(tag("p", _named(one)) for one in both),
+    ]
+
+
+def _named(one: SampleImage) -> Markup:
+    where = f" ({one.domain})" if one.domain is not None else ""
+    person = "" if one.identity in one.name else f"{one.identity}: "
+    return joined(person, breakable(one.name), where)
+
+
+# --- where the numbers come from ---
+
+
+def _provenance(contents: Contents) -> list[Markup]:
+    """The rules behind the numbers, and the files that the numbers come from."""
+    models = [tag("p", tag("strong", findings.title), f": {findings.model}") for findings in contents.findings]
+    rows = [
+        [breakable(file.name), tag("code", file.sha256) if file.sha256 else "not read from a file"]
+        for file in _files(contents)
+    ]
+    return [
+        *([definitions(*_rules(contents))] if contents.findings else []),
+        *([tag("h3", "Models"), *models] if models else []),
+        tag("h3", "Files"),
+        table("What was read", ["File", "SHA-256"], rows, prose=True),
+    ]
+
+
+def _rules(contents: Contents) -> list[tuple[str, str]]:
+    points = max(len(findings.curve.thresholds) for findings in contents.findings)
+    redrawing = contents.asked.redrawing
+    return [
+        (
+            "Score",
+            "The cosine of two embeddings, summed in double precision from unit rows in single precision; higher is "
+            "more alike.",
+        ),
+        (
+            "Pairs",
+            "Every two images of a set, once, and no image with itself; genuine where the two identities agree, "
+            "impostor otherwise.",
+        ),
+        (
+            "Decision",
+            "Accept iff score > threshold. TAR (TMR in ISO/IEC 19795-1) is the share of genuine pairs accepted, FAR "
+            "(FMR) that of impostor pairs.",
+        ),
+        (
+            "Threshold at a FAR f",
+            "With n impostor scores and k = floor(f n) in exact arithmetic, the (k + 1)-th largest: the smallest "
+            "threshold whose FAR does not exceed f. Ties at the threshold are rejected. Where f n < 1 the set is too "
+            "small for f, and no TAR is stated.",
+        ),
+        (
+            "Bounds",
+            "Beside counts: exact two-sided binomial bounds (Clopper and Pearson) at 95 %. Over people: the middle "
+            f"95 % of {redrawing.replicates:,} bootstrap replicates (seed {redrawing.seed}) that redraw identities and "
+            f"find the threshold anew; {COVERAGE}. Where rejected genuine pairs are of fewer than "
+            f"{FEWEST_WITH_ERRORS} people, the binomial bounds of TAR are given in its place.",
+        ),
+        (
+            "One threshold",
+            f"The threshold at FAR {contents.asked.far} over the impostor pairs of all domains, pairs across domains "
+            "included. A domain's own threshold has the same FAR over the pairs within it.",
+        ),
+        (
+            "Plots",
+            f"A curve shows up to {points:,} of its thresholds, each with exact counts. Histograms count genuine pairs "
+            "exactly, and impostor pairs to within a cell of score that is a small part of a bin.",
+        ),
+    ]
+
+
+def _files(contents: Contents) -> list[File]:
+    files = [findings.file for findings in contents.findings]
+    files += [file for run in contents.trainings for file in run.files]
+    if contents.calibrated is not None and contents.calibrated.file.sha256 not in {file.sha256 for file in files}:
+        files.append(contents.calibrated.file)
+    return list(dict.fromkeys(files))
