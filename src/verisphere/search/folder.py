@@ -37,7 +37,7 @@ class Candidate:
     Attributes:
         draw, values: the draws, and the values of the searched fields.
         parent: number of the candidate in the round before that this one continues, from 1; None began anew.
-        reward: its reward; None for a candidate that diverged.
+        reward: the reward that was measured; None for a candidate that diverged.
         spread: standard deviation of the reward over redrawn people; None for a candidate that diverged.
     """
 
