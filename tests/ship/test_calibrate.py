@@ -366,7 +366,7 @@ def change(document: dict, keys: tuple, value: object) -> None:
         (("thresholds", 0, "threshold"), 0.1, "'set.npz' is not of the thresholds that are stated"),
         (("thresholds", 0, "rank"), 1, "rank 1 of 30 comparisons is not what guarantee 'expected' takes"),
         (("thresholds", 0, "rank"), True, "rank must be a whole number, got True"),
-        (("thresholds", 0, "guarantee"), "certain", "must be 'expected' or 'confident' or 'approximate', got 'certain'"),
+        (("thresholds", 0, "guarantee"), "certain", "must be 'expected' or 'confident' or 'approximate'"),
         (("thresholds", 0, "guarantee"), "confident", "rank 3 of 30"),
         (("thresholds", 0, "seed"), ..., r"thresholds\[0\].seed is missing"),
         (("thresholds", 0, "comparisons"), 10**400, "a whole number of 401 letters"),
