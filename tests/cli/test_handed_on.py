@@ -14,10 +14,9 @@ import pytest
 
 import verisphere
 from verisphere.clean.from_embeddings import found_in_embeddings
-from verisphere.cli import cleaning, evaluation, inverting, shipping, training
+from verisphere.cli import cleaning, evaluation, shipping, training
 from verisphere.cli.parsing import Parser, options_as
 from verisphere.cli.start import parser
-from verisphere.invert.inversion import Inversion
 from verisphere.measure.identification import evaluate_split
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.identify import identify
@@ -88,11 +87,8 @@ def parameters(function: Callable[..., Any]) -> set[str]:
     return {*inspect.signature(function).parameters}
 
 
-_OF_INVERSION = {*inverting._FIELDS, *inverting._SWITCHES} & parameters(Inversion)
 #: Options that a verb hands on by their names in a table, as far as what takes them has these.
 BY_NAME = {
-    "invert": _OF_INVERSION,
-    "leak": _OF_INVERSION,
     "clean": {*cleaning._OF_EMBEDDINGS} & parameters(found_in_embeddings),
     "evaluate identification": {"enrol", "strangers", "seed", "galleries"} & parameters(evaluate_split),
 }

@@ -20,7 +20,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_dry_run_an_inversion_and_the_same_again(run, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     asked = ["invert", made / "run", "--faces", made / "others.yaml", "--judge", made / "judge.yaml", "--count", 3]
-    asked += ["--steps", 4, "--no-flip", "--save-every", 2, "--trust-code"]
+    asked += ["--steps", 4, "--flip", "false", "--save-every", 2, "--trust-code"]
     code, output, errors = run(*asked, "--dry-run")
     assert (code, errors) == (0, "")
     assert output.startswith("3 images in 1 batch of 4 steps: 0.0")

@@ -129,7 +129,7 @@ def test_signals_end_it_with_their_code(run, recipe: Path, tmp_path: Path, heard
         (["--grid", "clip"], "--grid clip: expected FIELD=V1,V2,... such as loss.init_args.margin=0.3,0.4"),
         (["--grid", "epoch=1,2"], "arm 'epoch=1': "),
         (["--batch_size", "25"], "arm 'recipe': 24 images do not fill one batch of 25; lower batch_size"),
-        (["--pair_terms.0.init_args.after", "1"], "pair_terms.0.init_args.after: there is no 0 in pair_terms, which"),
+        (["--pair_terms.0.init_args.after", "1"], "pair_terms.0: there is no 0 in pair_terms, which"),
         (["--epoch", "1"], "there is no field 'epoch' (did you mean epochs?)"),
         (["--grid", "epochs=1,2", "--epochs", "1"], "--epochs: the grid sets it; change it there"),
         (["--device", "cuda:77"], "device 'cuda:77' was asked for, but PyTorch sees"),

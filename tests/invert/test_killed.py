@@ -36,7 +36,7 @@ print(json.dumps([stated, peak() - before]))
 
 
 def command(tiny: Path, out: Path) -> list[str]:
-    words = ["invert", str(tiny / "run"), "--faces", str(tiny / "others.yaml"), "--count", "4", "--batch-size", "2"]
+    words = ["invert", str(tiny / "run"), "--faces", str(tiny / "others.yaml"), "--count", "4", "--batch_size", "2"]
     words += ["--steps", "60", "--save-every", "5", "--threads", "1", "--trust-code"]
     return [*VERISPHERE, *words, "--out", str(out)]
 

@@ -28,7 +28,7 @@ def clean(options: argparse.Namespace) -> str:
     from verisphere.collectives import on_every_rank, on_first_rank
     from verisphere.distributed import world
     from verisphere.files.disk import refuse_overwriting
-    from verisphere.files.work_files import result_folder
+    from verisphere.files.work import result_folder
 
     if options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size}: allowed is 1 image at a time or more")

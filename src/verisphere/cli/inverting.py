@@ -6,30 +6,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb, options_as
+from verisphere.cli.parsing import Verbs, add_device, add_names, add_trust_code, new_verb, options_as, refuse_misspelt
 from verisphere.cli.results import add_output
 from verisphere.words import printable
 
 T = TypeVar("T")
 _SMALL = "inversions/small"
 _JUDGE = "a second, independently trained model, which compares; an ONNX file made elsewhere after `verisphere adopt`"
-#: Numbers of an inversion, with the type and the meaning of each.
-_FIELDS = {
-    "steps": (int, "steps of Adam"),
-    "batch_size": (int, "images that are made together"),
-    "rate": (float, "learning rate"),
-    "decay": (str, "whether the rate stays (none) or falls to 0 (cosine)"),
-    "identity": (float, "weight of the identity term"),
-    "batch_norm": (float, "weight of the batch-norm term; 0 omits it"),
-    "total_variation": (float, "weight of total variation"),
-    "energy": (float, "weight of the mean square"),
-    "shift": (int, "move all images of a step by up to so many pixels"),
-    "seed": (int, "seed of people, noise, flips and shifts"),
-}
-_SWITCHES = {
-    "flip": "mirror all images of a step with probability 1/2",
-    "held": "hold pixels in their range",
-}
 
 
 def invert(options: argparse.Namespace) -> str:
@@ -52,10 +35,12 @@ def invert(options: argparse.Namespace) -> str:
 
 def _asked(kind: Callable[..., T], options: argparse.Namespace) -> T:
     """The settings of an inversion or of a test, with the numbers of the recipe and of the command line."""
+    from verisphere.invert.inversion import Inversion
     from verisphere.invert.settings import read_settings
 
-    numbers = {name: value for name in (*_FIELDS, *_SWITCHES) if (value := getattr(options, name)) is not None}
-    settings, fars = read_settings(Path(options.recipe), numbers), tuple(options.far or ("1e-1", "1e-2"))
+    refuse_misspelt(options, Inversion)
+    settings = read_settings(Path(options.recipe), options.overrides)
+    fars = tuple(options.far or ("1e-1", "1e-2"))
     return options_as(kind, options, settings=settings, fars=fars, trust=options.trust_code)
 
 
@@ -69,7 +54,8 @@ def add_invert(verbs: Verbs) -> None:
             "verisphere invert runs/first --centers --faces faces.zip --judge other --out inverted",
             "verisphere invert model --embeddings faces.npz --judge other --out inverted",
         ),
-        less_memory="lower --batch-size",
+        any_field=True,
+        less_memory="lower --batch_size",
     )
     add_names(verb)
     verb.add_argument(
@@ -119,14 +105,9 @@ def _add_numbers(verb: argparse.ArgumentParser) -> None:
         "--recipe",
         default=_SMALL,
         metavar="YAML",
-        help=f"the numbers below in a file, or a packaged one: {_SMALL}, inversions/paper ({_SMALL})",
+        help=f"the numbers of an inversion in a file, or a packaged one: {_SMALL}, inversions/paper ({_SMALL}); each "
+        "can follow, such as --steps 600 --batch_size 8 --flip true",
     )
-    for name, (kind, meaning) in _FIELDS.items():
-        flag = f"--{name.replace('_', '-')}"
-        choices = ("none", "cosine") if name == "decay" else None
-        verb.add_argument(flag, type=kind, choices=choices, help=meaning, metavar=None if choices else "N")
-    for name, meaning in _SWITCHES.items():
-        verb.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=meaning)
 
 
 def leak(options: argparse.Namespace) -> str:
@@ -149,7 +130,8 @@ def add_leak(verbs: Verbs) -> None:
             "verisphere leak model --judge other --faces others.zip --out leak",
             "verisphere leak model --judge other --faces others.zip --head runs/first --trained faces.zip --out leak",
         ),
-        less_memory="lower --batch-size",
+        any_field=True,
+        less_memory="lower --batch_size",
     )
     add_names(verb)
     verb.add_argument(
