@@ -153,6 +153,7 @@ HEALTHY_LISTS = {
     "impostors alone": (scores(6)[0], np.zeros(400, bool)),
 }
 HEALTHY_SETS = {
+    "one image": faces(1, 1, 0.5),
     "strong": faces(60, 5, 0.3),
     "usual": faces(60, 5, 1.0),
     "weak": faces(200, 5, 3.0),
