@@ -18,7 +18,7 @@ from verisphere.report.training_plot import training_plot
 
 
 def report_page(contents: Contents) -> Page:
-    """The page; a section without content is left out."""
+    """The page; a section without content is omitted."""
     measured, trainings = contents.findings, contents.trainings
     sections = [Section("Summary", "summary", report_rates.summary(contents))]
     if measured:
