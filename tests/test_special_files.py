@@ -15,8 +15,8 @@ from verisphere.files.landmarks import read_landmarks
 from verisphere.files.npz import read_npz
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.people_lists import read_people
-from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
+from verisphere.files.work import ScanState
 from verisphere.images.photos import Photos
 from verisphere.measure.report_inputs import report_inputs
 from verisphere.models.build import read_description

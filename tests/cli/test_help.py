@@ -61,6 +61,20 @@ def test_help_says_how_an_onnx_file_becomes_a_second_model(verb: str, capsys: py
     assert "ONNX file made elsewhere after `verisphere adopt`" in " ".join(told.split("\n  --")[0].split())
 
 
+@pytest.mark.parametrize(
+    ("verb", "without"),
+    [
+        ("convert", "names are copied as they are written"),
+        ("verify", "such names are faults"),
+        ("info", "such names are refused"),
+    ],
+)
+def test_help_says_what_happens_to_names_without_the_option(verb: str, without: str, capsys):
+    with pytest.raises(SystemExit):
+        main(["data", verb, "--help"])
+    assert f"without it {without}" in " ".join(capsys.readouterr().out.split())
+
+
 def test_help_loads_no_large_library():
     """So that it is there at once: NumPy and jaxtyping alone took a quarter of a second."""
     script = (

@@ -124,7 +124,7 @@ def test_signals_end_it_with_their_code(run, recipe: Path, tmp_path: Path, heard
         (["--threads", "0"], "argument --threads: '0' is neither a number from 1 to 1024 nor auto"),
         (["--seeds", "1,x"], "argument --seeds: '1,x' is not a list of whole numbers such as 0,1,2"),
         (["--grid", "epoch=1,2"], "arm 'epoch=1': "),
-        (["--pair_terms.0.init_args.after", "1"], "pair_terms.0.init_args.after: there is no 0 in pair_terms, which"),
+        (["--pair_terms.0.init_args.after", "1"], "pair_terms.0: there is no 0 in pair_terms, which"),
         (["--epoch", "1"], "there is no field 'epoch' (did you mean epochs?)"),
         (["--grid", "epochs=1,2", "--epochs", "1"], "--epochs: the grid sets it; change it there"),
     ],

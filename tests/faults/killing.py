@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.files.scan_state import ScanState
+from verisphere.files.work import ScanState
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint, save_checkpoint
 from verisphere.vocabulary import Embeddings
 

@@ -53,9 +53,9 @@ from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.onnx_graph import read_graph
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.people_lists import read_people
-from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.files.streamed_rows import open_templates
+from verisphere.files.work import ScanState
 from verisphere.images.decode import decode
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.detect.yunet import _ends as yunet_ends

@@ -17,7 +17,7 @@ from verisphere.decide import operating_point
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.leak_figures import LeakFigures, LeakRow
 from verisphere.files.results import json_text
-from verisphere.files.scan_state import ScanState
+from verisphere.files.work import ScanState
 from verisphere.measure.precision import PrecisionDrop, RangeImages, precision_drop
 from verisphere.models.onnx_file import InputFormat
 from verisphere.models.trained_on import as_tensors

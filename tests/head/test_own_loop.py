@@ -108,6 +108,17 @@ def test_what_cannot_read_a_deferred_gradient_refuses_it():
         assert not torch.equal(user["head"].centers, before)
 
 
+def test_zero_grad_of_a_module_around_the_head_drops_the_deferred_gradient():
+    parts = model(Streamed(chunk=4))
+    optimizer, before = stepper(parts, True), parts["head"].centers.detach().clone()
+    for _ in range(2):
+        parts.zero_grad()
+        loss_of(parts, *batch()).backward()
+    parts.zero_grad()
+    optimizer.step()
+    assert torch.equal(parts["head"].centers, before)
+
+
 def test_a_copy_between_backward_and_step_has_no_gradient():
     parts = model(Streamed(chunk=4))
     optimizer, before = stepper(parts, True), parts["head"].centers.detach().clone()

@@ -144,8 +144,10 @@ def test_repeats_are_sought_in_each_list_and_not_between_lists(tmp_path: Path, l
         ValueError, match=r"again.csv: 1 of 5 pairs repeat an earlier one, first 'a' with 'e' in line 2 and"
     ):
         evaluate_pairs(path, [lists[0], again], options())
-    (note,) = evaluate_pairs(path, [lists[0], again], options(keep_repeated=True)).notes
-    assert note.startswith("again.csv: repeated pairs were kept: 1 of 5 pairs")
+    for points_only in (False, True):
+        how = options(keep_repeated=True, points_only=points_only)
+        (note,) = evaluate_pairs(path, [lists[0], again], how).notes
+        assert note.startswith("again.csv: repeated pairs were kept: 1 of 5 pairs")
 
 
 def test_people_are_redrawn_over_all_lists(tmp_path: Path, lists: list[Path]):

@@ -42,7 +42,7 @@ def test_a_manifest_of_gigabytes_is_refused_by_its_size(pack: Path):
         ("[" * 100_000, "nested too deeply"),
         ('{"images": 1' + "0" * 50 + "}", "a whole number of 51 letters"),
         (json.dumps(FIELDS | {"names": ["a"]}), "names has 1 entries for 2 images"),
-        ("[]", "not an object"),
+        ("[]", "must be an object"),
     ],
 )
 def test_every_fault_names_the_file(pack: Path, text: str, says: str):

@@ -220,8 +220,9 @@ def test_there_and_back(tmp_path: Path, people: str, labels: list[int]):
         RECORDIO.read(path)
     assert "out of range: the manifest has 1 people" in reasons(path)[0]
     manifest_path(path).write_text(Manifest(1, "recordio", 6, {}, source).json())
-    with pytest.raises(ValueError, match=r"set\.rec\.manifest\.json: .*states 6 images, but the pack has 7"):
+    with pytest.raises(ValueError, match=r"^\S*set\.rec\.manifest\.json: .*states 6 images, but the pack has 7"):
         RECORDIO.read(path)
+    assert [fault.file for fault in RECORDIO.faults(path)] == [str(manifest_path(path))]
 
 
 def test_the_bytes_written_are_those_of_the_published_layout(tmp_path: Path):

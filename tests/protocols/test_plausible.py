@@ -153,6 +153,7 @@ HEALTHY_LISTS = {
     "impostors alone": (scores(6)[0], np.zeros(400, bool)),
 }
 HEALTHY_SETS = {
+    "one image": faces(1, 1, 0.5),
     "strong": faces(60, 5, 0.3),
     "usual": faces(60, 5, 1.0),
     "weak": faces(200, 5, 3.0),
@@ -383,11 +384,12 @@ def evaluations(folder: Path, moved: int) -> dict[str, Any]:
     asked, few = IdentificationOptions(fpirs=()), DistractorOptions(fars=("1e-2",))
     rows, person = faces(60, 4, 0.5)
     whole = saved(folder / "whole.npz", rows, np.roll(person, moved))
+    again = saved(folder / "again.npz", rows + 0.01, np.roll(person, moved))
     others = saved(folder / "others.npz", faces(50, 2, 0.5, 7)[0], np.full(100, "somebody"))
     ijb = ijb_files(folder, moved)
     return {
         "all-pairs": evaluate_all_pairs(whole, OPTIONS),
-        "one-threshold": evaluate_one_threshold([whole], OPTIONS),
+        "one-threshold": evaluate_one_threshold([whole, again], OPTIONS),
         "two-sets": evaluate_two_sets(first, second, OPTIONS),
         "galleries": evaluate_galleries(first, [second], asked, [others]),
         "split": evaluate_split(whole, asked),

@@ -266,13 +266,21 @@ def ended_search(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("format",), 2, "format is 2, and this version reads 1"),
         (("asked",), 3, "asked must be an object, got 3"),
         (("rounds",), [4], "rounds[0] must be an object, got 4"),
-        (("rounds", 0, "candidates"), [], "rounds[0].candidates is empty"),
-        (("rounds", 0, "best"), 7, "rounds[0].best is 7, and candidate"),
+        (("rounds", 0, "candidates"), [], "rounds[0]: candidates is empty"),
+        (("rounds", 0, "best"), 7, "rounds[0]: best is 7, and candidate"),
         (("rounds", 0, "until_epoch"), "1", "rounds[0].until_epoch must be a number, got '1'"),
         (("rounds", 1, "candidates", 0, "parent"), 3, "rounds[1]: a parent is no candidate of the round before"),
         (("rounds", 0, "candidates", 1, "reward"), "0.5", "rounds[0].candidates[1].reward must be a number, got '0.5'"),
-        (("rounds", 0, "candidates", 0, "draw"), [0.1, 0.2], "rounds[0]: a candidate has 2 draws and 1 values"),
-        (("rounds", 0, "candidates", 0, "values"), {"rate": None}, "rounds[0]: rate must be a number, got null"),
+        (
+            ("rounds", 0, "candidates", 0, "draw"),
+            [0.1, 0.2],
+            "rounds[0].candidates[0]: a candidate has 2 draws and 1 values",
+        ),
+        (
+            ("rounds", 0, "candidates", 0, "values"),
+            {"rate": None},
+            "rounds[0].candidates[0]: rate must be a number, got None",
+        ),
     ],
 )
 def test_a_search_json_that_was_changed_is_named_with_the_place(

@@ -21,7 +21,7 @@ from verisphere.collectives import on_every_rank, on_first_rank
 from verisphere.distributed import world
 from verisphere.files.disk import remove_whole
 from verisphere.files.streamed_rows import StreamedRows, open_rows
-from verisphere.files.work_files import WorkFiles
+from verisphere.files.work import WorkFiles
 from verisphere.images.faces import Faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model
 from verisphere.models.run_head import RunHead, open_head

@@ -28,7 +28,7 @@ from verisphere.device import choose_device
 from verisphere.distributed import world
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
-from verisphere.files.work_files import WORK, result_folder
+from verisphere.files.work import WORK, result_folder
 from verisphere.images.faces import Faces
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingStopped

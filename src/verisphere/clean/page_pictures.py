@@ -11,7 +11,7 @@ from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.rules import Reason
 from verisphere.images.faces import Faces
 from verisphere.report.html import Markup, breakable, joined, tag
-from verisphere.report.pictures import pictures, varied
+from verisphere.report.pictures import SHOWS_PEOPLE, pictures, varied
 
 IDENTITIES = 3  # identities shown in their sub-classes
 IN_ROW = 8  # images shown of a sub-class
@@ -100,7 +100,7 @@ class Pictures:
             how = joined("To see them, name the data set in the command: ", tag("code", "--faces DATA"), ".")
             return [tag("p", told, how, class_="note")]
         if not self._faces.source.drawn:
-            return [tag("p", "These pictures show people: consider who receives this page.", class_="note")]
+            return [SHOWS_PEOPLE]
         return []
 
     def _identity(self, label: int, rows: Sequence[tuple[int, _Samples, _Samples]]) -> list[Markup]:

@@ -8,6 +8,7 @@ from verisphere.cli.images import add_render
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
     IMAGES,
+    REFUSED,
     SET,
     Outcome,
     Parser,
@@ -99,6 +100,7 @@ def add_data(verbs: Verbs) -> None:
         data_verify,
         ("verisphere data verify faces.zip", "verisphere data verify train.rec --workers 4 --json faults.json"),
         IMAGES,
+        names="such names are faults",
     )
     add_json(verb, "also write all faults and notes, of which the first 100 are printed, as JSON")
     verb.add_argument("--workers", type=int, default=0, help="processes that read and decode (0: this one)")
@@ -115,6 +117,7 @@ def add_data(verbs: Verbs) -> None:
         ),
         IMAGES,
         "SRC",
+        "names are copied as they are written",
     )
     verb.add_argument(
         "out",
@@ -151,8 +154,9 @@ def _verb(
     examples: Sequence[str],
     help_of_set: str,
     metavar: str = "SET",
+    names: str = REFUSED,
 ) -> argparse.ArgumentParser:
     verb = new_verb(kinds, name, run, examples=examples, threads=None)
-    add_names(verb)
+    add_names(verb, names)
     verb.add_argument("set", type=Path, metavar=metavar, help=help_of_set)
     return verb

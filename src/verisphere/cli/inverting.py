@@ -20,7 +20,6 @@ from verisphere.cli.results import add_output
 from verisphere.words import printable
 
 T = TypeVar("T")
-_FIELDS = "steps, batch_size, rate, decay, identity, batch_norm, total_variation, energy, flip, shift, held and seed"
 _SMALL = "inversions/small"
 _JUDGE = "a second, independently trained model, which compares; an ONNX file made elsewhere after `verisphere adopt`"
 
@@ -44,12 +43,13 @@ def invert(options: argparse.Namespace) -> str:
 
 
 def _asked(kind: Callable[..., T], options: argparse.Namespace) -> T:
-    """The settings of an inversion or of a test, with the fields of the recipe and of the command line."""
+    """The settings of an inversion or of a test, with the numbers of the recipe and of the command line."""
     from verisphere.invert.inversion import Inversion
     from verisphere.invert.settings import read_settings
 
     refuse_misspelt(options, Inversion)
-    settings, fars = read_settings(Path(options.recipe), options.overrides), tuple(options.far or ("1e-1", "1e-2"))
+    settings = read_settings(Path(options.recipe), options.overrides)
+    fars = tuple(options.far or ("1e-1", "1e-2"))
     return options_as(kind, options, settings=settings, fars=fars, trust=options.trust_code)
 
 
@@ -97,7 +97,7 @@ def add_invert(verbs: Verbs) -> None:
     verb.add_argument(
         "--pairs", type=Path, metavar="LIST", help="generate the images of these pairs, and report their accuracy"
     )
-    _add_recipe(verb)
+    _add_numbers(verb)
     verb.add_argument(
         "--save-every", type=int, default=50, metavar="STEPS", help="steps between two states that are kept (50)"
     )
@@ -108,14 +108,14 @@ def add_invert(verbs: Verbs) -> None:
     add_device(verb)
 
 
-def _add_recipe(verb: argparse.ArgumentParser) -> None:
+def _add_numbers(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--count", type=int, default=16, metavar="N", help="images to make (16)")
     verb.add_argument(
         "--recipe",
         default=_SMALL,
         metavar="YAML",
-        help=f"steps, rate and weights: a YAML file, or {_SMALL} or inversions/paper; any field can follow as --field "
-        f"value: {_FIELDS} ({_SMALL})",
+        help=f"the numbers of an inversion in a file, or a packaged one: {_SMALL}, inversions/paper ({_SMALL}); each "
+        "can follow, such as --steps 600 --batch_size 8 --flip true",
     )
 
 
@@ -164,6 +164,6 @@ def add_leak(verbs: Verbs) -> None:
         "--trained", type=Path, metavar="SET", help=f"photographs of the people whom the run was trained on: {SET}"
     )
     verb.add_argument("--far", action="append", metavar="F", help="target FAR; repeat (1e-1 1e-2)")
-    _add_recipe(verb)
+    _add_numbers(verb)
     add_trust_code(verb)
     add_device(verb)

@@ -183,13 +183,22 @@ def add_min_face(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--min-face", type=int, default=20, metavar="PIXELS", help="smallest face looked for (20)")
 
 
-def add_names(verb: argparse.ArgumentParser) -> None:
-    """Add `--names` to a verb that reads names of people: all its readers take names as the option says."""
+#: What happens to names that are equal but for their spelling where no option decides.
+REFUSED = "such names are refused"
+
+
+def add_names(verb: argparse.ArgumentParser, without: str = REFUSED) -> None:
+    """Add `--names` to a verb that reads names of people: all its readers take names as the option says.
+
+    Args:
+        verb: the verb.
+        without: what happens to such names without the option.
+    """
     verb.add_argument(
         "--names",
         choices=NAMES,
         help="names that are equal but for case, blanks, Unicode form or invisible letters: one person, under the "
-        "spelling of most images (merge), or different people (exact); without it such names are refused",
+        f"spelling of most images (merge), or different people (exact); without it {without}",
     )
     run = verb.get_default("verb")
 

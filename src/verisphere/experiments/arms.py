@@ -24,19 +24,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from verisphere.experiments.cleaned import CLEANED, CleanedFrom, over_grid, split_cleaned, waves
+from verisphere.experiments.cleaned import CLEANED, CleanedFrom, over_grid, split_arms, split_cleaned, waves
 from verisphere.experiments.grid import Scalar, check_folders, check_values, crossed, parse_grid
 from verisphere.experiments.searched import SEARCH, split_searches
 from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
-from verisphere.files.definitions import options
+from verisphere.files.definitions import build, complete, options
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe, locate_recipe
 from verisphere.train.recipe import Settings
 from verisphere.words import unknown_name
 
-_ALLOWED_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate", "reward")
 T = TypeVar("T")
 SEED, START = "seed", "start"
 FIRST_SEEDS = "first_seeds"
@@ -96,6 +95,34 @@ class Experiment:
         check_folders("sets", self.evaluate or {})
 
 
+@dataclass(frozen=True)
+class _File:
+    """The keys of an experiment's file; see the beginning of this module."""
+
+    recipe: str
+    set: Settings | None = None
+    warm: Settings | None = None
+    arms: dict[str, Settings | None] | None = None
+    grid: dict[str, list[Any]] | None = None
+    seeds: list[int] | None = None
+    baseline: str | None = None
+    evaluate: dict[str, Settings] | None = None
+    reward: Settings | None = None
+
+    def __post_init__(self) -> None:
+        for what, named in (("arms", self.arms), ("evaluate", self.evaluate)):
+            if named is not None and not named:
+                raise ValueError(f"{what} is {{}}; expected names, each with its fields")
+            for name in named or {}:
+                if not name or name != name.strip() or not name.isprintable():
+                    raise ValueError(f"{what} has the name {shown(name)}; expected letters that can be seen")
+        owners = {"set": self.set, "warm": self.warm, "grid": self.grid}
+        for owner, given in [*owners.items(), *(self.arms or {}).items()]:
+            for name in given or {}:
+                if not name or name.startswith("-"):
+                    raise ValueError(f"{owner} names the field {shown(name)}; expected one such as epochs")
+
+
 def read_experiment(
     path: str | Path, overrides: Sequence[str] = (), grid: Sequence[str] = (), seeds: Sequence[int] | None = None
 ) -> Experiment:
@@ -125,110 +152,50 @@ def _experiment(
     grid: dict[str, list[Scalar]],
     seeds: Sequence[int] | None,
 ) -> Experiment:
-    _check_keys(content)
-    recipe = content.get("recipe")
-    if not isinstance(recipe, str):
-        raise ValueError(
-            f"recipe is {shown(recipe)}; expected the path of a recipe, relative to this file, or its name"
-        )
-    shared, reward = _settings("set", content.get("set")), content.get("reward")
-    warm = _settings("warm", content["warm"]) if content.get("warm") is not None else None
+    if "space" in content:
+        raise ValueError("it is a search, not an experiment: verisphere search takes it")
+    file = build(_File, complete(_File, content))
+    shared, warm = file.set or {}, file.warm
     for where, given in (("set", shared), ("warm", warm or {})):
         for key in (CLEANED, SEARCH, FIRST_SEEDS):
             if key in given:
                 raise ValueError(f"{where} has {key}, which only an arm can say")
-    listed = content.get("arms")
-    if listed is not None and (not isinstance(listed, Mapping) or not listed):
-        raise ValueError(f"arms is {shown(listed)}; expected names, each with its fields ({{}} for none)")
-    arms = {_name("an arm", name): _settings(f"arm {name!r}", given) for name, given in (listed or {}).items()} or {
-        "": {}
-    }
+    arms: dict[str, Settings] = {name: dict(given or {}) for name, given in (file.arms or {"": {}}).items()}
     arms, cleaned = split_cleaned(arms)
-    arms, searches = split_searches(arms, folder, _settings("reward", reward) if reward is not None else None)
-    arms, first_seeds = _split_first_seeds(arms)
-    points = _grid(content.get("grid")) | grid
-    if SEED in points and (seeds is not None or content.get("seeds") is not None):
+    arms, searches = split_searches(arms, folder, file.reward)
+    arms, first_seeds = split_arms(arms, FIRST_SEEDS)
+    for name, count in first_seeds.items():
+        if type(count) is not int or count < 1:
+            raise ValueError(f"arm {name!r}: {FIRST_SEEDS} is {shown(count)}; expected a whole number of at least 1")
+    points = {name: check_values(f"grid: {name}", values) for name, values in (file.grid or {}).items()} | grid
+    if SEED in points and (seeds is not None or file.seeds is not None):
         raise ValueError("seed is in the grid and `seeds` are given; remove one of them")
     if SEED in points:
-        seeds = _whole(points.pop(SEED))
-    elif seeds is None and content.get("seeds") is not None:
-        seeds = _whole(content["seeds"])
+        seeds = complete(list[int], points.pop(SEED), "seeds")
+    elif seeds is None:
+        seeds = file.seeds
     _check_once(shared, warm, arms, points, overrides, seeds)
     crossing = crossed(arms, points)
     if list(crossing) == [""]:
         crossing = {"recipe": {}}
     return Experiment(
-        recipe=locate_recipe(recipe, folder) or folder / recipe,  # a missing file is reported by its reader
+        recipe=locate_recipe(file.recipe, folder) or folder / file.recipe,  # a missing file is reported by its reader
         common=(*shared.items(), *options(overrides)),
         warm=warm,
         arms=crossing,
         seeds=None if seeds is None else tuple(seeds),
-        baseline=_baseline(content.get("baseline"), list(arms), list(crossing)),
-        evaluate=_sets(content.get("evaluate")),
+        baseline=_baseline(file.baseline, list(arms), list(crossing)),
+        evaluate=None if file.evaluate is None else present_names(file.evaluate),
         cleaned=over_grid(cleaned, list(arms), list(crossing)),
         searches=_at_each_point(searches, list(arms), list(crossing)),
         first_seeds=_at_each_point(first_seeds, list(arms), list(crossing)),
     )
 
 
-def _split_first_seeds(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings], dict[str, int]]:
-    """Split arms into their fields and, where stated, their numbers of seeds."""
-    first = {name: given[FIRST_SEEDS] for name, given in arms.items() if FIRST_SEEDS in given}
-    for name, count in first.items():
-        if type(count) is not int or count < 1:
-            raise ValueError(f"arm {name!r}: {FIRST_SEEDS} is {shown(count)}; expected a whole number of at least 1")
-    return {name: {key: given[key] for key in given if key != FIRST_SEEDS} for name, given in arms.items()}, first
-
-
 def _at_each_point(entries: Mapping[str, T], arms: list[str], crossing: list[str]) -> dict[str, T]:
     """The entries of arms, repeated for each point of the grid; the points of an arm are neighbours."""
     points = len(crossing) // len(arms)
     return {name: entries[arms[at // points]] for at, name in enumerate(crossing) if arms[at // points] in entries}
-
-
-def _check_keys(content: Mapping[str, Any]) -> None:
-    if "space" in content:
-        raise ValueError("it is a search, not an experiment: verisphere search takes it")
-    for key in content:
-        if key not in _ALLOWED_KEYS:
-            raise ValueError(unknown_name("key", key, list(_ALLOWED_KEYS)))
-
-
-def _settings(where: str, given: object) -> Settings:
-    given = {} if given is None else given
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{where} is {shown(given)}; expected fields and their values")
-    for name in given:
-        if not isinstance(name, str) or not name or name.startswith("-"):
-            raise ValueError(f"{where} names the field {shown(name)}; expected one such as loss.init_args.margin")
-    return dict(given)
-
-
-def _name(kind: str, name: object) -> str:
-    if isinstance(name, str) and name and name == name.strip() and name.isprintable():
-        return name
-    raise ValueError(f"{kind} is called {shown(name)}; expected a name, quoted where YAML takes it for a number")
-
-
-def _grid(given: object) -> dict[str, list[Scalar]]:
-    return {name: check_values(f"grid: {name}", values) for name, values in _settings("grid", given).items()}
-
-
-def _sets(given: object) -> dict[str, dict[str, Any]] | None:
-    if given is None:
-        return None
-    if not isinstance(given, Mapping) or not given:
-        raise ValueError(f"evaluate is {shown(given)}; expected names, each with faces and far")
-    return {
-        _name("a set", name): present_names(_settings(f"evaluate: {name}", settings))
-        for name, settings in given.items()
-    }
-
-
-def _whole(values: object) -> tuple[int, ...]:
-    if not isinstance(values, list) or not all(type(value) is int for value in values):
-        raise ValueError(f"seeds is {shown(values)}; expected a list of whole numbers")
-    return tuple(values)
 
 
 def _check_seeds(seeds: Sequence[int]) -> None:
@@ -264,10 +231,10 @@ def _check_once(
                 raise ValueError(f"--{name}: {owner} sets it; change it there")
 
 
-def _baseline(given: object, arms: list[str], crossing: list[str]) -> str:
+def _baseline(given: str | None, arms: list[str], crossing: list[str]) -> str:
     """The arm to compare with: an arm or a point of the grid; for an arm that the grid crosses, its first point."""
     if given is None:
         return crossing[0]
     if given in crossing or given not in arms:
-        return str(given)
-    return crossing[arms.index(str(given)) * (len(crossing) // len(arms))]
+        return given
+    return crossing[arms.index(given) * (len(crossing) // len(arms))]

@@ -9,7 +9,7 @@ Its images are those of the recipe that the rule keeps by the sub-centers of the
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ import torch
 from verisphere.clean.cleaning import KEPT, Cleaning
 from verisphere.clean.from_run import found_in_run
 from verisphere.clean.rules import Rule
+from verisphere.files.definitions import build, complete
 from verisphere.files.disk import write_text
 from verisphere.files.documents import read_json_file
-from verisphere.files.json_values import shown
+from verisphere.files.errors import errors_naming
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.recipe import Settings, read_recipe
 from verisphere.vocabulary import Progress, quietly
@@ -50,39 +51,29 @@ class CleanedFrom:
         return {"arm": self.arm, **asdict(self.rule)}
 
 
-def parse_cleaned(where: str, given: object) -> CleanedFrom:
-    """The `cleaned` entry of an arm."""
-    allowed = ["arm", *(entry.name for entry in fields(Rule))]
-    if not isinstance(given, Mapping) or not isinstance(given.get("arm"), str):
-        raise ValueError(f"{where}: cleaned is {shown(given)}; expected {{arm: NAME}}, and perhaps {allowed[1:]}")
-    for key in given:
-        if key not in allowed:
-            raise ValueError(f"{where}: cleaned: {unknown_name('key', key, allowed)}")
-    angle, only, least = (given.get(name, getattr(Rule, name)) for name in ("angle", "only_dominant", "min_images"))
-    if angle is not None and (isinstance(angle, bool) or not isinstance(angle, int | float)):
-        raise ValueError(f"{where}: cleaned: angle is {shown(angle)}; expected a number of degrees, or null for none")
-    if not isinstance(only, bool):
-        raise ValueError(f"{where}: cleaned: only_dominant is {shown(only)}; expected true or false")
-    if type(least) is not int:
-        raise ValueError(f"{where}: cleaned: min_images is {shown(least)}; expected a whole number")
-    try:
-        rule = Rule(None if angle is None else float(angle), only, least)
-    except ValueError as error:
-        raise ValueError(f"{where}: cleaned: {error}") from None
-    return CleanedFrom(given["arm"], rule)
+@dataclass(frozen=True)
+class _Entry(Rule):
+    arm: str = field(kw_only=True)
+
+
+def split_arms(arms: Mapping[str, Settings], key: str) -> tuple[dict[str, Settings], dict[str, Any]]:
+    """Split arms into their fields and what they state under a key.
+
+    >>> split_arms({"K = 3": {"subcenters": 3}, "anew": {"cleaned": {"arm": "K = 3"}, "epochs": 2}}, "cleaned")
+    ({'K = 3': {'subcenters': 3}, 'anew': {'epochs': 2}}, {'anew': {'arm': 'K = 3'}})
+    """
+    plain = {name: {own: given[own] for own in given if own != key} for name, given in arms.items()}
+    return plain, {name: given[key] for name, given in arms.items() if key in given}
 
 
 def split_cleaned(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings], dict[str, CleanedFrom]]:
-    """Split arms into their fields and their `cleaned` entries.
-
-    >>> split_cleaned({"K = 3": {"subcenters": 3}, "anew": {"cleaned": {"arm": "K = 3"}, "epochs": 2}})[0]
-    {'K = 3': {'subcenters': 3}, 'anew': {'epochs': 2}}
-    """
-    cleaned = {name: parse_cleaned(f"arm {name!r}", given[CLEANED]) for name, given in arms.items() if CLEANED in given}
-    plain = {
-        name: {key: value for key, value in given.items() if key != CLEANED} if CLEANED in given else dict(given)
-        for name, given in arms.items()
-    }
+    """Split arms into their fields and their `cleaned` entries."""
+    plain, entries = split_arms(arms, CLEANED)
+    cleaned = {}
+    for name, given in entries.items():
+        with errors_naming(f"arm {name!r}: {CLEANED}"):
+            entry = build(_Entry, complete(_Entry, given))
+            cleaned[name] = CleanedFrom(entry.arm, Rule(entry.angle, entry.only_dominant, entry.min_images))
     return plain, cleaned
 
 

@@ -24,11 +24,11 @@ from verisphere.files.class_paths import present_names
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text
 from verisphere.files.json_values import shown
+from verisphere.files.work import changed_values, check_folder_of, refuse_other
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.search.folder import SEARCH_JSON, SEARCH_YAML, SEARCHED_RECIPE
 from verisphere.train.recipe import with_defaults
 from verisphere.train.recipe_text import recipe_yaml
-from verisphere.train.settings import changed_values
 
 FINISHED, STOPPED = "finished.json", "stopped.json"
 _BESIDE = {CLEANED, SEARCH}  # keys of an arm beside the fields of its recipe
@@ -133,13 +133,9 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
         if differing:
             with suppress(ValueError):  # an earlier version has written fewer fields
                 differing = differences(_begun(_completed(before, asked), asked, out), asked)
-        if differing:
-            more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
-            raise ValueError(
-                f"{path}: this folder holds another experiment: {'; '.join(differing[:3])}{more}; choose another --out"
-            )
-    elif out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()):
-        raise ValueError(f"{out}: it holds something, and no experiment; choose another --out")
+        refuse_other(path, "experiment", differing)
+    else:
+        check_folder_of(out, "experiment")
     write_text(path, json.dumps(asked, indent=2) + "\n")
     return {name: [_run(out, name, seed, arm, resolved) for seed in arm.yaml] for name, arm in resolved.arms.items()}
 

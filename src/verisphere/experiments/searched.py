@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from verisphere.experiments.cleaned import split_arms
 from verisphere.files.bases import read_based
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
@@ -42,19 +43,16 @@ def split_searches(
         folder: folder to which the path of a search is relative.
         reward: reward of the experiment, which replaces the rewards of files; an arm that states a reward keeps it.
     """
-    plain, searches = {}, {}
-    for name, given in arms.items():
-        plain[name] = {key: value for key, value in given.items() if key != SEARCH}
-        if SEARCH in given:
-            with errors_naming(f"arm {name!r}: search"):
-                entry, settings = _entry(given[SEARCH], folder)
-                set_whole = {field.partition(".")[0] for field in plain[name]}
-                below = {field: settings[field] for field in settings if field.partition(".")[0] not in set_whole}
-                plain[name] = below | plain[name]
-                named = isinstance(given[SEARCH], str)
-                searches[name] = (
-                    entry if reward is None or (not named and "reward" in entry) else {**entry, "reward": reward}
-                )
+    plain, stated = split_arms(arms, SEARCH)
+    searches = {}
+    for name, given in stated.items():
+        with errors_naming(f"arm {name!r}: search"):
+            entry, settings = _entry(given, folder)
+        set_whole = {field.partition(".")[0] for field in plain[name]}
+        below = {field: settings[field] for field in settings if field.partition(".")[0] not in set_whole}
+        plain[name] = below | plain[name]
+        keeps_its_own = reward is None or (not isinstance(given, str) and "reward" in entry)
+        searches[name] = entry if keeps_its_own else {**entry, "reward": reward}
     if reward is not None and not searches:
         raise ValueError("reward is there, and no arm is a search")
     return plain, searches

@@ -27,6 +27,7 @@ from verisphere.words import unknown_name
 T = TypeVar("T")
 _OURS = "verisphere."
 _PLACES = ("class_path", "init_args")
+_PLACE = "place_in_definition"  # of an error that a class raised
 _REQUIRED = inspect.Parameter.empty
 _NEGATIVE = re.compile(r"-(\d+|\d*\.\d+)([eE][-+]?\d+)?")
 
@@ -55,6 +56,11 @@ def build(kind: type[T], completed: object, where: str = "") -> T:
     """The object that completed plain data describe."""
     built: T = _Build().value(kind, completed, where)
     return built
+
+
+def place_of(error: ValueError) -> str:
+    """Dotted name of the object whose class refused its arguments; empty for another error."""
+    return str(error.__dict__.get(_PLACE, ""))
 
 
 def names_class(value: Any) -> bool:
@@ -200,7 +206,10 @@ class _Build(Reading):
         }
         try:
             made = owner(**arguments)
-        except (ValueError, OSError, MemoryError):
+        except ValueError as error:
+            error.__dict__.setdefault(_PLACE, f"{where}.init_args")
+            raise
+        except (OSError, MemoryError):
             raise
         except (Exception, SystemExit) as error:  # the user's code may raise anything; errors of ours are not changed
             if path.startswith(_OURS):
@@ -329,10 +338,10 @@ def _with_value(before: Any, names: list[str], value: Any, kind: type, where: st
     """What stands at a place once a value is set there or further inside."""
     if not names or names == ["class_path"]:
         return _over(before, value, kind, where, append)
-    before = _loaded(before)
+    name = names[0]
+    before = [] if before is None and name.isdecimal() else _loaded(before)
     if isinstance(before, str):
         before = {"class_path": before}
-    name = names[0]
     if isinstance(before, list):
         if not name.isdecimal():
             names, name = [str(len(before) - 1), *names], str(len(before) - 1)

@@ -57,9 +57,10 @@ class Reading:
             return self.sequence(origin, options, value, where)
         if origin in (dict, Mapping) and isinstance(value, Mapping):
             of_each = options[1] if options else Any
+            read = self.value if of_each is Any else self.entry
             if odd := [name for name in value if not isinstance(name, str)]:
                 raise ValueError(f"{where} has the key {shown(odd[0])}, not text; YAML takes it for more: quote it")
-            return {name: self.entry(of_each, entry, _inside(where, name)) for name, entry in value.items()}
+            return {name: read(of_each, entry, _inside(where, name)) for name, entry in value.items()}
         if origin is Any or type(value) is origin:
             return value
         if origin is float and type(value) is int and abs(value) <= _LARGEST_WHOLE_NUMBER:

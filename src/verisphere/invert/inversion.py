@@ -20,7 +20,7 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.files.work_files import WorkFiles
+from verisphere.files.work import WorkFiles
 from verisphere.head import Head
 from verisphere.invert.terms import BatchNormStatistics, energy, total_variation, toward_embeddings
 from verisphere.score.cosine import unit

@@ -15,7 +15,7 @@ from verisphere import __version__
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import exact_rate
 from verisphere.files.embeddings import read_embeddings
-from verisphere.files.work_files import result_folder
+from verisphere.files.work import result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.invert.closed_set import open_closed_set

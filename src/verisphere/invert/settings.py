@@ -6,7 +6,6 @@ from pathlib import Path
 from verisphere.files.bases import read_based
 from verisphere.files.definitions import build, complete, options, with_values
 from verisphere.files.errors import errors_naming
-from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe
 from verisphere.invert.inversion import Inversion
 
@@ -16,11 +15,10 @@ def read_settings(path: Path, overrides: Sequence[str] = ()) -> Inversion:
 
     Args:
         path: YAML file whose keys are fields of `Inversion`, or the name of a packaged one, such as `inversions/small`.
-        overrides: `--field value` words, which override fields of the file.
+        overrides: `--field value` options, which override those of the file.
     """
     file = find_recipe(path, what="recipe of an inversion")
+    content = read_based(file.path).content
     with errors_naming(file.name):
-        content = read_based(file.path).content
-        if not isinstance(content, Mapping):
-            raise ValueError(f"holds {shown(content)}; expected fields of an inversion, such as steps: 600")
-        return build(Inversion, complete(Inversion, with_values(Inversion, content, options(overrides))))
+        given = with_values(Inversion, content, options(overrides)) if isinstance(content, Mapping) else content
+        return build(Inversion, complete(Inversion, given))

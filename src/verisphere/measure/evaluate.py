@@ -29,9 +29,9 @@ from verisphere.files.disk import check_file
 from verisphere.files.embeddings import pool_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile
-from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.files.streamed_rows import evaluated
+from verisphere.files.work import ScanState
 from verisphere.measure.comparison import Difference, all_pairs_against, same_rows
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.sides import check_alike, check_one_model

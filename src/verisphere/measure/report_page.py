@@ -6,10 +6,11 @@ from functools import partial
 
 from verisphere.decide.intervals import COVERAGE, FEWEST_WITH_ERRORS
 from verisphere.measure import report_rates
-from verisphere.measure.report_findings import Contents, File, Findings, SampleImage, SamplePair, Training
+from verisphere.measure.report_findings import Contents, File, Findings, SamplePair, Training
 from verisphere.report.blocks import Page, Plot, Section
-from verisphere.report.html import Markup, breakable, definitions, joined, table, tag
+from verisphere.report.html import Markup, breakable, definitions, table, tag
 from verisphere.report.outcome import training_outcome
+from verisphere.report.pictures import SHOWS_PEOPLE, face_row, image_line, pair_cards
 from verisphere.report.plots import det_plot, roc_plot
 from verisphere.report.score_plots import MOST_DOMAINS, domains_plot, histogram_plot
 from verisphere.report.tables import number
@@ -17,7 +18,7 @@ from verisphere.report.training_plot import training_plot
 
 
 def report_page(contents: Contents) -> Page:
-    """The page; a section without content is left out."""
+    """The page; a section without content is omitted."""
     measured, trainings = contents.findings, contents.trainings
     sections = [Section("Summary", "summary", report_rates.summary(contents))]
     if measured:
@@ -175,10 +176,9 @@ def _sample_pairs(measured: Sequence[Findings]) -> list[Markup]:
             ("Hardest genuine pairs: one person, lowest score first", samples.genuine, True),
             ("Closest impostor pairs: two people, highest score first", samples.impostor, False),
         ):
-            cards = (tag("li", *_card(pair, genuine, samples.uris)) for pair in pairs)
-            parts += [tag("h4", heading), tag("ul", *cards, class_="pairs")]
+            parts += [tag("h4", heading), pair_cards(_card(pair, genuine, samples.uris) for pair in pairs)]
     if any(not findings.samples.missing and not _drawn(findings) for findings in measured):
-        parts.append(tag("p", "These pictures show people: consider who receives this page.", class_="note"))
+        parts.append(SHOWS_PEOPLE)
     return parts
 
 
@@ -189,22 +189,14 @@ def _drawn(findings: Findings) -> bool:
 
 
 def _card(pair: SamplePair, genuine: bool, uris: Mapping[str, str]) -> list[Markup]:
-    both = (pair.left, pair.right)
-    faces = [tag("img", src=uris[one.name], alt=f"Face: {one.name}") for one in both if one.name in uris]
-    wrong = pair.accepted != genuine
+    both, wrong = (pair.left, pair.right), pair.accepted != genuine
     how = ("wrongly" if wrong else "rightly") + (" accepted" if pair.accepted else " rejected")
     verdict = tag("span", how, class_="verdict wrong" if wrong else "verdict")
     return [
-        *([tag("div", *faces, class_="faces")] if faces else []),
+        *([face_row((one.name for one in both), uris)] if uris else []),
         tag("p", f"score {number(pair.score)}, ", verdict),
-        *(tag("p", _named(one)) for one in both),
+        *(image_line(one.name, one.identity, one.domain) for one in both),
     ]
-
-
-def _named(one: SampleImage) -> Markup:
-    where = f" ({one.domain})" if one.domain is not None else ""
-    person = "" if one.identity in one.name else f"{one.identity}: "
-    return joined(person, breakable(one.name), where)
 
 
 # --- where the numbers come from ---

@@ -17,7 +17,7 @@ from jaxtyping import Float64, Int, Int64
 from verisphere.files.disk import regular
 from verisphere.files.errors import Fault, fault_of
 from verisphere.packs.columns import Texts
-from verisphere.packs.manifest import Manifest, read_manifest
+from verisphere.packs.manifest import Manifest, manifest_path, read_manifest
 from verisphere.packs.recordio_index import (
     Index,
     NameList,
@@ -97,11 +97,19 @@ def contents(path: Path, thorough: bool) -> Generator[Fault, None, Contents | No
         keys, offsets = index.keys, index.offsets
     images = slice(*np.searchsorted(keys, [1, end]).tolist()) if end else slice(0, len(keys))
     records = _Records(path, keys, offsets, end, images, listed, thorough)
+    try:
+        records.manifest = read_manifest(path, len(records.image_keys))
+    except (ValueError, OSError) as error:
+        yield fault_of(error, manifest_path(path))
     if thorough:
         seen = records.seen = np.full((len(keys), 2), np.nan), np.full(len(keys), UNSEEN, np.int64)
         yield from walk(path, keys, offsets, records.name, records.ids_are_keys, *seen)
     labels = yield from records.labels()
-    manifest = yield from records.people(labels)
+    manifest = records.manifest
+    if manifest is not None and manifest.people is not None:
+        for image in np.flatnonzero(labels >= len(manifest.people)).tolist():
+            reason = f"label {labels[image]} is out of range: the manifest has {len(manifest.people)} people, from 0"
+            yield records.fault(images.start + image, reason)
     names = None if listed is None else listed.names
     if names is not None and not thorough and not np.array_equal(records.rows, np.arange(len(names))):
         names = names.take(records.rows)
@@ -173,6 +181,7 @@ class _Records:
         images: positions of the images among the records.
         listed: the list beside the file.
         thorough: whether every fault is looked for.
+        manifest: the manifest beside the file; None if there is none.
         seen: the first two labels of each record and the bytes of its image, if the records were walked.
     """
 
@@ -183,6 +192,7 @@ class _Records:
     images: slice
     listed: NameList | None
     thorough: bool
+    manifest: Manifest | None = None
     seen: tuple[Float64[np.ndarray, "records 2"], Int64[np.ndarray, " records"]] | None = None
 
     @property
@@ -211,21 +221,12 @@ class _Records:
         equal = headers.ids[legible] == keys[rows][legible].astype(np.uint64)
         return 2 * int(np.count_nonzero(equal)) >= len(legible)
 
-    @cached_property
-    def manifest(self) -> Manifest | None:
-        """The manifest beside the file; None if there is none."""
-        return read_manifest(self.path, len(self.image_keys))
-
     def name(self, row: int) -> str:
         """The name of a record in faults: from the manifest or the list, as the pack names it, else its key."""
         image = row - self.images.start
         if 0 <= image < len(self.image_keys):
-            try:
-                manifest = self.manifest
-            except (ValueError, OSError):  # a fault of its own
-                manifest = None
-            if manifest is not None and manifest.names is not None:
-                return manifest.names[image]
+            if self.manifest is not None and self.manifest.names is not None:
+                return self.manifest.names[image]
             if self.listed is not None and self.rows[image] >= 0:
                 return self.listed.names[int(self.rows[image])]
         return str(self.keys[row])
@@ -357,18 +358,3 @@ class _Records:
             reason = f"line {listed.lines[row]}: no image has its key {listed.keys[row]}"
             yield Fault(where, listed.names[row], None, reason)
         return stated
-
-    def people(self, labels: Int[np.ndarray, " images"]) -> Generator[Fault, None, Manifest | None]:
-        """The manifest; and images with a label that it gives no identity."""
-        try:
-            manifest = self.manifest
-        except (ValueError, OSError) as error:
-            yield fault_of(error, self.path)
-            return None
-        if manifest is not None and manifest.people is not None:
-            for image in np.flatnonzero(labels >= len(manifest.people)).tolist():
-                reason = (
-                    f"label {labels[image]} is out of range: the manifest has {len(manifest.people)} people, from 0"
-                )
-                yield self.fault(self.images.start + image, reason)
-        return manifest

@@ -3,7 +3,7 @@
 import base64
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Int64, UInt8
@@ -11,9 +11,12 @@ from PIL import Image
 from torch import Tensor
 
 from verisphere.images.faces import Faces
+from verisphere.report.html import Markup, breakable, tag
 
 PICTURE_SIDE = 112  # pixels of the longer side
 JPEG_QUALITY = 85
+#: The note below or above pictures that may show people who exist.
+SHOWS_PEOPLE = tag("p", "These pictures show people: consider who receives this page.", class_="note")
 
 
 def varied(people: Int64[np.ndarray, "pairs 2"], count: int, per_person: int = 1) -> list[int]:
@@ -61,3 +64,20 @@ def data_uri(pixels: UInt8[Tensor, "3 height width"]) -> str:
     file = io.BytesIO()
     image.save(file, "JPEG", quality=JPEG_QUALITY)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def pair_cards(cards: Iterable[Sequence[Markup]]) -> Markup:
+    """Pairs of images or of people, each a card of face rows and lines."""
+    return tag("ul", *(tag("li", *card) for card in cards), class_="pairs")
+
+
+def face_row(names: Iterable[str], uris: Mapping[str, str]) -> Markup:
+    """The named images that there are, beside each other."""
+    faces = (tag("img", src=uris[name], alt=f"Face: {name}") for name in names if name in uris)
+    return tag("div", *faces, class_="faces")
+
+
+def image_line(name: str, identity: str, domain: str | None = None) -> Markup:
+    """The name of an image with its identity, if the name does not contain it, and its domain."""
+    before = "" if identity in name else f"{identity}: "
+    return tag("p", before, breakable(name), "" if domain is None else f" ({domain})")

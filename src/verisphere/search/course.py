@@ -89,7 +89,7 @@ class Course:
                         at=float(start.until),
                         values={name: float(value) for name, value in readable.items()},
                         reward=entry.round.measured[place],
-                        spread=entry.spreads[place],
+                        spread=entry.candidates[place].spread,
                         best=place == entry.round.best,
                         descends=self.ancestors.get(number) == place,
                         losses=[*continued, *_losses(candidate_folder(self._out, number, place))],

@@ -9,7 +9,7 @@ Checkpoints of a candidate are kept until no later round can begin with them.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,34 +19,93 @@ from verisphere.files.class_paths import present_names
 from verisphere.files.disk import write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
+from verisphere.files.work import changed_values, check_folder_of, refuse_other
 from verisphere.search.definition import Search
 from verisphere.search.rounds import Round, Start
-from verisphere.train.settings import changed_values
 
 SEARCH_JSON = "search.json"
 #: The definition of a search inside its folder, and the recipe that it names, where an experiment starts it.
 SEARCH_YAML, SEARCHED_RECIPE = "search.yaml", "searched_recipe.yaml"
-_BESIDE = (".lock", "log.txt", SEARCH_YAML, SEARCHED_RECIPE)
+_BESIDE = ("log.txt", SEARCH_YAML, SEARCHED_RECIPE)
 FORMAT = 1
 
 
 @dataclass(frozen=True)
-class WholeRound:
-    """A round whose candidates were all trained and measured.
+class Candidate:
+    """A candidate of a finished round.
 
     Attributes:
-        round: the candidates and their rewards.
-        values: fields of each candidate.
-        spreads: standard deviation of each reward over redrawn people; None for a candidate that diverged.
-        another_wins: share of the redrawings of the people in which another candidate would have been the best.
-        method: figures that the method had learned before the round.
+        draw, values: the draws, and the values of the searched fields.
+        parent: number of the candidate in the round before that this one continues, from 1; None began anew.
+        reward: the reward that was measured; None for a candidate that diverged.
+        spread: standard deviation of the reward over redrawn people; None for a candidate that diverged.
     """
 
-    round: Round
-    values: tuple[dict[str, float | int], ...]
-    spreads: tuple[float | None, ...]
+    draw: tuple[float, ...]
+    values: dict[str, Any]
+    parent: int | None
+    reward: float | None
+    spread: float | None
+
+    def __post_init__(self) -> None:
+        if len(self.draw) != len(self.values):
+            raise ValueError(f"a candidate has {len(self.draw)} draws and {len(self.values)} values")
+        for name, value in self.values.items():
+            if type(value) not in (int, float):
+                raise ValueError(f"{name} must be a number, got {shown(value)}")
+
+
+@dataclass(frozen=True)
+class WholeRound:
+    """A round whose candidates were all trained and measured, as `search.json` has it.
+
+    Attributes:
+        until_epoch: length of the training up to which the candidates were trained.
+        best: number of the candidate with the highest reward, from 1.
+        another_wins: share of the redrawings of the people in which another candidate would have been the best.
+        method: figures that the method had learned before the round.
+        candidates: the candidates.
+    """
+
+    until_epoch: float
+    best: int
     another_wins: float
     method: dict[str, float]
+    candidates: tuple[Candidate, ...]
+
+    def __post_init__(self) -> None:
+        if not self.candidates:
+            raise ValueError("candidates is empty")
+        if self.round.best + 1 != self.best:
+            raise ValueError(f"best is {self.best}, and candidate {self.round.best + 1} has the highest reward")
+
+    @property
+    def round(self) -> Round:
+        """The candidates and their rewards, as schedules and methods take them; candidates count from 0 there."""
+        starts = (
+            Start(one.draw, None if one.parent is None else one.parent - 1, self.until_epoch) for one in self.candidates
+        )
+        return Round(tuple(starts), tuple(one.reward for one in self.candidates))
+
+    @property
+    def values(self) -> tuple[dict[str, float | int], ...]:
+        """The values of the searched fields of each candidate."""
+        return tuple(one.values for one in self.candidates)
+
+
+@dataclass(frozen=True)
+class _File:
+    format: int
+    asked: dict[str, Any]
+    rounds: tuple[WholeRound, ...]
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise ValueError(f"format is {self.format}, and this version reads {FORMAT}")
+        for number, (before, after) in enumerate(pairwise(self.rounds), start=1):
+            parents = [one.parent for one in after.candidates if one.parent is not None]
+            if any(not 1 <= parent <= len(before.candidates) for parent in parents):
+                raise ValueError(f"rounds[{number}]: a parent is no candidate of the round before")
 
 
 def candidate_folder(out: Path, number: int, candidate: int) -> Path:
@@ -64,17 +123,12 @@ def open_search(search: Search, out: Path) -> None:
     path = out / SEARCH_JSON
     asked = json.loads(json.dumps(described(search)))
     if not path.is_file():
-        if out.is_dir() and any(entry.name not in _BESIDE for entry in out.iterdir()):
-            raise ValueError(f"{out}: it holds something, and no search; choose another --out")
+        check_folder_of(out, "search", _BESIDE)
         write_search(search, [], out)
         return
     before, _ = read_search_json(path)
     differing = [text for name in asked for text in changed_values(name, before.get(name), asked[name])]
-    if differing:
-        more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
-        raise ValueError(
-            f"{path}: this folder holds another search: {'; '.join(differing[:3])}{more}; choose another --out"
-        )
+    refuse_other(path, "search", differing)
 
 
 def write_search(
@@ -93,97 +147,19 @@ def write_search(
         "verisphere": verisphere.__version__,
         "asked": described(search),
         "reward": search.reward.title,
-        "rounds": [_plain(whole) for whole in rounds],
+        "rounds": [asdict(whole) for whole in rounds],
         "learned": learned,
     }
     text = json.dumps(content, indent=1) + "\n"
     write_text(out / SEARCH_JSON, text)
 
 
-def _plain(whole: WholeRound) -> dict[str, Any]:
-    return {
-        "until_epoch": whole.round.starts[0].until,
-        "best": whole.round.best + 1,
-        "another_wins": whole.another_wins,
-        "method": whole.method,
-        "candidates": [
-            {
-                "draw": list(start.draw),
-                "values": values,
-                "parent": None if start.parent is None else start.parent + 1,
-                "reward": reward,
-                "spread": spread,
-            }
-            for start, values, reward, spread in zip(
-                whole.round.starts, whole.values, whole.round.measured, whole.spreads, strict=True
-            )
-        ],
-    }
-
-
 def read_search_json(path: Path) -> tuple[dict[str, Any], list[WholeRound]]:
     """The definition of a search, and its finished rounds."""
     try:
         read = from_json(_File, read_json_file(path))
-        if read.format != FORMAT:
-            raise ValueError(f"format is {read.format}, and this version reads {FORMAT}")
-        rounds = [_round(entry, number) for number, entry in enumerate(read.rounds)]
-        for number, (before, after) in enumerate(pairwise(rounds), start=1):
-            parents = [start.parent for start in after.round.starts if start.parent is not None]
-            if any(not 0 <= parent < len(before.round.starts) for parent in parents):
-                raise ValueError(f"rounds[{number}]: a parent is no candidate of the round before")
     except ValueError as error:
         raise ValueError(
             f"{path}: {error}; not what a search writes: was it changed, or is it of a later version?"
         ) from None
-    return present_names(read.asked), rounds
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    draw: tuple[float, ...]
-    values: dict[str, Any]
-    parent: int | None
-    reward: float | None
-    spread: float | None
-
-
-@dataclass(frozen=True)
-class _RoundInFile:
-    until_epoch: float
-    best: int
-    another_wins: float
-    method: dict[str, float]
-    candidates: tuple[_Candidate, ...]
-
-
-@dataclass(frozen=True)
-class _File:
-    format: int
-    asked: dict[str, Any]
-    rounds: tuple[_RoundInFile, ...]
-
-
-def _round(entry: _RoundInFile, number: int) -> WholeRound:
-    where = f"rounds[{number}]"
-    if not entry.candidates:
-        raise ValueError(f"{where}.candidates is empty")
-    for candidate in entry.candidates:
-        if len(candidate.draw) != len(candidate.values):
-            raise ValueError(f"{where}: a candidate has {len(candidate.draw)} draws and {len(candidate.values)} values")
-        for name, value in candidate.values.items():
-            if type(value) not in (int, float):
-                raise ValueError(f"{where}: {name} is {shown(value)}, not a number")
-    starts = tuple(
-        Start(one.draw, None if one.parent is None else one.parent - 1, entry.until_epoch) for one in entry.candidates
-    )
-    whole = WholeRound(
-        Round(starts, tuple(one.reward for one in entry.candidates)),
-        tuple(one.values for one in entry.candidates),
-        tuple(one.spread for one in entry.candidates),
-        entry.another_wins,
-        entry.method,
-    )
-    if whole.round.best + 1 != entry.best:
-        raise ValueError(f"{where}.best is {entry.best}, and candidate {whole.round.best + 1} has the highest reward")
-    return whole
+    return present_names(read.asked), list(read.rounds)

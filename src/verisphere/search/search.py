@@ -31,6 +31,7 @@ from verisphere.search.candidate import (
 from verisphere.search.definition import Search
 from verisphere.search.folder import (
     SEARCH_JSON,
+    Candidate,
     WholeRound,
     candidate_folder,
     open_search,
@@ -142,11 +143,20 @@ def _search(search: Search, out: Path, whole: list[WholeRound], groups: Groups, 
         of_round = Round(starts, tuple(None if one is None else one.reward for one in measured))
         done.append(
             WholeRound(
-                of_round,
-                tuple(search.space.values(start.draw) for start in starts),
-                tuple(spread(one) for one in measured),
+                starts[0].until,
+                of_round.best + 1,
                 another_wins(measured, of_round.best),
                 learned,
+                tuple(
+                    Candidate(
+                        start.draw,
+                        search.space.values(start.draw),
+                        None if start.parent is None else start.parent + 1,
+                        reward,
+                        spread(one),
+                    )
+                    for start, reward, one in zip(starts, of_round.measured, measured, strict=True)
+                ),
             )
         )
         on_first_rank(lambda: _keep(search, out, done))

@@ -18,7 +18,7 @@ def result_text(search: Search, result: SearchResult) -> str:
     rows = []
     for number, whole in enumerate(result.rounds):
         best = whole.round.best
-        reward, spread = whole.round.measured[best], whole.spreads[best]
+        reward, spread = whole.round.measured[best], whole.candidates[best].spread
         rows.append(
             [
                 str(number + 1),

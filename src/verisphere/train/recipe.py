@@ -10,7 +10,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.decide import exact_rate
 from verisphere.distill.settings import Distillation
 from verisphere.files.bases import Based
-from verisphere.files.definitions import build, complete, options, with_values
+from verisphere.files.definitions import build, complete, options, place_of, with_values
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe
@@ -297,7 +297,8 @@ class _Given:
             yield
         except ValueError as error:
             line = "; ".join(line for line in (line.strip() for line in str(error).splitlines()) if line)
-            raise ValueError(with_origin(line, self.name, self.based, [name for name, _ in self.values])) from error
+            names = [name for name, _ in self.values]
+            raise ValueError(with_origin(line, place_of(error), self.name, self.based, names)) from error
 
     def resolved(self) -> dict[str, Any]:
         """The values of all fields, as plain data; a length that `steps` replaces is null."""

@@ -1,7 +1,7 @@
 """A recipe as text, before it is an object: the file with its bases, and their checks."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,51 +53,34 @@ def recipe_yaml(fields: Any) -> str:
     return yaml.dump(fields, Dumper=_Dumper, sort_keys=False)
 
 
-def with_origin(message: str, name: str, based: Based | None, overrides: Sequence[str]) -> str:
+def with_origin(message: str, place: str, name: str, based: Based | None, overrides: Sequence[str]) -> str:
     """A message about a recipe, with the recipe's name before it and, where a file set the value, file and line.
 
     Args:
         message: the error; usually begins with the field.
+        place: dotted name of the object that refused its arguments; empty for an error that names the whole field.
         name: the recipe as it was named.
         based: the file of the recipe; None if there is none.
         overrides: names of values of the command line, which have no line.
     """
-    parts = _field_of(message, based.content) if based is not None else ()
-    origin = based.origin(parts) if based is not None and parts else None
-    if based is None or origin is None or _overridden(parts, overrides):
+    found = None if based is None else _origin(message, place, based)
+    if based is None or found is None or _overridden(found[0], overrides):
         return f"{name}: {message}"
-    path, line = origin
+    path, line = found[1]
     if path == based.files[0].path:
         return f"{name}: {message} (line {line})"
     return f"{name}: {message} (line {line} of its base {path})"
 
 
-def _field_of(message: str, content: Any) -> tuple[str, ...]:
-    """The keys that lead to the value that a message names; empty if the message names none."""
-    begin = _FIRST_FIELD.match(message)
-    unknown = _UNKNOWN_FIELD.search(message)
-    places = list(_places(content))
-    found: tuple[str, ...] = ()
-    for word in (begin[1] if begin else "", unknown[1] if unknown else ""):
-        ends = tuple(word.split("."))
-        fitting = [
-            place
-            for place in places
-            if place[: len(found)] == found and len(place) > len(found) and place[-len(ends) :] == ends
-        ]
-        fitting = [place for place in fitting if place == ends] or fitting
-        if len(fitting) == 1:
-            found = fitting[0]
-    return found
-
-
-def _places(value: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The keys that lead to each value inside, lists and mappings included; items of a list are counted from 0."""
-    if way:
-        yield way
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, entry in inside:
-        yield from _places(entry, (*way, str(name)))
+def _origin(message: str, place: str, based: Based) -> tuple[list[str], tuple[Path, int]] | None:
+    """The keys that lead to the value that a message names, with the file and line that set it; None if none did."""
+    begin, unknown = _FIRST_FIELD.match(message), _UNKNOWN_FIELD.search(message)
+    word, of_place = begin[1].split(".") if begin else [], place.split(".") if place else []
+    field = [unknown[1]] if unknown else []
+    for parts in ([*word, *field], [*word, "init_args", *field], field, word, [*of_place, *word], of_place):
+        if parts and (origin := based.origin(parts)) is not None:
+            return parts, origin
+    return None
 
 
 def _overridden(parts: Sequence[str], overrides: Sequence[str]) -> bool:

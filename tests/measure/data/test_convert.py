@@ -9,12 +9,14 @@ import pytest
 from measure.data.planting import SOUND, archive, folder, image, listed
 from verisphere.files.disk import digest
 from verisphere.files.errors import Fault
+from verisphere.files.images_json import images_json
 from verisphere.identity import names_taken
 from verisphere.images.photos import Photos
 from verisphere.measure.data.convert import convert, target_format
 from verisphere.measure.data.verify import verify
 from verisphere.packs.folders import FOLDER
 from verisphere.packs.formats import FORMATS, open_pack
+from verisphere.packs.manifest import read_manifest
 from verisphere.packs.pack import Format, Pack
 from verisphere.vocabulary import ImageSource
 
@@ -131,6 +133,19 @@ def test_restrictions(tmp_path: Path):
     convert(source, tmp_path / "b", min_images=2, max_images=2)
     assert contents(tmp_path / "a")[0] == ["images/1.png", "images/3.png", "images/4.png"]
     assert contents(tmp_path / "b")[0] == ["images/1.png", "images/3.png"]
+
+
+def test_a_part_of_a_mixed_set_has_the_source_of_its_images(tmp_path: Path):
+    for part, template, people in (("a", "arcface_112x112", ("p1", "p2")), ("b", "sphereface_112x96", ("q1", "q2"))):
+        for seed, person in enumerate(people):
+            (tmp_path / "set" / part / person).mkdir(parents=True)
+            (tmp_path / "set" / part / person / "1.png").write_bytes(image(seed))
+        (tmp_path / "set" / part / "images.json").write_text(images_json(part == "a", f"{template} by MTCNN"))
+    (tmp_path / "people.txt").write_text("q1\nq2\n")
+    convert(tmp_path / "set", tmp_path / "part.tar", people=tmp_path / "people.txt")
+    manifest = read_manifest(tmp_path / "part.tar")
+    assert manifest is not None
+    assert manifest.source == ImageSource("set", False, "sphereface_112x96 by MTCNN")
 
 
 def test_what_is_there_is_never_overwritten(tmp_path: Path):

@@ -6,7 +6,7 @@ from verisphere.clean.same_person.duplicates import IMAGES, PAIRS, Duplicates, I
 from verisphere.images.faces import Faces
 from verisphere.report.blocks import Page, Section
 from verisphere.report.html import Markup, breakable, tag
-from verisphere.report.pictures import pictures
+from verisphere.report.pictures import face_row, image_line, pair_cards, pictures
 from verisphere.report.tables import number
 
 MOST_SHOWN = 200  # pairs of each kind; more would make the page slow, and the CSV files have all
@@ -43,7 +43,7 @@ def duplicates_page(duplicates: Duplicates, faces: Faces) -> Page:
             "identities",
             [
                 _shown(len(people), len(duplicates.people), PAIRS),
-                tag("ul", *(tag("li", *_people_card(pair, names_of, uris)) for pair in people), class_="pairs"),
+                pair_cards(_people_card(pair, names_of, uris) for pair in people),
             ],
         ),
     ]
@@ -55,7 +55,7 @@ def duplicates_page(duplicates: Duplicates, faces: Faces) -> Page:
                 "images",
                 [
                     _shown(len(images), len(duplicates.pictures), IMAGES),
-                    tag("ul", *(tag("li", *_images_card(pair, uris)) for pair in images), class_="pairs"),
+                    pair_cards(_images_card(pair, uris) for pair in images),
                 ],
             )
         )
@@ -70,12 +70,8 @@ def _shown(shown: int, total: int, file: str) -> Markup:
 
 
 def _people_card(pair: IdentityPair, names_of: Mapping[str, list[str]], uris: Mapping[str, str]) -> list[Markup]:
-    rows = [
-        tag("div", *(_face(name, uris) for name in names_of.get(identity, ())), class_="faces")
-        for identity in (pair.identity, pair.other)
-    ]
     return [
-        *rows,
+        *(face_row(names_of.get(identity, ()), uris) for identity in (pair.identity, pair.other)),
         tag("p", f"cosine {number(pair.cosine)}"),
         tag("p", breakable(pair.identity), f", {pair.images:,} image{'' if pair.images == 1 else 's'}"),
         tag("p", breakable(pair.other), f", {pair.other_images:,} image{'' if pair.other_images == 1 else 's'}"),
@@ -87,14 +83,8 @@ def _images_card(pair: ImagePair, uris: Mapping[str, str]) -> list[Markup]:
     if pair.cosine is not None:
         score = f"cosine {number(pair.cosine)}" + (f", {score}" if score else "")
     return [
-        tag("div", _face(pair.name, uris), _face(pair.other_name, uris), class_="faces"),
+        face_row((pair.name, pair.other_name), uris),
         tag("p", score),
-        *(
-            tag("p", "" if identity in name else f"{identity}: ", breakable(name))
-            for name, identity in ((pair.name, pair.identity), (pair.other_name, pair.other_identity))
-        ),
+        image_line(pair.name, pair.identity),
+        image_line(pair.other_name, pair.other_identity),
     ]
-
-
-def _face(name: str, uris: Mapping[str, str]) -> Markup:
-    return tag("img", src=uris[name], alt=f"Face: {name}")
