@@ -493,6 +493,18 @@ def test_a_dry_run_needs_no_data(written, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path != out] == ["recipe.yaml"]
 
 
+@pytest.mark.usefixtures("process_as_it_was")
+def test_the_command_line(written, tmp_path, capsys):
+    out = tmp_path / "cost.json"
+    asked = ["train", str(written), "--dry-run", "--classes", "40000", "--processes", "2", "--memory", "0.6"]
+    assert main([*asked, "--json", str(out), "--device", "cpu", "--batch_size", "32"]) == 0
+    said = capsys.readouterr().out
+    assert "40,000 classes" in said
+    assert "up to 16 of 32 images a step" in said
+    assert json.loads(out.read_text())["fits"] is False
+    assert not (tmp_path / "run").exists()
+
+
 def test_without_a_number_the_classes_are_those_of_the_data(written):
     words = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "7", "--validation", "null"]
     assert "over 7 classes" in dry_run(written, words, DryRunOptions()).text()
@@ -505,6 +517,8 @@ def test_a_dry_run_refuses_nonsense():
         DryRunOptions(classes=5, memory=-1.0)
     with pytest.raises(ValueError, match="--classes is 0"):
         DryRunOptions(classes=0)
+    with pytest.raises(ValueError, match=rf"^--classes is {10**20}; a dry run takes at most 2\^40$"):
+        DryRunOptions(classes=10**20)
     for memory in (1e300, math.inf, math.nan, 0.0):
         with pytest.raises(ValueError, match=rf"--memory is {re.escape(str(memory))}; it must be .*, at most 2\^30"):
             DryRunOptions(classes=5, memory=memory)
