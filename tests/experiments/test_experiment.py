@@ -237,7 +237,7 @@ def refusal(files: Path, text: str, **options: object) -> str:
         ("{optimizer.rate: 0.5}", "{data.init_args.people: 5}", "arm 'fast': its data are of 5 people and those of "
          "warm, which it starts from, of 6, or others; start_head: false takes the backbone alone"),
         ("{optimizer.rate: 0.5}", "{subcenters: 2}", "arm 'fast': subcenters is 2 and that of warm, which it starts"),
-        ("set: {batch_size: 8}", "set: {pair_terms.0.init_args.K: 8}", "pair_terms.0.init_args.K: there is no 0 in "
+        ("set: {batch_size: 8}", "set: {pair_terms.0.init_args.K: 8}", "pair_terms.0: there is no 0 in "
          "pair_terms, which has 0 entries, from 0"),
         ("{optimizer.rate: 0.5}", "{batch_size: 1}", "arm 'fast': {}/recipe.yaml: batch_size must be at least 2"),
         ("warm: {epochs: 2}", "warm: {epochs: 0}", "warm: {}/recipe.yaml: epochs must be a positive number, got 0"),

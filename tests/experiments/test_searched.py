@@ -18,7 +18,6 @@ from verisphere.models.checkpoint import read_checkpoint
 from verisphere.search import search as driver
 from verisphere.search.candidate import Computing
 from verisphere.search.definition import read_search
-from verisphere.train.loop import TrainingStopped
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 from verisphere.vocabulary import Progress
@@ -174,36 +173,6 @@ def test_the_best_of_several_seeds_trains_each(made: tuple[Path, ExperimentResul
     # the candidate is the training of this seed
     train_run(read_recipe(folder / "recipe.yaml", []), made[0] / "again", device="cpu", threads=1)
     assert weights(made[0] / "again") == weights(folder)
-
-
-def test_a_search_that_was_stopped_is_continued(
-    made: tuple[Path, ExperimentResult], folder: Path, monkeypatch: pytest.MonkeyPatch
-):
-    trained = 0
-    train_candidate = driver.train_candidate
-
-    def stopping(*arguments: object, **options: object) -> object:
-        nonlocal trained
-        trained += 1
-        if trained == 2:  # in the middle of the first round
-            raise TrainingStopped(15)
-        return train_candidate(*arguments, **options)
-
-    monkeypatch.setattr("verisphere.experiments.experiment.train_runs", train_here)
-    monkeypatch.setattr(driver, "write_page", lambda *_: None)
-    monkeypatch.setattr(driver, "train_candidate", stopping)
-    (folder / "arms.yaml").write_text(only("base", "margin"))
-    with pytest.raises(TrainingStopped):
-        run_experiment(read_experiment(folder / "arms.yaml"), folder / "out", QUICK, replicates=10)
-    assert not (folder / "out" / "runs" / "margin" / "seed-3" / "checkpoints").exists()
-    run_experiment(read_experiment(folder / "arms.yaml"), folder / "out", QUICK, replicates=10).check()
-    run = Path("out") / "runs" / "margin" / "seed-3"
-    assert weights(folder / run) == weights(made[0] / run)
-    assert (
-        json.loads((folder / run / "search.json").read_text())["rounds"]
-        == (json.loads((made[0] / run / "search.json").read_text())["rounds"])
-    )
-    assert trained == 8  # the one that was stopped, and the first one, whose reward was read again, count twice
 
 
 def test_a_changed_search_is_refused_once_it_has_begun(made: tuple[Path, ExperimentResult]):

@@ -109,17 +109,6 @@ def test_groups_that_are_killed_and_stopped_end_with_the_bits_of_one_process(tmp
     assert left(tmp_path / "ended") == left(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_search_with_its_exit_code(tmp_path: Path, number: int, code: int):
-    path, out = written(tmp_path), tmp_path / "out"
-    process = start(path, out)
-    wait_for_work(process, out, 0.0)
-    time.sleep(0.5)
-    said = end_group(process, number)
-    assert process.returncode == code, said
-    assert "Traceback" not in said
-
-
 @pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.7, 0.9])
 def test_a_full_disk_ends_a_search_in_one_line_and_with_more_room_it_continues(tmp_path: Path, part: float):
     path, short = written(tmp_path), ("--epochs", "2")
