@@ -5,8 +5,10 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -68,6 +70,7 @@ from verisphere.train.run_folder import (
     write_run_json,
 )
 from verisphere.train.samples import samples
+from verisphere.train.schedule import Plateau
 from verisphere.train.stopping import stop_requests
 from verisphere.train.threads import record_threads, training_threads
 from verisphere.train.unreadable import KEY as UNREADABLE
@@ -167,47 +170,18 @@ def train_run(
     sources = image_sources(recipe) if checkpoint is None else recorded_sources(checkpoint)
     seen = ImagesSeen(recipe.data, on_every_rank(lambda: trained_before(recipe, checkpoint)))
 
-    def check_folder() -> str:
-        require_run_still_there(out)
-        return ""
-
-    def save(step: int) -> None:
-        on_first_rank(check_folder)
-        parts = {
-            "backbone": dict(objective.backbone.state_dict()),
-            "head": dict(objective.head.state_dict()),
-            "optimizer": optimizer_tensors(optimizer),
-            PART: as_tensors(seen.record()),
-        }
-        if len(objective.terms):
-            parts["pairs"] = dict(objective.terms.state_dict())
-        state = {
-            "backbone": read.resolved["backbone"],
-            "seed": recipe.seed,
-            "data": data,
-            **record_sources(sources),
-            **record_threads(threads_of_ranks),
-            **versions(),
-        }
-        if teachers is not None:
-            state[TEACHERS] = list(teachers.sha256)
-        if figures:
-            state["figures"] = figures
-        if plateau is not None:
-            state["plateau"] = plateau.state()
-        if recipe.max_unreadable:
-            state[UNREADABLE] = sorted(unreadable_of_ranks(unreadable))
-        save_checkpoint(out, step, parts, state, held=shared_rows(objective.head, optimizer, objective.terms))
-
-    def validate() -> dict[str, float]:
-        assert recipe.validation is not None
-        assert measure is not None
-        share_buffers(objective.backbone)
-        embeddings = extract(
-            objective.backbone, recipe.validation, workers=recipe.workers, progress=progress, here=here
-        )
-        return measure(embeddings, recipe.validation_far)
-
+    about: dict[str, Any] = {
+        "backbone": read.resolved["backbone"],
+        "seed": recipe.seed,
+        "data": data,
+        **record_sources(sources),
+    }
+    if teachers is not None:
+        about[TEACHERS] = list(teachers.sha256)
+    validate = None
+    if recipe.validation is not None and measure is not None:
+        validate = partial(_validated, recipe, objective, measure, progress)
+    saves = _Saves(out, objective, optimizer, about, seen, unreadable, figures, plateau)
     rows = samples(recipe, faces, place, length, division, first_step, unreadable, taught, seen)
     with (
         stop_requests() as stopping,
@@ -215,12 +189,7 @@ def train_run(
         training_threads(threads, checkpoint) as threads_of_ranks,
         _recording(out, tensorboard, first_step) as write,
     ):
-
-        def record(step: int, figures: dict[str, float]) -> None:
-            if recipe.max_unreadable:
-                figures = {**figures, "unreadable_images": len(unreadable_of_ranks(unreadable))}
-            write(step, figures)
-
+        saves.threads = threads_of_ranks
         on_first_rank(lambda: write_run_json(out, threads_of_ranks))
         train(
             objective,
@@ -228,16 +197,82 @@ def train_run(
             progress(rows, "training", length.end, first_step),
             length,
             first_step=first_step,
-            record=record,
-            save=save,
-            validate=validate if recipe.validation is not None else None,
+            record=partial(_record, write, unreadable),
+            save=saves.save,
+            validate=validate,
             stopping=stopping,
             seed=recipe.seed,
             figures_since=figures,
             plateau=plateau,
         )
-        on_first_rank(check_folder)  # the last validation may have taken a while
+        on_first_rank(saves.check_folder)  # the last validation may have taken a while
     return objective
+
+
+@dataclass(eq=False)
+class _Saves:
+    """The checkpoints of a run, with everything from which it continues.
+
+    Attributes:
+        out: folder of the run.
+        objective, optimizer: what is trained.
+        about: what a checkpoint says of the run and never changes.
+        seen, unreadable: the images that were trained on, and those that could not be read.
+        figures: sums of the figures since the last entry of the log.
+        plateau: the rate that follows validation; None for another schedule.
+        threads: number of CPU threads of each rank.
+    """
+
+    out: Path
+    objective: Objective
+    optimizer: torch.optim.Optimizer
+    about: dict[str, Any]
+    seen: ImagesSeen
+    unreadable: UnreadableImages
+    figures: dict[str, list[float]]
+    plateau: Plateau | None
+    threads: list[int] = field(default_factory=list)
+
+    def check_folder(self) -> str:
+        """Check that the folder is still there."""
+        require_run_still_there(self.out)
+        return ""
+
+    def save(self, step: int) -> None:
+        """Save a checkpoint; all ranks call this together."""
+        on_first_rank(self.check_folder)
+        objective = self.objective
+        parts = {
+            "backbone": dict(objective.backbone.state_dict()),
+            "head": dict(objective.head.state_dict()),
+            "optimizer": optimizer_tensors(self.optimizer),
+            PART: as_tensors(self.seen.record()),
+        }
+        if len(objective.terms):
+            parts["pairs"] = dict(objective.terms.state_dict())
+        state = {**self.about, **record_threads(self.threads), **versions()}
+        if self.figures:
+            state["figures"] = self.figures
+        if self.plateau is not None:
+            state["plateau"] = self.plateau.state()
+        if self.unreadable.allowed:
+            state[UNREADABLE] = sorted(unreadable_of_ranks(self.unreadable))
+        save_checkpoint(self.out, step, parts, state, held=shared_rows(objective.head, self.optimizer, objective.terms))
+
+
+def _record(write: Record, unreadable: UnreadableImages, step: int, figures: dict[str, float]) -> None:
+    """Write an entry of the log, with the number of unreadable images where some are allowed."""
+    if unreadable.allowed:
+        figures = {**figures, "unreadable_images": len(unreadable_of_ranks(unreadable))}
+    write(step, figures)
+
+
+def _validated(recipe: Recipe, objective: Objective, measure: Measure, progress: Progress) -> dict[str, float]:
+    """The figures of the validation set."""
+    assert recipe.validation is not None
+    share_buffers(objective.backbone)
+    embeddings = extract(objective.backbone, recipe.validation, workers=recipe.workers, progress=progress, here=world())
+    return measure(embeddings, recipe.validation_far)
 
 
 def _prepared(
