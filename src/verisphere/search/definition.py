@@ -63,13 +63,7 @@ class Search:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The objects that a search names by class.
-
-    Attributes:
-        space: a map for each field.
-        method: chooses the draws.
-        schedule: plans the rounds.
-    """
+    """The objects that a search names by class, with a map for each field."""
 
     space: dict[str, Map]
     method: Method

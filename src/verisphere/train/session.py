@@ -211,17 +211,7 @@ def train_run(
 
 @dataclass(eq=False)
 class _Saves:
-    """The checkpoints of a run, with everything from which it continues.
-
-    Attributes:
-        out: folder of the run.
-        objective, optimizer: what is trained.
-        about: what a checkpoint says of the run and never changes.
-        seen, unreadable: the images that were trained on, and those that could not be read.
-        figures: sums of the figures since the last entry of the log.
-        plateau: the rate that follows validation; None for another schedule.
-        threads: number of CPU threads of each rank.
-    """
+    """The checkpoints of a run; `about` is what each says of the run, and `figures` are not in the log yet."""
 
     out: Path
     objective: Objective
