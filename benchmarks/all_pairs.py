@@ -20,9 +20,9 @@ import torch
 from harness import cpu_seconds, write
 from sklearn.metrics import roc_curve
 
-from verisphere.device import keep_memory
+from verisphere.base.device import keep_memory
+from verisphere.base.vocabulary import Precision
 from verisphere.score import AllPairs, Group, pair_scores, top_k, unit_rows
-from verisphere.vocabulary import Precision
 
 DEEP = ("1e-3", "1e-4", "1e-5", "1e-6", "1e-7", "1e-8")
 FARS = ("1e-1", "1e-2", *DEEP)

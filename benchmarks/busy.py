@@ -102,11 +102,11 @@ def child(case: str, setting: str, folder: Path) -> None:
     """Work at a case until standard input ends."""
     if setting != "as before":
         prepare(1 if setting == "--threads 1" else None)
-    from verisphere.demo import demo
-    from verisphere.device import choose_device, keep_memory
-    from verisphere.distributed import joined
+    from verisphere.base.device import choose_device, keep_memory
+    from verisphere.base.distributed import joined
     from verisphere.models.embed import embed_faces
     from verisphere.ship.align import align_photos
+    from verisphere.study.demo import demo
     from verisphere.train.recipe import read_recipe
     from verisphere.train.session import train_run
 

@@ -25,11 +25,11 @@ import numpy as np
 import torch
 from harness import compare, write
 
-from verisphere.clean.cleaning import Cleaning
-from verisphere.clean.from_embeddings import Finder, found_in_embeddings
-from verisphere.clean.rules import Rule
-from verisphere.clean.spherical_k_means import unit_rows
 from verisphere.files.embeddings import read_embeddings
+from verisphere.study.clean.cleaning import Cleaning
+from verisphere.study.clean.from_embeddings import Finder, found_in_embeddings
+from verisphere.study.clean.rules import Rule
+from verisphere.study.clean.spherical_k_means import unit_rows
 
 SIZE, IMAGES = 128, 50
 

@@ -28,11 +28,11 @@ from harness import cpu_seconds, write
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
-from verisphere.device import keep_memory
+from verisphere.base.device import keep_memory
 from verisphere.images import Photos, batches, epoch_order
 from verisphere.images.decode import decode
+from verisphere.images.packs.formats import FORMATS
 from verisphere.measure.data.convert import convert
-from verisphere.packs.formats import FORMATS
 
 try:
     import cv2

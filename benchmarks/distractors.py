@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from harness import compare
 
-from verisphere.protocols.distractors import score_distractors
+from verisphere.base.vocabulary import Embeddings
+from verisphere.measure.protocols.distractors import score_distractors
 from verisphere.score import unit_rows
-from verisphere.vocabulary import Embeddings
 
 PROBES, PEOPLE, SIZE, BLOCK = 3_530, 80, 512, 2_048
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from verisphere.device import keep_memory
+from verisphere.base.device import keep_memory
 
 RESULTS = Path(__file__).with_name("results.csv")
 FIELDS = ("date", "benchmark", "case", "variant", "wall_s", "cpu_s", "items", "items_per_s", "unit",

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import (
     PairScores,
     approximate_threshold,
@@ -35,7 +36,6 @@ from verisphere.decide import (
     share_above,
 )
 from verisphere.report.tables import small, table
-from verisphere.vocabulary import Redrawing
 
 TRUTH = 1_000_000  # comparisons: a FAR of 1e-2 is known to 1 % of itself
 IMAGES = 3  # of each person

@@ -17,7 +17,7 @@ import torch
 from harness import write
 
 from verisphere import losses
-from verisphere.device import keep_memory
+from verisphere.base.device import keep_memory
 from verisphere.head import Head, HeadSGD, Streamed
 from verisphere.report.tables import table
 from verisphere.train.dry_run.traffic import Collective, head_collectives

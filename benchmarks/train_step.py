@@ -209,7 +209,7 @@ def clocked(run: Callable[[], object]) -> dict[str, float]:
 def measure(case: Case, variant: Variant, steps: int, profiled: bool) -> dict[str, object]:
     """In a fresh process: seconds of a step, and of the roof beside it."""
     if variant.keep:
-        from verisphere.device import keep_memory
+        from verisphere.base.device import keep_memory
 
         keep_memory()
     step = built(case, variant)

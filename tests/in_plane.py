@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import write_embeddings
-from verisphere.vocabulary import Embeddings
 
 
 def text(path: Path, *lines: str) -> Path:

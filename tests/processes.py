@@ -51,10 +51,10 @@ GRACE = 100.0
 #: What most workers and commands load, and takes long: torch._dynamo is loaded by the first optimizer.
 LOADED = (
     *("torch._dynamo", "pytest", "hypothesis", "verisphere.train.session", "verisphere.cli.start"),
-    *("verisphere.report.progress", "verisphere.measure.evaluate", "verisphere.experiments.run"),
+    *("verisphere.report.progress", "verisphere.measure.evaluate", "verisphere.study.experiments.run"),
 )
 #: Where ranks meet: a full run checks signatures here; elsewhere it does not, since that doubles the time.
-CHECKED = ["verisphere.collectives", "verisphere.head.sharded", "verisphere.score.gathered"]
+CHECKED = ["verisphere.base.collectives", "verisphere.head.sharded", "verisphere.score.gathered"]
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _WHERE = signal.SIGUSR1
 _exit_code = 0  # of this process, once its command has ended
@@ -83,7 +83,7 @@ def run(
     patience: float | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> list[Any]:
-    """What a function returns in each of several processes, which have met by `verisphere.distributed.joined`.
+    """What a function returns in each of several processes, which have met by `verisphere.base.distributed.joined`.
 
     Args:
         worker: a function at the top level of its file. That file is imported anew in each process, by its path, with
@@ -300,7 +300,7 @@ def _work(folder: Path) -> None:
     """What one of the processes is for."""
     faulthandler.register(_WHERE)
     job = torch.load(folder / "job.pt", weights_only=True)
-    from verisphere.distributed import joined
+    from verisphere.base.distributed import joined
 
     spec = importlib.util.spec_from_file_location(Path(job["file"]).stem, job["file"])
     assert spec is not None

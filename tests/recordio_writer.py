@@ -1,4 +1,4 @@
-"""A writer of RecordIO that shares nothing with `verisphere.packs`.
+"""A writer of RecordIO that shares nothing with `verisphere.images.packs`.
 
 The layout is that of dmlc-core (`include/dmlc/recordio.h`, `src/recordio.cc`) and of MXNet (`python/mxnet/recordio.py`:
 `IRHeader`, `_IR_FORMAT = "IfQQ"`, `pack`); that of an identity header is InsightFace's (`src/data/face2rec2.py`).

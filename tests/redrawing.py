@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from verisphere.base.vocabulary import Redrawing
 from verisphere.decide.bootstrap import PairScores, draws_of, tars_at, thresholds_of
 from verisphere.decide.histogram import Histogram
 from verisphere.decide.weights import Weights
-from verisphere.vocabulary import Redrawing
 
 
 def draw_people(people: int, replicates: int, seed: int) -> np.ndarray:

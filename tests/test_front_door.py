@@ -15,7 +15,7 @@ import torch
 from matplotlib import pyplot
 
 import verisphere
-from verisphere.trained_on import RowsInTraining
+from verisphere.base.trained_on import RowsInTraining
 
 NAMES = [
     "Embeddings",

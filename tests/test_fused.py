@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch._dynamo.exc
 
-from verisphere import compiling
-from verisphere.compiling import fused
+from verisphere.base import compiling
+from verisphere.base.compiling import fused
 from verisphere.losses.margin import ArcFace
 
 

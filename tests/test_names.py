@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from verisphere.base.vocabulary import Embeddings, ImageSource, printable
 from verisphere.cli import main
 from verisphere.cli.messages import bounded, fail, message_of, show
 from verisphere.cli.parsing import Parser
@@ -23,7 +24,6 @@ from verisphere.ship.align import AlignResult
 from verisphere.ship.face_search import Skipped
 from verisphere.ship.notes import first_few, notes_on_faces, notes_on_skipped
 from verisphere.ship.people import Person
-from verisphere.vocabulary import Embeddings, ImageSource, printable
 
 #: Rename the window, clear the screen, end a text, turn letters round, C1 controls, and a line of our own making.
 NASTY = "A\x1b]0;owned\x07\x1b[2J\x00\u202egpj.exe\u2066\x9b31m\u2028B\r\nverisphere: all is well [red]$x_{$|<b>"

@@ -11,8 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import TooFewComparisonsError, approximate_threshold, confidence_limit, share_above
-from verisphere.vocabulary import Redrawing
 
 FILE = Path(__file__).parents[1] / "benchmarks" / "promises.py"
 WORLDS = ("alike", "differing", "tails", "heavy tails", "worst case")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from verisphere.vocabulary import Redrawing
+from verisphere.base.vocabulary import Redrawing
 
 
 @pytest.mark.parametrize(

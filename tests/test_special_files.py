@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from verisphere.cli import main
-from verisphere.experiments.arms import read_experiment
 from verisphere.files.calibration import read_calibration
 from verisphere.files.image_lists import read_images
 from verisphere.files.landmarks import read_landmarks
@@ -17,6 +16,7 @@ from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.people_lists import read_people
 from verisphere.files.scores import read_scores
 from verisphere.files.work import ScanState
+from verisphere.images.packs.image_files import image_files
 from verisphere.images.photos import Photos
 from verisphere.measure.report_inputs import report_inputs
 from verisphere.models.build import read_description
@@ -24,9 +24,9 @@ from verisphere.models.embed import open_model
 from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.model_json import read_model_json
 from verisphere.models.onnx_file import read_onnx
-from verisphere.packs.image_files import image_files
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.card_files import read_figures, read_settings
+from verisphere.study.experiments.arms import read_experiment
 from verisphere.train.recipe import read_recipe
 
 pytestmark = pytest.mark.timeout(20)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.vocabulary import NOBODY
 from verisphere.images.faces import Faces
 from verisphere.models.checkpoint import save_checkpoint
-from verisphere.vocabulary import NOBODY
 
 DEGREES = {
     "Ann/1": 10, "Ann/2": 340, "Ann/3": 350, "Ann/4": 100, "Ann/5": 95,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from processes import forked
-from verisphere.experiments.folder import Run
-from verisphere.experiments.run import Launch
+from verisphere.study.experiments.folder import Run
+from verisphere.study.experiments.run import Launch
 
 OWN = Path(__file__).parent / "train"  # own_parts.py
 RECIPE = """\

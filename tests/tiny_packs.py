@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from verisphere.base.vocabulary import NOBODY
 from verisphere.files.errors import Fault
-from verisphere.packs.formats import open_pack
-from verisphere.packs.pack import Format, Pack, Row
-from verisphere.vocabulary import NOBODY
+from verisphere.images.packs.formats import open_pack
+from verisphere.images.packs.pack import Format, Pack, Row
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c6360606000000004000127"

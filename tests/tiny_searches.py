@@ -3,17 +3,17 @@
 from pathlib import Path
 
 from tiny_runs import RECIPE, files, metrics
-from verisphere.search.candidate import REWARD, Computing
-from verisphere.search.definition import read_search
-from verisphere.search.folder import SEARCH_JSON
-from verisphere.search.search import SearchResult, run_search
+from verisphere.study.search.candidate import REWARD, Computing
+from verisphere.study.search.definition import read_search
+from verisphere.study.search.folder import SEARCH_JSON
+from verisphere.study.search.search import SearchResult, run_search
 
 SEARCH = """\
 recipe: recipe.yaml
 space:
-  optimizer.rate: {class_path: verisphere.search.Logarithmic, init_args: {low: %s, high: %s}}
-method: {class_path: verisphere.search.Reinforce}
-schedule: {class_path: verisphere.search.EachEpoch, init_args: {candidates: %d, every: %s}}
+  optimizer.rate: {class_path: verisphere.study.search.Logarithmic, init_args: {low: %s, high: %s}}
+method: {class_path: verisphere.study.search.Reinforce}
+schedule: {class_path: verisphere.study.search.EachEpoch, init_args: {candidates: %d, every: %s}}
 reward:
   faces: {class_path: own_parts.Noise, init_args: {people: 6, images: 3}}
   figure: tar

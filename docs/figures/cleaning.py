@@ -19,12 +19,6 @@ from PIL import Image
 from scipy.linalg import eigh
 
 from figures.loss_plots import save_compact, wide_figure
-from verisphere.clean.cleaning import Cleaning
-from verisphere.clean.found import Found
-from verisphere.clean.page_pictures import rows_of_identity, telling_identities
-from verisphere.clean.page_plots import angle_plots
-from verisphere.clean.rules import Rule
-from verisphere.clean.sub_classes import sub_classes
 from verisphere.files.disk import write_whole
 from verisphere.head import Head, SubCenters
 from verisphere.images import SyntheticFaces
@@ -32,6 +26,12 @@ from verisphere.images.faces import Faces
 from verisphere.losses import ArcFace
 from verisphere.report.plots import INK, in_picture, save_plot
 from verisphere.score.cosine import unit
+from verisphere.study.clean.cleaning import Cleaning
+from verisphere.study.clean.found import Found
+from verisphere.study.clean.page_pictures import rows_of_identity, telling_identities
+from verisphere.study.clean.page_plots import angle_plots
+from verisphere.study.clean.rules import Rule
+from verisphere.study.clean.sub_classes import sub_classes
 
 SHEET = "one_identity"
 _DROPPED = "#e4572e"

@@ -27,10 +27,10 @@ from figures.toy_features import (
     train_softmax,
     train_sphereface2,
 )
+from verisphere.base.vocabulary import Progress, printable, quietly
 from verisphere.losses import CM1, CM2, ArcFace, CosFace, NormFace, SphereFace, SphereFace2
 from verisphere.losses.margin import CombinedMargin
 from verisphere.report.plots import save_plot
-from verisphere.vocabulary import Progress, printable, quietly
 
 MARGINS: dict[str, CombinedMargin] = {
     "Norm-Softmax": NormFace(),

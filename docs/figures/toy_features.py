@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor, nn
 
+from verisphere.base.vocabulary import Progress, quietly
 from verisphere.head.head import Head
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.losses import ClassLoss, NormFace, SphereFace2
 from verisphere.score.cosine import angle, unit
-from verisphere.vocabulary import Progress, quietly
 
 _SIDE = 48  # pixels of a drawn face; averaged two by two before the network sees them
 _FACES_AT_ONCE = 200  # faces drawn between two reports of progress

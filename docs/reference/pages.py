@@ -9,7 +9,8 @@ from types import ModuleType
 from reference.commands import commands_page
 from reference.docstrings import Argument, arguments, paper, summary
 from reference.made_pages import api_page, packaged_page
-from verisphere import backbones, images, losses, pairs, search
+from verisphere import backbones, images, losses, pairs
+from verisphere.study import search
 from verisphere.train.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]

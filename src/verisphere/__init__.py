@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from verisphere import backbones, decide, images, losses, pairs, score
+    from verisphere.base.vocabulary import Embeddings, OperatingPoint
     from verisphere.decide import one_threshold, operating_point
     from verisphere.head import Head
     from verisphere.measure.arrays import evaluate
     from verisphere.measure.plots import plot_det, plot_roc, plot_scores
     from verisphere.models.folder import load
     from verisphere.ship.arrays import calibrate
-    from verisphere.vocabulary import Embeddings, OperatingPoint
 
 __version__ = "0.2.0"
 __all__ = [
@@ -45,9 +45,9 @@ __all__ = [
 
 # The module of each name; a name that is not here is a room, loaded as a module.
 _HOME = {
-    "Embeddings": "verisphere.vocabulary",
+    "Embeddings": "verisphere.base.vocabulary",
     "Head": "verisphere.head",
-    "OperatingPoint": "verisphere.vocabulary",
+    "OperatingPoint": "verisphere.base.vocabulary",
     "calibrate": "verisphere.ship.arrays",
     "evaluate": "verisphere.measure.arrays",
     "load": "verisphere.models.folder",

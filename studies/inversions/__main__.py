@@ -7,8 +7,8 @@ from pathlib import Path
 from studies.command import run_study, study_parser
 from studies.inversions import __doc__ as question
 from studies.inversions.table import plan_text, read_table, run_table
+from verisphere.base.device import choose_device
 from verisphere.cli.messages import progress
-from verisphere.device import choose_device
 
 
 def run(options: argparse.Namespace) -> str:

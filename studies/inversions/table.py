@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from verisphere.base.vocabulary import Progress, quietly
+from verisphere.base.words import unknown_name
 from verisphere.files.bases import read_based
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_json_file
@@ -25,13 +27,11 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.lock import alone_in
 from verisphere.files.tables import csv_for_people
-from verisphere.invert.findings import InversionFindings
-from verisphere.invert.inversion import Inversion
-from verisphere.invert.plan import Plan
-from verisphere.invert.run import INVERSION_JSON, Asked, prepare, run_inversion
 from verisphere.report.tables import number, table
-from verisphere.vocabulary import Progress, quietly
-from verisphere.words import unknown_name
+from verisphere.study.invert.findings import InversionFindings
+from verisphere.study.invert.inversion import Inversion
+from verisphere.study.invert.plan import Plan
+from verisphere.study.invert.run import INVERSION_JSON, Asked, prepare, run_inversion
 
 log = logging.getLogger(__name__)
 

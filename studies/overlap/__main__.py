@@ -7,11 +7,11 @@ from pathlib import Path
 from studies.command import run_study, study_parser
 from studies.overlap import __doc__ as question
 from studies.overlap.estimate import estimate_overlap
-from verisphere.clean.same_person.overlap import open_people
+from verisphere.base.identity import names_taken
 from verisphere.cli.messages import progress
 from verisphere.files.disk import write_whole
 from verisphere.files.results import json_text
-from verisphere.identity import names_taken
+from verisphere.study.clean.same_person.overlap import open_people
 
 
 def run(options: argparse.Namespace) -> str:

@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
-from verisphere.clean.same_person.names import SUFFIXES, Grade, graded, matches, unaccented, words_of
-from verisphere.clean.same_person.overlap import People, names_of
+from verisphere.base.vocabulary import NOBODY, Progress, printable, quietly
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.streamed_rows import open_rows
 from verisphere.images.label_noise import image_keys
-from verisphere.packs.columns import coded
+from verisphere.images.packs.columns import coded
 from verisphere.report.tables import number, table
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
-from verisphere.vocabulary import NOBODY, Progress, printable, quietly
+from verisphere.study.clean.same_person.names import SUFFIXES, Grade, graded, matches, unaccented, words_of
+from verisphere.study.clean.same_person.overlap import People, names_of
 
 #: Cosines that the estimate compares, beside the requested one.
 COSINES = (0.3, 0.4, 0.5, 0.6, 0.7)

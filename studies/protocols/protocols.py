@@ -9,14 +9,14 @@ from pathlib import Path
 
 from studies.protocols.independent import answers
 from studies.protocols.published.sets import write_published_sets
-from verisphere.demo.demo import free_folder
-from verisphere.device import choose_device
+from verisphere.base.device import choose_device
+from verisphere.base.vocabulary import Progress, quietly
 from verisphere.measure.suite.figures import Figures
 from verisphere.measure.suite.result import SuiteResult
 from verisphere.measure.suite.run import run_suite
 from verisphere.measure.suite.task import SuiteOptions
 from verisphere.report.tables import table
-from verisphere.vocabulary import Progress, quietly
+from verisphere.study.demo.demo import free_folder
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ def run_protocols(
     write_published_sets(out / SETS)
     place = choose_device(device)
     options = SuiteOptions(FARS, progress=progress)
-    with as_file(files("verisphere.demo") / "demo.yaml") as recipe:
+    with as_file(files("verisphere.study.demo") / "demo.yaml") as recipe:
         suite = run_suite(out / SETS, model or recipe, options, embeddings=out / EMBEDDINGS, device=place)
     suite.write_json(out / FIGURES)
     if suite.failed:

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from verisphere.clean.from_embeddings import Finder
-from verisphere.clean.rules import Reason, Rule
-from verisphere.clean.sub_classes import SubClasses
-from verisphere.experiments.grid import folder_name
+from verisphere.base.seeds import numpy_generator
 from verisphere.files.disk import write_whole
 from verisphere.files.npz import read_npz
 from verisphere.images.label_noise import draw_noise
-from verisphere.packs.columns import Coded, coded
-from verisphere.seeds import numpy_generator
+from verisphere.images.packs.columns import Coded, coded
+from verisphere.study.clean.from_embeddings import Finder
+from verisphere.study.clean.rules import Reason, Rule
+from verisphere.study.clean.sub_classes import SubClasses
+from verisphere.study.experiments.grid import folder_name
 
 _OUTSIDE = 1  # distinguishes the draw of images of people outside from that of the noise
 

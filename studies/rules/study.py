@@ -28,12 +28,10 @@ import numpy as np
 
 from studies.rules.cells import Cell, NoisySet, cell_counts, read_counts, write_counts
 from studies.rules.figures import RuleFigure, figures_of, results_csv, results_plot, results_text
-from verisphere.clean.from_embeddings import Finder
-from verisphere.clean.rules import Rule
-from verisphere.clean.spherical_k_means import unit_rows
+from verisphere.base.seeds import check_seed
+from verisphere.base.vocabulary import NOBODY, Progress, Redrawing, check_word, quietly
+from verisphere.base.words import unknown_name
 from verisphere.decide.bootstrap import draws_of
-from verisphere.experiments.folder import write_text
-from verisphere.experiments.grid import check_folders, folder_name
 from verisphere.files.bases import read_based
 from verisphere.files.disk import digest
 from verisphere.files.documents import read_json_file
@@ -42,11 +40,13 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.lock import alone_in
 from verisphere.files.results import json_text
-from verisphere.packs.columns import Coded
+from verisphere.images.packs.columns import Coded
 from verisphere.report.plots import save_plot
-from verisphere.seeds import check_seed
-from verisphere.vocabulary import NOBODY, Progress, Redrawing, check_word, quietly
-from verisphere.words import unknown_name
+from verisphere.study.clean.from_embeddings import Finder
+from verisphere.study.clean.rules import Rule
+from verisphere.study.clean.spherical_k_means import unit_rows
+from verisphere.study.experiments.folder import write_text
+from verisphere.study.experiments.grid import check_folders, folder_name
 
 RULES, SEEDS = "rules", "seeds"
 

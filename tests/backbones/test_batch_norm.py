@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from processes import run
 from verisphere.backbones.batch_norm import SyncBatchNorm, synchronised
-from verisphere.collectives import counted
-from verisphere.distributed import world
+from verisphere.base.collectives import counted
+from verisphere.base.distributed import world
 
 SIZES = {2: (5, 2), 3: (1, 4, 2)}
 #: Places beyond the channels, dtype of the images, and settings of the norm.

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import write_embeddings
-from verisphere.vocabulary import Embeddings
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

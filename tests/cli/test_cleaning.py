@@ -9,8 +9,8 @@ import pytest
 
 from tiny_cleaning import DATA, DEGREES, angles_run
 from tiny_runs import OWN, RECIPE
-from verisphere.clean import from_embeddings, from_run
 from verisphere.files.label_lists import read_labels
+from verisphere.study.clean import from_embeddings, from_run
 from verisphere.train.recipe import read_recipe
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
@@ -30,7 +30,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots take seconds, and most tests look at none."""
-    monkeypatch.setattr("verisphere.clean.page.write_page", lambda *_: None, raising=False)
+    monkeypatch.setattr("verisphere.study.clean.page.write_page", lambda *_: None, raising=False)
 
 
 def cleaned(run, *options: object) -> tuple[int, str, str]:

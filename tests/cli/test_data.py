@@ -11,7 +11,7 @@ from measure.data.planting import archive, folder, image
 from processes import forked
 from verisphere.cli.data import WRITABLE
 from verisphere.cli.start import main
-from verisphere.packs.formats import FORMATS
+from verisphere.images.packs.formats import FORMATS
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

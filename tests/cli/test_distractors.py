@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.matrices import write_matrix
-from verisphere.vocabulary import Embeddings, Origin
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
-#: Cosines: Ann's 1-2 0.8, 1-3 0.6, 2-3 0.96, Ben's 0.8; with the distractors, see tests/protocols/test_distractors.py.
+#: Cosines: Ann's 1-2 0.8, 1-3 0.6, 2-3 0.96, Ben's 0.8; for those with the distractors, see the protocol's tests.
 PROBES = np.array([[1, 0, 0], [4, 3, 0], [3, 4, 0], [0, 0, 1], [0, 3, 4], [0, 0, -1]], np.float32)
 NAMES = ["Ann/ann1.png", "Ann/ann2.png", "Ann/ann3.png", "Ben/ben1.png", "Ben/ben2.png", "Cem/cem1.png"]
 DISTRACTORS = np.array([[6, 8, 0], [2, 0, 0], [0, -4, 3]], np.float32)

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from verisphere.base.words import did_you_mean
 from verisphere.cli.start import main, parser
-from verisphere.words import did_you_mean
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import PRECISIONS
 from verisphere.cli.start import parser
-from verisphere.vocabulary import PRECISIONS
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.label_lists import read_labels
 from verisphere.images import LabelNoise, Photos
 from verisphere.models.described_faces import open_faces
-from verisphere.vocabulary import Embeddings
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
-from verisphere.vocabulary import Embeddings
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from verisphere.experiments.arms import read_experiment
 from verisphere.files.packaged_recipes import FOLDER, packaged_recipes
+from verisphere.study.experiments.arms import read_experiment
 from verisphere.train.print_recipe import printed_recipe
 from verisphere.train.recipe import resolve_recipe
 

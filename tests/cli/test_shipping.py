@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from blue_squares import photo, write_blue_squares
+from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.messages import show
 from verisphere.cli.parsing import TEMPLATES as CLI_TEMPLATES
 from verisphere.cli.start import main, parser
@@ -21,7 +22,6 @@ from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.images.detect import TEMPLATES
 from verisphere.models.build import build_backbone
 from verisphere.models.checkpoint import save_checkpoint
-from verisphere.vocabulary import Embeddings
 
 DRAWN = ("--aligned", "--accept-drawn-model")
 NETWORK = {

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from processes import forked
+from verisphere.base.vocabulary import FARS
 from verisphere.cli.start import _code_of
 from verisphere.files.embeddings import read_embeddings
 from verisphere.measure import evaluate
-from verisphere.vocabulary import FARS
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.experiments.folder import Run
-from verisphere.experiments.run import Launch
+from verisphere.study.experiments.folder import Run
+from verisphere.study.experiments.run import Launch
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -137,7 +137,7 @@ def test_a_wrong_call_is_one_line(run, recipe: Path, tmp_path: Path, options: li
 
 
 def test_it_is_not_for_torchrun(run, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.distributed.launched", lambda: True)
+    monkeypatch.setattr("verisphere.base.distributed.launched", lambda: True)
     monkeypatch.setattr("verisphere.cli.processes.launched", lambda: False)
     monkeypatch.setattr("verisphere.cli.processes.end_with_launcher", lambda: None)
     code, _, err = run(recipe, "--out", tmp_path / "out")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from redrawing import draw_people, weighted_tar, weighted_threshold
+from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import (
     Interval,
     PairedDifference,
@@ -26,7 +27,6 @@ from verisphere.decide import (
     whole_thresholds,
 )
 from verisphere.decide import bootstrap as module
-from verisphere.vocabulary import Redrawing
 
 FARS = ("0", "1e-3", "0.01", "0.1", "0.29", "0.5", "1")
 

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrawing import draw_people, weighted_threshold
+from verisphere.base.vocabulary import Redrawing
+from verisphere.base.words import share
 from verisphere.decide import (
     GenuineRate,
     GuaranteedThreshold,
@@ -26,8 +28,6 @@ from verisphere.decide import (
 )
 from verisphere.decide.order import SortedScores
 from verisphere.decide.sample_size import _binomial_sum
-from verisphere.vocabulary import Redrawing
-from verisphere.words import share
 
 # ---- the threshold
 

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.work import ScanState
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint, save_checkpoint
-from verisphere.vocabulary import Embeddings
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree")
 OLD, NEW = 1, 2
@@ -197,8 +197,8 @@ def _convert_pack(folder: Path, version: int) -> None:
 
 
 def _read_pack(folder: Path) -> int:
+    from verisphere.images.packs.folders import ZIP
     from verisphere.measure.data.manifests import manifest_faults
-    from verisphere.packs.folders import ZIP
 
     found = [version for version in (OLD, NEW) if (folder / f"pack-{version}.zip").exists()]
     for version in found:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from verisphere.vocabulary import Embeddings
+from verisphere.base.vocabulary import Embeddings
 
 TESTS = Path(__file__).parents[1]
 

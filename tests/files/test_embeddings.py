@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import NOBODY, Embeddings, Origin
 from verisphere.files.embeddings import (
     known_people,
     pool_embeddings,
@@ -19,7 +20,6 @@ from verisphere.files.embeddings import (
     write_embeddings,
 )
 from verisphere.files.streamed_rows import open_rows
-from verisphere.vocabulary import NOBODY, Embeddings, Origin
 
 
 def three(**changed) -> dict:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from verisphere.base.vocabulary import ImageSource, Origin
 from verisphere.files.images_json import NAME, described_source, images_json, read_source
 from verisphere.images.by_light import ByLight
 from verisphere.images.decoded_faces import in_memory
@@ -15,7 +16,6 @@ from verisphere.images.photos import Photos
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.measure.render import render_zip
 from verisphere.ship.align import align_photos
-from verisphere.vocabulary import ImageSource, Origin
 
 ALIGNED = "arcface_112x112 by MTCNN"
 

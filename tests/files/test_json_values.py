@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import pytest
 
+from verisphere.base.vocabulary import OperatingPoint
 from verisphere.files.json_values import as_kind, from_json
 from verisphere.files.results import json_text
-from verisphere.vocabulary import OperatingPoint
 
 
 @dataclass(frozen=True)

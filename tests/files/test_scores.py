@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Scores
 from verisphere.decide import operating_point
 from verisphere.files.scores import read_scores
-from verisphere.vocabulary import Scores
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.files import streamed_rows
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.streamed_rows import open_rows, open_templates, read_rows
-from verisphere.vocabulary import Embeddings, Origin
 
 
 def saved(folder: Path, **arrays) -> Path:

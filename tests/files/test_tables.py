@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.clean.same_person.duplicates import Duplicates, IdentityPair, ImagePair, read_pairs
 from verisphere.decide.people import PersonCounts, people_at
 from verisphere.files.label_lists import LabelList, read_labels, write_labels
 from verisphere.files.results import people_csv
 from verisphere.files.tables import csv_for_people
+from verisphere.study.clean.same_person.duplicates import Duplicates, IdentityPair, ImagePair, read_pairs
 
 FORMULAS = ("=1+1", "+A1", "-Ann", "@SUM(A1)", "\t=1", '=HYPERLINK("http://a","b")')
 

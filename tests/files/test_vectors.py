@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.cli import main
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.vectors import holds_vectors
-from verisphere.vocabulary import Embeddings
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 NAMES = [f"p{row // 2}/{row}.jpg" for row in range(6)]

@@ -30,10 +30,6 @@ from fuzz.mutations import Mutation, change_bytes, change_json, change_json_line
 from fuzz.seeds import ask_scan, rows_of_scan
 from fuzz.seeds_from_elsewhere import PACKS
 from verisphere.backbones import OnnxNetwork
-from verisphere.clean.same_person.duplicates import read_pairs as read_pairs_to_merge
-from verisphere.experiments.arms import read_experiment
-from verisphere.experiments.folder import open_experiment
-from verisphere.experiments.recipes import resolve
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
@@ -59,9 +55,9 @@ from verisphere.files.work import ScanState
 from verisphere.images.decode import decode
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.detect.yunet import _ends as yunet_ends
+from verisphere.images.packs.formats import format_of, open_pack
+from verisphere.images.packs.manifest import read_manifest
 from verisphere.images.photos import Photos
-from verisphere.invert.leak import leak_text
-from verisphere.invert.settings import read_settings as read_inversion
 from verisphere.measure.data.manifests import manifest_faults
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.precision import read_precision_drop
@@ -72,14 +68,18 @@ from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
 from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.onnx_to_network import read_network
 from verisphere.models.trained_on import read_trained_on
-from verisphere.packs.formats import format_of, open_pack
-from verisphere.packs.manifest import read_manifest
 from verisphere.score import AllPairs
 from verisphere.score.exact import scan
-from verisphere.search.candidate import read_reward
-from verisphere.search.definition import read_search
-from verisphere.search.folder import read_search_json
 from verisphere.ship.card_files import read_figures, read_settings
+from verisphere.study.clean.same_person.duplicates import read_pairs as read_pairs_to_merge
+from verisphere.study.experiments.arms import read_experiment
+from verisphere.study.experiments.folder import open_experiment
+from verisphere.study.experiments.recipes import resolve
+from verisphere.study.invert.leak import leak_text
+from verisphere.study.invert.settings import read_settings as read_inversion
+from verisphere.study.search.candidate import read_reward
+from verisphere.study.search.definition import read_search
+from verisphere.study.search.folder import read_search_json
 from verisphere.train.recipe import read_recipe
 
 CPU = torch.device("cpu")

@@ -12,6 +12,8 @@ from PIL import Image
 from fuzz.containers import Files, files_of, reseal_model, reseal_onnx
 from fuzz.seeds_from_elsewhere import models_of_others, packs, vectors
 from fuzz.seeds_of_protocols import features, pair_lists, templates
+from verisphere.base.trained_on import TrainedOn, name_digests
+from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Redrawing
 from verisphere.cli import main
 from verisphere.decide import operating_point
 from verisphere.files.embeddings import write_embeddings
@@ -23,8 +25,6 @@ from verisphere.models.onnx_file import InputFormat
 from verisphere.models.trained_on import as_tensors
 from verisphere.score import AllPairs, Group, unit_rows
 from verisphere.score.exact import scan
-from verisphere.trained_on import TrainedOn, name_digests
-from verisphere.vocabulary import Embeddings, ImageSource, Origin, Redrawing
 
 RECIPE = """\
 data:
@@ -79,10 +79,10 @@ SEARCH = """\
 recipe: recipe.yaml
 set: {batch_size: 4}
 space:
-  optimizer.rate: {class_path: verisphere.search.Logarithmic, init_args: {low: 0.01, high: 0.1}}
-  loss.init_args.margin: {class_path: verisphere.search.Linear, init_args: {low: 0.0, high: 0.4, start: 0.1}}
-method: {class_path: verisphere.search.Reinforce, init_args: {deviation: 0.2}}
-schedule: {class_path: verisphere.search.EachEpoch, init_args: {candidates: 2}}
+  optimizer.rate: {class_path: verisphere.study.search.Logarithmic, init_args: {low: 0.01, high: 0.1}}
+  loss.init_args.margin: {class_path: verisphere.study.search.Linear, init_args: {low: 0.0, high: 0.4, start: 0.1}}
+method: {class_path: verisphere.study.search.Reinforce, init_args: {deviation: 0.2}}
+schedule: {class_path: verisphere.study.search.EachEpoch, init_args: {candidates: 2}}
 reward:
   faces: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 3, images: 2}}
   far: ["0.2"]
@@ -388,7 +388,7 @@ def _sharded(folder: Path) -> Files:
     """A checkpoint as two processes write it."""
     from safetensors.torch import save_file
 
-    from verisphere.distributed import World
+    from verisphere.base.distributed import World
     from verisphere.files.disk import digest
     from verisphere.models.shards import ByClass, Shard, write_shard
 
@@ -441,9 +441,9 @@ def _onnx() -> dict[str, Files]:
 
 def _experiments(folder: Path) -> dict[str, Files]:
     """What an experiment leaves, with one arm finished and measured and another one stopped."""
-    from verisphere.experiments.arms import read_experiment
-    from verisphere.experiments.folder import open_experiment
-    from verisphere.experiments.recipes import resolve
+    from verisphere.study.experiments.arms import read_experiment
+    from verisphere.study.experiments.folder import open_experiment
+    from verisphere.study.experiments.recipes import resolve
 
     (folder / "plan.yaml").write_text(ASKED)
     out = folder / "experiment"

@@ -46,8 +46,8 @@ def vectors(folder: Path) -> dict[str, Files]:
 
 def packs(folder: Path, picture: Callable[[str, int], bytes]) -> dict[str, Files]:
     """A small set as a pack of each format that is one file or a few, and as a verification set."""
-    from verisphere.packs.formats import FORMATS
-    from verisphere.packs.pack import Row
+    from verisphere.images.packs.formats import FORMATS
+    from verisphere.images.packs.pack import Row
 
     people = ("p0", "p0", "p1", "p1", "-1")
     seeds: dict[str, Files] = {}

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from fuzz.containers import Files
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.matrices import write_matrix
-from verisphere.vocabulary import Embeddings
 
 
 def pair_lists() -> dict[str, Files]:

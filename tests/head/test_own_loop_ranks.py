@@ -8,8 +8,8 @@ from torch.nn.utils import parametrize
 
 from loss_examples import EXAMPLES
 from processes import run
-from verisphere.collectives import summed_by_ddp
-from verisphere.distributed import world
+from verisphere.base.collectives import summed_by_ddp
+from verisphere.base.distributed import world
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
 from verisphere.head.sampled import Sampled

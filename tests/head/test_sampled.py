@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from loss_examples import EXAMPLES, KINDS, of_all, of_kinds
 from processes import run
-from verisphere.collectives import counts, gathered
-from verisphere.distributed import World, world
+from verisphere.base.collectives import counts, gathered
+from verisphere.base.distributed import World, world
 from verisphere.head import sampled
 from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense

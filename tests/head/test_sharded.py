@@ -12,8 +12,8 @@ from torch import Tensor
 
 from loss_examples import EXAMPLES, KINDS, Example, of_kinds
 from processes import run
-from verisphere.collectives import counted, gathered
-from verisphere.distributed import World, world
+from verisphere.base.collectives import counted, gathered
+from verisphere.base.distributed import World, world
 from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head

@@ -460,7 +460,7 @@ def test_refusals(settings, message):
 
 COMPILED = """
 import torch
-from verisphere.compiling import compiler_works
+from verisphere.base.compiling import compiler_works
 from verisphere.head import Head, SGDStep, Streamed, SubCenters
 from verisphere.losses.curricular import CurricularFace
 from verisphere.losses.margin import ArcFace

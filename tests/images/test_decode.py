@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from verisphere.base.words import install_extra
 from verisphere.files.image_suffixes import why_unread
 from verisphere.images import decode as decoding
 from verisphere.images.decode import decode
-from verisphere.words import install_extra
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from verisphere.base.vocabulary import ImageSource
 from verisphere.files.label_lists import LabelList, write_labels
 from verisphere.images import InMemory, LabelNoise, Photos, Relabelled, SyntheticFaces, in_memory
 from verisphere.images.label_noise import draw_noise
 from verisphere.models.described_faces import open_faces
-from verisphere.vocabulary import ImageSource
 
 # Ann has 10 images, Ben 5, Cid 3, Dee 1, and nobody is known on 2.
 IMAGES = {"Ann": 10, "Ben": 5, "Cid": 3, "Dee": 1, "-1": 2}

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from verisphere.base.seeds import image_order_seed
 from verisphere.images.faces import Faces
 from verisphere.images.loader import (
     Batch,
@@ -18,7 +19,6 @@ from verisphere.images.loader import (
     epoch_order,
     grouped_order,
 )
-from verisphere.seeds import image_order_seed
 
 
 class Numbered(Faces):

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from processes import run
-from verisphere.distributed import world
+from verisphere.base.distributed import world
 from verisphere.head import Auto, Dense, Head, Sampled, Sharded, Streamed, SubCenters
 from verisphere.head.update import HeadSGD
 from verisphere.losses import ArcFace, SimilarityKL, WeightedSum

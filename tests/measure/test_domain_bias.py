@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide.bootstrap import draws_of
 from verisphere.measure.domain_bias import bias_of_domains, check_anchor, domain_people
-from verisphere.vocabulary import Embeddings, Redrawing
 
 
 def at(*degrees: float) -> list[list[float]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide import PairScores, differences_of, one_threshold, operating_point, point_intervals, split_domains
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.measure.evaluate import (
@@ -17,9 +18,8 @@ from verisphere.measure.evaluate import (
     evaluate_scores,
 )
 from verisphere.measure.listed import evaluate_pairs
-from verisphere.protocols import PairsOfSet
+from verisphere.measure.protocols import PairsOfSet
 from verisphere.ship.calibrate import calibrate
-from verisphere.vocabulary import Embeddings, Redrawing
 
 POINT = {
     "far_target",

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from verisphere.base.identity import names_taken
+from verisphere.base.trained_on import RowsInTraining
+from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.identity import names_taken
 from verisphere.measure.distractors import DistractorOptions, evaluate_distractors
 from verisphere.measure.identification import (
     CANDIDATE_COLUMNS,
@@ -18,11 +20,9 @@ from verisphere.measure.identification import (
     evaluate_galleries,
     evaluate_split,
 )
+from verisphere.measure.protocols.identification import identification, score_probes, split_gallery
 from verisphere.measure.sides import with_distractors
-from verisphere.protocols.identification import identification, score_probes, split_gallery
 from verisphere.score import pair_scores, unit_rows
-from verisphere.trained_on import RowsInTraining
-from verisphere.vocabulary import Embeddings, Origin
 
 CENTERS = np.random.default_rng(99).normal(size=(40, 8))
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.identity import names_taken
+from verisphere.base.vocabulary import NOBODY, Embeddings, Origin, Redrawing
 from verisphere.decide import Accuracy
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.pair_lists.layouts import read_pairs
-from verisphere.identity import names_taken
 from verisphere.measure.evaluate import Options
 from verisphere.measure.evaluation import accuracy_over_domains
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.listed_rows import list_titles, rows_of_list
-from verisphere.protocols import listed_folds
-from verisphere.vocabulary import NOBODY, Embeddings, Origin, Redrawing
+from verisphere.measure.protocols import listed_folds
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

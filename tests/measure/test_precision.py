@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings, ImageSource, Redrawing
 from verisphere.files.results import json_text
 from verisphere.measure.precision import (
     FORMAT,
@@ -13,7 +14,6 @@ from verisphere.measure.precision import (
     precision_drop,
     read_precision_drop,
 )
-from verisphere.vocabulary import Embeddings, ImageSource, Redrawing
 
 PEOPLE = ["Ann", "Ann", "Ben", "Ben"]
 

@@ -13,18 +13,18 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from verisphere.base.identity import names_taken
+from verisphere.base.vocabulary import Embeddings, Origin
+from verisphere.base.words import Names
 from verisphere.decide import operating_point, point_at
 from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import write_embeddings
-from verisphere.identity import names_taken
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
+from verisphere.measure.protocols import PairsOfSet, all_pairs
 from verisphere.measure.report import ReportInput, make_report, report_inputs
 from verisphere.measure.report_inputs import distinct_titles
-from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.ship.calibrate import calibrate
-from verisphere.vocabulary import Embeddings, Origin
-from verisphere.words import Names
 
 PEOPLE, IMAGES = 12, 4
 FARS = ("1e-1", "1e-2", "1e-4")

@@ -7,6 +7,7 @@ import numpy as np
 
 from read_page import Page, read_alone
 from redrawing import count_scores
+from verisphere.base.vocabulary import Embeddings, Redrawing, quietly
 from verisphere.decide import Interval, one_threshold, operating_point, point_at, roc
 from verisphere.decide.guarantee import independent_threshold
 from verisphere.decide.order import SortedScores
@@ -26,7 +27,6 @@ from verisphere.measure.report_findings import (
 )
 from verisphere.measure.report_page import plot_name, report_page
 from verisphere.report.tables import rate_text
-from verisphere.vocabulary import Embeddings, Redrawing, quietly
 
 EVIL = '<script>alert("1")</script> & $x$'
 RANDOM = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from verisphere.distributed import World
+from verisphere.base.distributed import World
 from verisphere.files import disk as files
 from verisphere.head.head import Head
 from verisphere.losses.margin import CosFace

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from verisphere.base.vocabulary import Origin, Preprocessing
 from verisphere.files.embeddings import read_embeddings
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.models.checkpoint import save_checkpoint
 from verisphere.models.embed import EmbeddingModel, embed, embed_faces, open_model
 from verisphere.report.plots import save_image
-from verisphere.vocabulary import Origin, Preprocessing
 
 CPU = torch.device("cpu")
 CLASS = "verisphere.backbones.mobilefacenet.MobileFaceNet"

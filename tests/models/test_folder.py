@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from verisphere.backbones import MobileFaceNet
+from verisphere.base.vocabulary import ImageSource, Origin, TrainingRecord
 from verisphere.decide import independent_threshold
 from verisphere.images.faces import Faces
 from verisphere.models import folder as model_folder
@@ -25,7 +26,6 @@ from verisphere.models.model_json import (
     read_model_json,
     taken_pixels,
 )
-from verisphere.vocabulary import ImageSource, Origin, TrainingRecord
 
 SOURCE = ImageSource("lfw.zip", False, "arcface_112x112 by MTCNN")
 

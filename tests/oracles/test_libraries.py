@@ -16,8 +16,8 @@ import torch
 from sklearn.metrics import roc_curve
 from torchmetrics.functional.classification import binary_roc
 
+from verisphere.base.vocabulary import RULES
 from verisphere.decide import SortedScores, operating_point, roc, threshold_at
-from verisphere.vocabulary import RULES
 
 from .cases import make_cases
 

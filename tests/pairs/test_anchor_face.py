@@ -14,16 +14,16 @@ from torch.utils.checkpoint import checkpoint
 
 from tiny_runs import OWN, metrics
 from verisphere.backbones.extract import extract
+from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import operating_point
 from verisphere.decide.point import short_far
 from verisphere.files.packaged_recipes import FOLDER
+from verisphere.measure.protocols import all_pairs
 from verisphere.pairs import AnchorFace, GlobalBatch, PairOutput, Step, Training
 from verisphere.pairs.anchor_face import _far_weight
-from verisphere.protocols import all_pairs
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
-from verisphere.vocabulary import Embeddings
 
 RECIPES = FOLDER / "anchorface"
 

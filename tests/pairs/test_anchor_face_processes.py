@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from processes import run
-from verisphere.collectives import counted, gathered
-from verisphere.distributed import world
+from verisphere.base.collectives import counted, gathered
+from verisphere.base.distributed import world
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from verisphere.base.vocabulary import check_word
 from verisphere.pairs.implicit_domains import (
     CrossEntropy,
     ImplicitDomains,
@@ -15,7 +16,6 @@ from verisphere.pairs.implicit_domains import (
     self_made_labels,
     self_made_loss,
 )
-from verisphere.vocabulary import check_word
 
 #: Two rows that both lean to the first of two domains, one of them less than the other.
 PROBABILITIES = torch.tensor([[0.7, 0.3], [0.9, 0.1]], dtype=torch.float64)

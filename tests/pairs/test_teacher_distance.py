@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import normalize
 
 from processes import run
-from verisphere.distributed import world
+from verisphere.base.distributed import world
 from verisphere.pairs import GlobalBatch, Step, TeacherDistance, Training
 
 ROWS, SIZE, OF_TEACHER = 7, 4, 3

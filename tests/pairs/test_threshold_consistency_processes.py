@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from processes import run
-from verisphere.collectives import gathered
-from verisphere.distributed import world
+from verisphere.base.collectives import gathered
+from verisphere.base.distributed import world
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed

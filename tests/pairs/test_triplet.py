@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from processes import run
-from verisphere.collectives import gathered
-from verisphere.distributed import world
+from verisphere.base.collectives import gathered
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import NO_CLASS
 from verisphere.pairs import AngularTriplet, Step, Training
 from verisphere.pairs.pair_term import GlobalBatch
 from verisphere.pairs.triplet_mining import AT_ONCE, Mining, hinge, triplets
 from verisphere.score.cosine import angle, unit
 from verisphere.score.stored import EMPTY, Stored
-from verisphere.vocabulary import NO_CLASS
 
 MININGS: tuple[Mining, ...] = "all", "hard", "semihard"
 

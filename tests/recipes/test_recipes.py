@@ -14,11 +14,11 @@ import torch
 import yaml
 
 from verisphere import losses
-from verisphere.experiments.arms import read_experiment
 from verisphere.files.bases import read_based
 from verisphere.files.packaged_recipes import FOLDER, packaged_recipes
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.sphereface2 import SphereFace2, TableRow, table_2
+from verisphere.study.experiments.arms import read_experiment
 from verisphere.train.recipe import Recipe, read_recipe
 
 PAPERS = sorted((FOLDER / "losses").glob("*.yaml"))

@@ -138,9 +138,9 @@ def test_it_trains_by_a_packaged_recipe_and_measures_the_run(bare: Path, run: Pa
 
 SEARCH = """\
 recipe: synthetic/cosface
-space: {loss.init_args.margin: {class_path: verisphere.search.Linear, init_args: {low: 0, high: 0.4}}}
-method: {class_path: verisphere.search.Optuna}
-schedule: {class_path: verisphere.search.WholeTrainings, init_args: {trainings: 1}}
+space: {loss.init_args.margin: {class_path: verisphere.study.search.Linear, init_args: {low: 0, high: 0.4}}}
+method: {class_path: verisphere.study.search.Optuna}
+schedule: {class_path: verisphere.study.search.WholeTrainings, init_args: {trainings: 1}}
 reward: {faces: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 9, images: 2}}, far: ["1e-1"]}
 """
 

@@ -6,8 +6,8 @@ import logging
 import pytest
 from rich.console import Console
 
+from verisphere.base.vocabulary import Progress, quietly
 from verisphere.report import progress
-from verisphere.vocabulary import Progress, quietly
 
 
 @pytest.fixture(params=["terminal", "file"])

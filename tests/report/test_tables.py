@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import (
     GroupCounts,
     Interval,
@@ -32,7 +33,6 @@ from verisphere.report.tables import (
     small,
     table,
 )
-from verisphere.vocabulary import Redrawing
 
 GENUINE, IMPOSTOR = [0.9, 0.8, 0.3], [0.5, 0.4, 0.2, 0.1]
 

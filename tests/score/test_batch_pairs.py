@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from processes import run
+from verisphere.base.distributed import ALONE, world
+from verisphere.base.vocabulary import NO_CLASS, PRECISIONS
 from verisphere.decide import accepted_impostors, operating_point, threshold_at
-from verisphere.distributed import ALONE, world
 from verisphere.score import batch_tiles, pair_scores, unit_rows
 from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints
 from verisphere.score.stored import EMPTY, Stored, same_label
-from verisphere.vocabulary import NO_CLASS, PRECISIONS
 
 INFINITE = math.inf
 
@@ -290,7 +290,7 @@ import ctypes, pathlib, sys, torch
 from verisphere.decide import accepted_impostors
 from verisphere.score.batch_pairs import BatchPairs, Hints
 from verisphere.score.stored import Stored
-from verisphere.device import keep_memory
+from verisphere.base.device import keep_memory
 keep_memory()
 def unit(count): return torch.nn.functional.normalize(torch.randn(count, 512), dim=1)
 def peak(): return next(int(x.split()[1]) for x in open("/proc/self/status") if x.startswith("VmHWM"))

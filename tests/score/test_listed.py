@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from verisphere.base.vocabulary import PRECISIONS, RULES
 from verisphere.decide import operating_point
 from verisphere.score import listed, listing, pair_scores, unit_rows
 from verisphere.score.gathered import GatheredScores
 from verisphere.score.listed import ListedPairs
 from verisphere.score.listing import Listing, PackedListing, Strips, side_of, strips_of
-from verisphere.vocabulary import PRECISIONS, RULES
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]  # left rows, right rows, genuine
 ROWS = 60

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from verisphere.base.vocabulary import PRECISIONS
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score import reaching as module
 from verisphere.score.reaching import Reaching
-from verisphere.vocabulary import PRECISIONS
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings
+from verisphere.base.words import FEATURE_NORMS
 from verisphere.score import templates as module
 from verisphere.score.templates import Membership, pool_rows, templates_of
-from verisphere.vocabulary import Embeddings
-from verisphere.words import FEATURE_NORMS
 
 # A video of two frames and a still make template 0; one still makes template 1.
 ROWS = np.array([[2, 0], [4, 0], [0, 1], [3, 4]], np.float32)

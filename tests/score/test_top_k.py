@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from verisphere.base.vocabulary import PRECISIONS, Precision
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.exact.screen import Screen, products, rounded
 from verisphere.score.top_k import as_tensor, top_k
-from verisphere.vocabulary import PRECISIONS, Precision
 
 GENERATOR = np.random.default_rng
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Preprocessing
 from verisphere.decide import TooFewComparisonsError, disjoint_pairs, operating_point
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.report.calibration_tables import calibration_text, thresholds_table
 from verisphere.ship.calibrate import Calibration, calibrate, calibrate_set, read_calibration
-from verisphere.vocabulary import Embeddings, ImageSource, Origin, Preprocessing
 
 PIXELS = Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5)
 MADE = Origin(model="ab" * 32, flip=False, precision="float32", images="faces.zip", preprocessing=PIXELS)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import write_embeddings
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
@@ -17,7 +18,6 @@ from verisphere.report.markdown import plain
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.card import model_card
 from verisphere.ship.card_files import read_figures, read_settings
-from verisphere.vocabulary import Embeddings, Origin, Preprocessing
 
 RECIPE = """\
 data: {class_path: verisphere.images.Photos, init_args: {path: /home/somebody/faces.zip, min_images: 2}}

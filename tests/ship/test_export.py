@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from processes import forked
+from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
 from verisphere.files.embeddings import write_embeddings
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
 from verisphere.models import onnx_file
@@ -25,7 +26,6 @@ from verisphere.models.onnx_file import read_onnx
 from verisphere.ship import export
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.export import export_model
-from verisphere.vocabulary import Embeddings, Origin, Preprocessing
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from foreign_graphs import SIDE, graph, written
 from verisphere.backbones.backbone import Backbone
-from verisphere.clean.same_person.overlap import find_overlap, open_people
+from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
 from verisphere.cli import main
 from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
 from verisphere.measure.distractors import DistractorOptions, evaluate_distractors
@@ -27,7 +27,7 @@ from verisphere.ship.export_inputs import check_same
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.identify import identify
 from verisphere.ship.pixels import Told
-from verisphere.vocabulary import Embeddings, Origin, Preprocessing
+from verisphere.study.clean.same_person.overlap import find_overlap, open_people
 
 PIXELS = Preprocessing((4, 4), "RGB", "NCHW", 127.5, 127.5, "embedding")
 OURS = Origin("ab" * 32, False, "float32", "here", False, "arcface_112x112 by MTCNN", PIXELS)

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from foreign_graphs import SIDE, graph, written
+from verisphere.base.trained_on import TrainedOn, image_digests
 from verisphere.cli import main
 from verisphere.files.embeddings import read_embeddings
 from verisphere.images.photos import Photos
@@ -19,7 +20,6 @@ from verisphere.models.model_json import read_model_json
 from verisphere.models.trained_on import as_tensors
 from verisphere.ship.export import export_model
 from verisphere.ship.smaller import export_smaller
-from verisphere.trained_on import TrainedOn, image_digests
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package)

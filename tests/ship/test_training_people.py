@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tiny_runs import OWN, command, read
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
 from verisphere.files.streamed_rows import open_rows
 from verisphere.images import InMemory
@@ -28,7 +29,6 @@ from verisphere.ship.export import export_model
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.notes import notes_on_model
 from verisphere.train.session import train_run
-from verisphere.vocabulary import Embeddings
 
 RECIPE = """\
 data: {class_path: own_parts.Noise, init_args: {people: 12, images: 3}}

@@ -9,16 +9,16 @@ import pytest
 from PIL import Image
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.identity import names_taken
+from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, TrainingRecord
 from verisphere.decide import GuaranteedThreshold
 from verisphere.files.embeddings import write_embeddings
-from verisphere.identity import names_taken
 from verisphere.images.detect import TEMPLATES, Crop, Detections
 from verisphere.models.folder import Model
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, aligned_faces, detected_faces
 from verisphere.ship.identify import identify
 from verisphere.ship.people import lower_median
 from verisphere.ship.verify import verify
-from verisphere.vocabulary import Embeddings, ImageSource, Origin, TrainingRecord
 
 UNRECORDED = TrainingRecord()
 

@@ -9,10 +9,10 @@ import pytest
 from in_plane import in_plane, text
 from studies.overlap.__main__ import main
 from studies.overlap.estimate import CHANGES, Share, estimate_embeddings, estimate_names, estimate_overlap
-from verisphere.clean.same_person.overlap import open_people
+from verisphere.base.vocabulary import Embeddings
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import write_embeddings
-from verisphere.vocabulary import Embeddings
+from verisphere.study.clean.same_person.overlap import open_people
 
 
 def test_how_names_are_changed():

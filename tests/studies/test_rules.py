@@ -12,10 +12,10 @@ from studies.rules.__main__ import main
 from studies.rules.cells import Cell, CellCounts, NoisySet, cell_counts
 from studies.rules.figures import RuleFigure, figures_of, results_plot, results_text, shares
 from studies.rules.study import RulesStudy, read_rules, run_rules
-from verisphere.clean.from_embeddings import Finder
-from verisphere.clean.rules import Rule
 from verisphere.decide import mean_bounds
-from verisphere.packs.columns import Coded
+from verisphere.images.packs.columns import Coded
+from verisphere.study.clean.from_embeddings import Finder
+from verisphere.study.clean.rules import Rule
 
 STUDIES = Path(study.__file__).parent
 

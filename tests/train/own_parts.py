@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.vocabulary import ImageSource
 from verisphere.images.faces import Faces
 from verisphere.losses.class_loss import ClassLoss, Rows
-from verisphere.vocabulary import ImageSource
 
 
 class TinyNet(Backbone):

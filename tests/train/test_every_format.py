@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from tiny_runs import files, metrics, read
+from verisphere.images.packs.formats import FORMATS, open_pack
+from verisphere.images.packs.pack import Format, Pack
 from verisphere.measure.data.convert import convert
-from verisphere.packs.formats import FORMATS, open_pack
-from verisphere.packs.pack import Format, Pack
 from verisphere.train.session import train_run
 
 WRITTEN = [known for known in FORMATS if known.write is not None]

@@ -8,14 +8,14 @@ import torch
 
 from processes import run
 from tiny_runs import read
-from verisphere.distributed import world
+from verisphere.base.distributed import world
+from verisphere.base.trained_on import TrainedOn, image_digests, name_digests
 from verisphere.images import InMemory
 from verisphere.images.loader import batches
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.trained_on import PART, from_tensors, of_checkpoint
 from verisphere.train.images_seen import ImagesSeen
 from verisphere.train.session import train_run
-from verisphere.trained_on import TrainedOn, image_digests, name_digests
 
 PIXELS = torch.randint(256, (20, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 NAMES = tuple(f"{number}" for number in range(20))

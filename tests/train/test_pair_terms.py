@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.distributed import world
+from verisphere.base.distributed import world
 from verisphere.head.head import Head
 from verisphere.losses.margin import CosFace
 from verisphere.models.checkpoint import load_into, read_checkpoint, save_checkpoint, shared_rows

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verisphere.backbones.mobilefacenet import MobileFaceNet
-from verisphere.collectives import gather_text, on_every_rank, on_first_rank
-from verisphere.distributed import World
+from verisphere.base.collectives import gather_text, on_every_rank, on_first_rank
+from verisphere.base.distributed import World
 from verisphere.train.processes import divided, summed_backbone
 
 

@@ -16,7 +16,7 @@ from interrupting import Interrupting
 from processes import run
 from tiny_runs import OWN, files, metrics
 from verisphere.backbones.extract import extract
-from verisphere.distributed import world
+from verisphere.base.distributed import world
 from verisphere.measure.validation import validation_figures
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingDiverged, TrainingStopped

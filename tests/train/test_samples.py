@@ -8,7 +8,7 @@ import torch
 from tiny_runs import read
 from verisphere.images import InMemory
 from verisphere.images.loader import UnreadableImages
-from verisphere.packs.columns import Coded
+from verisphere.images.packs.columns import Coded
 from verisphere.train.preparation import length_of
 from verisphere.train.processes import divided
 from verisphere.train.samples import samples

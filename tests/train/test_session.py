@@ -12,6 +12,7 @@ import torch
 
 from interrupting import Interrupting
 from tiny_runs import OWN, STEPS, command, files, metrics, read
+from verisphere.base.vocabulary import ImageSource
 from verisphere.images import InMemory
 from verisphere.images.select import warn_of_shared_people
 from verisphere.measure.validation import validation_figures
@@ -20,7 +21,6 @@ from verisphere.train.loop import TrainingDiverged, TrainingStopped
 from verisphere.train.recipe import read_recipe
 from verisphere.train.restore import data_digest
 from verisphere.train.session import train_run
-from verisphere.vocabulary import ImageSource
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

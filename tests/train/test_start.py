@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from foreign_graphs import graph, written
 from tiny_runs import read
 from verisphere.backbones import IResNet, MobileFaceNet, OnnxNetwork, Pixels
+from verisphere.base.vocabulary import ImageSource, TrainingRecord
 from verisphere.images.decoded_faces import InMemory
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
@@ -23,7 +24,6 @@ from verisphere.ship.pixels import Told
 from verisphere.train.recipe import ReadRecipe
 from verisphere.train.restore import _check_alike
 from verisphere.train.session import train_run
-from verisphere.vocabulary import ImageSource, TrainingRecord
 
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 RECIPE = """\

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from verisphere.collectives import gathered, total
-from verisphere.compiling import left_eager
-from verisphere.distributed import world
+from verisphere.base.collectives import gathered, total
+from verisphere.base.compiling import left_eager
+from verisphere.base.distributed import world
 
 _KINDS: tuple[type[_BatchNorm], ...] = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 

@@ -5,13 +5,13 @@ import torch
 from torch import Tensor
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.collectives import gathered
-from verisphere.device import device_of, full_float32
-from verisphere.distributed import World
+from verisphere.base.collectives import gathered
+from verisphere.base.device import device_of, full_float32
+from verisphere.base.distributed import World
+from verisphere.base.trained_on import TrainedOn, image_digests
+from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
-from verisphere.trained_on import TrainedOn, image_digests
-from verisphere.vocabulary import Embeddings, Progress, quietly
 
 
 @torch.inference_mode()

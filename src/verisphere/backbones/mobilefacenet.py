@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.vocabulary import check_word
+from verisphere.base.vocabulary import check_word
 
 Activation = Literal["prelu", "relu"]
 

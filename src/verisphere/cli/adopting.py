@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verisphere.base.words import printable
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_detector, add_trust_code, new_verb, options_as
-from verisphere.words import printable
 
 if TYPE_CHECKING:
     from verisphere.images.detect import FaceDetector
@@ -43,7 +43,7 @@ def adopt(options: argparse.Namespace) -> Outcome:
 
 
 def _detector(options: argparse.Namespace) -> "FaceDetector | None":
-    from verisphere.device import choose_device
+    from verisphere.base.device import choose_device
     from verisphere.images.detect import detector_named
 
     if options.detector is None:

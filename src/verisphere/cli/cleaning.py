@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verisphere.base.words import printable
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.labels import add_labels
 from verisphere.cli.messages import progress
@@ -20,13 +21,12 @@ from verisphere.cli.parsing import (
     refuse_misspelt,
 )
 from verisphere.cli.results import add_output
-from verisphere.words import printable
 
 if TYPE_CHECKING:
-    from verisphere.clean.cleaning import Cleaning
-    from verisphere.clean.found import Found
-    from verisphere.clean.rules import Rule
     from verisphere.images.faces import Faces
+    from verisphere.study.clean.cleaning import Cleaning
+    from verisphere.study.clean.found import Found
+    from verisphere.study.clean.rules import Rule
 
 _METHODS = ("sub-centers", "class-mean", "mean-of-others", "dbscan")
 _ANGLE = 75.0
@@ -36,16 +36,16 @@ _OF_METHOD = {"sub-centers": ("sub_centers", "restarts", "seed"), "dbscan": ("ep
 
 def clean_run(options: argparse.Namespace) -> str:
     """Find wrong labels by the sub-centers of a run, and list the samples to keep, which `train` reads."""
-    from verisphere.clean.from_run import WITHOUT_HEAD, found_by_centers, found_in_run
-    from verisphere.clean.loop import CleanOptions, clean_folder
-    from verisphere.collectives import on_every_rank
-    from verisphere.device import choose_device
-    from verisphere.distributed import world
+    from verisphere.base.collectives import on_every_rank
+    from verisphere.base.device import choose_device
+    from verisphere.base.distributed import world
     from verisphere.images.detect.unaligned import warn_if_unaligned
     from verisphere.images.loader import MOST_WORKERS
     from verisphere.models.described_faces import open_faces
     from verisphere.models.embed import open_model
     from verisphere.models.run_head import open_head
+    from verisphere.study.clean.from_run import WITHOUT_HEAD, found_by_centers, found_in_run
+    from verisphere.study.clean.loop import CleanOptions, clean_folder
 
     asked = options_as(CleanOptions, options, rule=_rule(options))
     device, trust = choose_device(options.device), options.trust_code
@@ -77,8 +77,8 @@ def clean_run(options: argparse.Namespace) -> str:
 
 def clean_embeddings(options: argparse.Namespace) -> str:
     """Find wrong labels in embeddings of any network, and list the samples to keep, which `train` reads."""
-    from verisphere.clean.from_embeddings import found_in_embeddings
-    from verisphere.clean.loop import CleanOptions, clean_folder
+    from verisphere.study.clean.from_embeddings import found_in_embeddings
+    from verisphere.study.clean.loop import CleanOptions, clean_folder
 
     for method, names in _OF_METHOD.items():
         if method != options.method:
@@ -94,12 +94,12 @@ def clean_embeddings(options: argparse.Namespace) -> str:
 
 def clean_loop(options: argparse.Namespace) -> str:
     """Train with sub-centers, clean by them, and train anew with one center a class."""
-    from verisphere.clean.loop import CLEANED, FIRST, SECOND, CleanOptions
-    from verisphere.clean.loop import clean_loop as run
-    from verisphere.distributed import world
+    from verisphere.base.distributed import world
     from verisphere.files.metrics import METRICS, read_metrics
     from verisphere.measure.validation import validation_figures
     from verisphere.report.outcome import training_outcome
+    from verisphere.study.clean.loop import CLEANED, FIRST, SECOND, CleanOptions
+    from verisphere.study.clean.loop import clean_loop as run
     from verisphere.train.recipe import Recipe
 
     refuse_misspelt(options, Recipe)
@@ -117,7 +117,7 @@ def clean_loop(options: argparse.Namespace) -> str:
 
 def _rule(options: argparse.Namespace, by_cluster: bool = False) -> "Rule":
     """The rule of the options; for DBSCAN, whose clusters have no angle, by default the largest cluster alone."""
-    from verisphere.clean.rules import Rule
+    from verisphere.study.clean.rules import Rule
 
     angle = vars(options).get("angle", None if by_cluster else _ANGLE)
     return Rule(angle, options.only_dominant or by_cluster, options.min_images)
@@ -132,7 +132,7 @@ def _pictures(options: argparse.Namespace) -> "Faces | None":
 
 def _said(cleaning: "Cleaning", out: Path) -> str:
     """The result, and what can be done with it; rank 0 says it."""
-    from verisphere.distributed import world
+    from verisphere.base.distributed import world
 
     name = printable(str(out))
     made = f"{name}: kept.txt, clean.json, index.html; next: verisphere train RECIPE --data.labels {name}/kept.txt"

@@ -65,7 +65,7 @@ def data_statistics(options: argparse.Namespace) -> Outcome:
 def _refuse_part(out: Path | None, source: Path) -> None:
     """Refuse to replace a file that belongs to a set: its manifest, or no JSON in its folder or beside it."""
     from verisphere.files.disk import real_path
-    from verisphere.packs.manifest import manifest_path
+    from verisphere.images.packs.manifest import manifest_path
 
     if out is None:
         return

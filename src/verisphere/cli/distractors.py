@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from verisphere.base.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS
 from verisphere.cli.evaluation_options import (
     add_far,
     add_feature_norm,
@@ -14,7 +15,6 @@ from verisphere.cli.evaluation_options import (
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_plot
-from verisphere.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS
 
 #: The protocols, each with its target FARs of verification and FPIRs of identification.
 LAYOUTS = {"megaface": (MEGAFACE_FARS, ()), "trillion-pairs": (TRILLION_FARS, TRILLION_FPIRS)}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verisphere.base.words import FARS, REPLICATES
 from verisphere.cli.distractors import add_distractors
 from verisphere.cli.evaluation_options import (
     add_comparing,
@@ -21,7 +22,6 @@ from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, add_plot
 from verisphere.cli.suite import add_suite
-from verisphere.words import FARS, REPLICATES
 
 if TYPE_CHECKING:
     from verisphere.measure.evaluate import Options
@@ -63,8 +63,8 @@ def evaluate_two_sets(options: argparse.Namespace) -> Outcome:
 
 def _options(options: argparse.Namespace) -> "Options":
     """The options of an evaluation."""
+    from verisphere.base.vocabulary import Redrawing
     from verisphere.measure.evaluate import Options
-    from verisphere.vocabulary import Redrawing
 
     if not getattr(options, "intervals", False) and not getattr(options, "against", ()):
         refuse_unread(options, ("replicates", "seed"), "people are redrawn only for --intervals and --against")

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from verisphere.words import FARS, FEATURE_NORMS, PRECISIONS, RANKS, RULES
+from verisphere.base.words import FARS, FEATURE_NORMS, PRECISIONS, RANKS, RULES
 
 
 def given(options: argparse.Namespace, names: Sequence[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from verisphere.base.words import FPIRS, RANKS
 from verisphere.cli.evaluation_options import (
     add_closed_set,
     add_feature_norm,
@@ -15,7 +16,6 @@ from verisphere.cli.evaluation_options import (
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, add_plot
-from verisphere.words import FPIRS, RANKS
 
 
 def evaluate_identification(options: argparse.Namespace) -> Outcome:

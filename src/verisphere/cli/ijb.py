@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from verisphere.base.words import FARS, IJB_FPIRS, RANKS
 from verisphere.cli.evaluation_options import (
     add_closed_set,
     add_far,
@@ -16,7 +17,6 @@ from verisphere.cli.evaluation_options import (
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json
-from verisphere.words import FARS, IJB_FPIRS, RANKS
 
 
 def evaluate_ijb(options: argparse.Namespace) -> Outcome:

@@ -148,7 +148,7 @@ def embedding_options(options: argparse.Namespace) -> dict[str, Any]:
     """Options for embedding images whose arguments in `embed_faces` and `run_suite` have other names or types."""
     import torch
 
-    from verisphere.device import choose_device
+    from verisphere.base.device import choose_device
 
     return {
         "precision": torch.bfloat16 if options.bfloat16 else torch.float32,

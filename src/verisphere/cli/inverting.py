@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from verisphere.base.words import printable
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import (
     SET,
@@ -17,7 +18,6 @@ from verisphere.cli.parsing import (
     refuse_misspelt,
 )
 from verisphere.cli.results import add_output
-from verisphere.words import printable
 
 T = TypeVar("T")
 _SMALL = "inversions/small"
@@ -26,8 +26,8 @@ _JUDGE = "a second, independently trained model, which compares; an ONNX file ma
 
 def invert(options: argparse.Namespace) -> str:
     """Make faces that a model takes for given people, to see what the model and its centers reveal of them."""
-    from verisphere.device import choose_device
-    from verisphere.invert.run import Asked, prepare, run_inversion
+    from verisphere.base.device import choose_device
+    from verisphere.study.invert.run import Asked, prepare, run_inversion
 
     asked = _asked(Asked, options)
     if options.out is None and not options.dry_run:
@@ -44,8 +44,8 @@ def invert(options: argparse.Namespace) -> str:
 
 def _asked(kind: Callable[..., T], options: argparse.Namespace) -> T:
     """The settings of an inversion or of a test, with the numbers of the recipe and of the command line."""
-    from verisphere.invert.inversion import Inversion
-    from verisphere.invert.settings import read_settings
+    from verisphere.study.invert.inversion import Inversion
+    from verisphere.study.invert.settings import read_settings
 
     refuse_misspelt(options, Inversion)
     settings = read_settings(Path(options.recipe), options.overrides)
@@ -121,8 +121,8 @@ def _add_numbers(verb: argparse.ArgumentParser) -> None:
 
 def leak(options: argparse.Namespace) -> str:
     """Test what a model reveals: faces recovered from it, its head or embeddings, matched by a second model."""
-    from verisphere.device import choose_device
-    from verisphere.invert.leak import LEAK_JSON, LeakAsked, leak_text, run_leak
+    from verisphere.base.device import choose_device
+    from verisphere.study.invert.leak import LEAK_JSON, LeakAsked, leak_text, run_leak
 
     figures = run_leak(_asked(LeakAsked, options), options.out, choose_device(options.device), progress())
     file = printable(str(options.out / LEAK_JSON))

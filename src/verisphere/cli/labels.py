@@ -12,7 +12,7 @@ COSINE = 0.5  # of overlap; see docs/cleaning.md for how it was chosen
 
 def clean_noise(options: argparse.Namespace) -> str:
     """Put label noise into a set of images at a stated rate, the same in each class, and keep the truth."""
-    from verisphere.clean.noise import NoisySet
+    from verisphere.study.clean.noise import NoisySet
 
     if (options.open_share > 0) != (options.outside is not None):
         raise ValueError(
@@ -23,11 +23,11 @@ def clean_noise(options: argparse.Namespace) -> str:
 
 def clean_duplicates(options: argparse.Namespace) -> Outcome:
     """Propose identities that may be one person and images that may be one picture; merge identities on request."""
-    from verisphere.clean.same_person.duplicates import MERGED, find_duplicates, merged_labels, read_pairs
     from verisphere.files.disk import check_writable, refuse_overwriting
     from verisphere.files.label_lists import LabelList, write_labels
     from verisphere.files.streamed_rows import open_rows
     from verisphere.models.described_faces import open_faces
+    from verisphere.study.clean.same_person.duplicates import MERGED, find_duplicates, merged_labels, read_pairs
 
     refuse_overwriting(options.out, [options.embeddings, options.faces])
     faces = None if options.faces is None else open_faces(options.faces, trust=options.trust_code)
@@ -55,7 +55,7 @@ def clean_duplicates(options: argparse.Namespace) -> Outcome:
     )
     page = None
     if faces is not None:
-        from verisphere.clean.same_person.duplicates_page import duplicates_page
+        from verisphere.study.clean.same_person.duplicates_page import duplicates_page
 
         page = duplicates_page(duplicates, faces)
     duplicates.write(options.out, page)
@@ -64,16 +64,16 @@ def clean_duplicates(options: argparse.Namespace) -> Outcome:
 
 def clean_overlap(options: argparse.Namespace) -> Outcome:
     """Find the people of a training set who are in a test set, by name, id and embedding, and list who is left."""
-    from verisphere.identity import names_taken
+    from verisphere.base.identity import names_taken
 
     with names_taken("exact"):  # each spelling of a name is matched by itself
         return _overlap(options)
 
 
 def _overlap(options: argparse.Namespace) -> Outcome:
-    from verisphere.clean.same_person.overlap import KEPT, find_overlap, open_people
     from verisphere.files.disk import check_writable
     from verisphere.files.id_lists import read_ids
+    from verisphere.study.clean.same_person.overlap import KEPT, find_overlap, open_people
 
     check_writable(options.out / KEPT)
     ids: dict[str, tuple[str, ...]] = {}
@@ -103,7 +103,7 @@ def _overlap(options: argparse.Namespace) -> Outcome:
 
 def clean_relabel(options: argparse.Namespace) -> str:
     """Give embeddings the labels of a list, and exclude rows, to measure what wrong labels cost."""
-    from verisphere.clean.relabel import relabel_file
+    from verisphere.study.clean.relabel import relabel_file
 
     return relabel_file(options.embeddings, options.out, options.labels, options.without)
 

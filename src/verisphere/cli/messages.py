@@ -8,10 +8,10 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
-from verisphere.words import printable
+from verisphere.base.words import printable
 
 if TYPE_CHECKING:
-    from verisphere.vocabulary import Progress
+    from verisphere.base.vocabulary import Progress
 
 _MOST_LETTERS = 1000  # of a message
 _OMISSION = " [...] "
@@ -40,9 +40,9 @@ def show(text: str) -> None:
 
 def progress() -> "Progress":
     """Progress on the terminal, from rank 0 alone."""
+    from verisphere.base.vocabulary import quietly
     from verisphere.cli.processes import first_of_launch
     from verisphere.report.progress import shown
-    from verisphere.vocabulary import quietly
 
     return shown if first_of_launch() else quietly
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
+from verisphere.base.words import NAMES, did_you_mean, printable
 from verisphere.cli.memory import LESS_MEMORY
 from verisphere.cli.messages import bounded, several
 from verisphere.cli.threads import threads_argument
-from verisphere.words import NAMES, did_you_mean, printable
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -204,7 +204,7 @@ def add_names(verb: argparse.ArgumentParser, without: str = REFUSED) -> None:
 
     @functools.wraps(run)
     def run_so(options: argparse.Namespace) -> Outcome:
-        from verisphere.identity import names_taken
+        from verisphere.base.identity import names_taken
 
         with names_taken(options.names):
             return run(options)

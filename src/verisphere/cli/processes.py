@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import torch.distributed as dist
 
-from verisphere.distributed import launched
+from verisphere.base.distributed import launched
 
 _STORE_TIMEOUT = timedelta(seconds=5)
 #: Parts of messages of gloo, whose errors have no class of their own.

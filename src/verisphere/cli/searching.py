@@ -3,20 +3,20 @@
 import argparse
 from pathlib import Path
 
+from verisphere.base.words import printable
 from verisphere.cli.dry_run import add_dry_run, dry_run_options, is_dry_run
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import Outcome, Verbs, add_device, new_verb, refuse_misspelt
-from verisphere.words import printable
 
 
 def search(options: argparse.Namespace) -> Outcome:
     """Choose numeric fields of a recipe while it trains, by a reward that is a figure of an evaluation."""
-    from verisphere.distributed import world
-    from verisphere.search.candidate import Computing
-    from verisphere.search.definition import read_search
-    from verisphere.search.dry_run import search_cost
-    from verisphere.search.search import run_search
-    from verisphere.search.text import result_text
+    from verisphere.base.distributed import world
+    from verisphere.study.search.candidate import Computing
+    from verisphere.study.search.definition import read_search
+    from verisphere.study.search.dry_run import search_cost
+    from verisphere.study.search.search import run_search
+    from verisphere.study.search.text import result_text
     from verisphere.train.recipe import Recipe
 
     refuse_misspelt(options, Recipe)

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verisphere.base.words import DROP_FARS, FARS, SMALLER_PRECISIONS, printable
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
     SET,
@@ -19,7 +20,6 @@ from verisphere.cli.parsing import (
     options_as,
 )
 from verisphere.cli.results import add_output
-from verisphere.words import DROP_FARS, FARS, SMALLER_PRECISIONS, printable
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
@@ -246,7 +246,7 @@ def add_identify(verbs: Verbs) -> None:
 
 def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
     """The model of `verify` and `identify`, and the function that finds its faces."""
-    from verisphere.device import choose_device
+    from verisphere.base.device import choose_device
     from verisphere.images.detect import detector_named
     from verisphere.images.detect.unaligned import warn_if_files_unaligned
     from verisphere.models.folder import load

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from verisphere import __version__
+from verisphere.base.words import did_you_mean
 from verisphere.cli.adopting import add_adopt
 from verisphere.cli.cleaning import add_clean
 from verisphere.cli.data import add_data
@@ -30,7 +31,6 @@ from verisphere.cli.searching import add_search
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
 from verisphere.cli.threads import settle_threads
 from verisphere.cli.training import add_demo, add_experiment, add_train
-from verisphere.words import did_you_mean
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +75,9 @@ def _start(arguments: list[str]) -> int:
 def _do(options: argparse.Namespace) -> int:
     """Run the verb, together with the other ranks or on rank 0 alone."""
     about_load, about_waiting = settle_threads(options)  # before PyTorch loads
+    from verisphere.base.device import choose_device, keep_memory
+    from verisphere.base.distributed import joined, launched
     from verisphere.cli.processes import end_with_launcher, first_of_launch
-    from verisphere.device import choose_device, keep_memory
-    from verisphere.distributed import joined, launched
     from verisphere.report.progress import log_to_terminal, say_when_long
 
     # Not earlier: an exception during the import of PyTorch can leave its C code as another error, with a traceback.
@@ -130,12 +130,12 @@ def _code_of(error: BaseException, less_memory: str) -> int:
     if short:
         return fail(2, memory_line(error, less_memory))
     if isinstance(error, (ValueError, OSError)):
-        from verisphere.collectives import FailedElsewhere
+        from verisphere.base.collectives import FailedElsewhere
 
         return 2 if isinstance(error, FailedElsewhere) else fail(2, message_of(error))
+    from verisphere.base.distributed import PATIENCE
     from verisphere.cli.processes import anything_said, gave_up, lost_another
-    from verisphere.distributed import PATIENCE
-    from verisphere.experiments.run import RunsFailed
+    from verisphere.study.experiments.run import RunsFailed
     from verisphere.train.loop import TrainingStopped
 
     if isinstance(error, RunsFailed):

@@ -3,12 +3,12 @@
 import argparse
 from pathlib import Path
 
+from verisphere.base.words import printable
 from verisphere.cli.evaluation_options import add_feature_norm, add_rule
 from verisphere.cli.images import add_embedding_options, embedding_options
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, show_result
-from verisphere.words import printable
 
 
 def evaluate_suite(options: argparse.Namespace) -> Outcome:

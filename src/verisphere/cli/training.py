@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
+from verisphere.base.words import printable
 from verisphere.cli.dry_run import add_dry_run, dry_run_options, is_dry_run
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import Outcome, Verbs, add_device, new_verb, options_as, refuse_misspelt
 from verisphere.cli.threads import threads_argument
-from verisphere.words import printable
 
 _REPLICATES = 1000
 _LESS_MEMORY = (
@@ -18,7 +18,7 @@ _LESS_MEMORY = (
 
 def demo(options: argparse.Namespace) -> str:
     """Render synthetic faces, train on them, and evaluate on people the model has not seen."""
-    from verisphere.demo.demo import run_demo
+    from verisphere.study.demo.demo import run_demo
 
     return run_demo(options.out, device=options.device, progress=progress())
 
@@ -32,7 +32,7 @@ def add_demo(verbs: Verbs) -> None:
 
 def train(options: argparse.Namespace) -> Outcome:
     """Train according to a recipe, beside teachers where it names some."""
-    from verisphere.distributed import world
+    from verisphere.base.distributed import world
     from verisphere.files.metrics import METRICS, read_metrics
     from verisphere.measure.validation import validation_figures
     from verisphere.report.outcome import training_outcome
@@ -69,7 +69,7 @@ def _refuse_unnamed_teachers(options: argparse.Namespace) -> None:
 
 def _dry_run(options: argparse.Namespace) -> Outcome:
     """The cost of a training on as many processes as were started; rank 0 computes and writes it."""
-    from verisphere.distributed import world
+    from verisphere.base.distributed import world
     from verisphere.train.dry_run.text import dry_run
 
     if not world().first:
@@ -109,11 +109,11 @@ def add_train(verbs: Verbs) -> None:
 
 def experiment(options: argparse.Namespace) -> Outcome:
     """Train a grid of recipe fields, or named arms, and report the differences beyond chance."""
-    from verisphere.distributed import launched
-    from verisphere.experiments.arms import read_experiment
-    from verisphere.experiments.dry_run import experiment_cost
-    from verisphere.experiments.experiment import run_experiment
-    from verisphere.experiments.run import Launch
+    from verisphere.base.distributed import launched
+    from verisphere.study.experiments.arms import read_experiment
+    from verisphere.study.experiments.dry_run import experiment_cost
+    from verisphere.study.experiments.experiment import run_experiment
+    from verisphere.study.experiments.run import Launch
     from verisphere.train.recipe import Recipe
 
     refuse_misspelt(options, Recipe)

@@ -21,10 +21,10 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from verisphere.base.seeds import numpy_generator
+from verisphere.base.vocabulary import REDRAWING, Progress, Redrawing, quietly
 from verisphere.decide.point import Far, exact_rate
 from verisphere.decide.weights import Weights, first_over, weight_of_first
-from verisphere.seeds import numpy_generator
-from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
 T = TypeVar("T")
 

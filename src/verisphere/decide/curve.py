@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from verisphere.base.vocabulary import OperatingPoint
 from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
-from verisphere.vocabulary import OperatingPoint
 
 POINTS = 1000  # approximate number of points of a thinned curve
 

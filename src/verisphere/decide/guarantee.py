@@ -26,6 +26,21 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.seeds import numpy_generator
+from verisphere.base.trained_on import SharedWithTraining
+from verisphere.base.vocabulary import (
+    REDRAWING,
+    ImageSource,
+    OperatingPoint,
+    Progress,
+    Redrawing,
+    TrainingRecord,
+    check_bounds,
+    check_rate,
+    check_word,
+    quietly,
+)
+from verisphere.base.words import LARGEST_ONE_IN_N, of_things, share
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
@@ -40,21 +55,6 @@ from verisphere.decide.sample_size import (
     share_above,
     too_few,
 )
-from verisphere.seeds import numpy_generator
-from verisphere.trained_on import SharedWithTraining
-from verisphere.vocabulary import (
-    REDRAWING,
-    ImageSource,
-    OperatingPoint,
-    Progress,
-    Redrawing,
-    TrainingRecord,
-    check_bounds,
-    check_rate,
-    check_word,
-    quietly,
-)
-from verisphere.words import LARGEST_ONE_IN_N, of_things, share
 
 
 class TooFewComparisonsError(ValueError):

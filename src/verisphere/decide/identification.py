@@ -17,10 +17,10 @@ from statistics import fmean
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from verisphere.base.vocabulary import Rule, check_bounds, check_rate
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.curve import Curve, roc
 from verisphere.decide.point import Far, exact_rate, operating_point
-from verisphere.vocabulary import Rule, check_bounds, check_rate
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from verisphere.base.vocabulary import REDRAWING, Progress, Redrawing, quietly
 from verisphere.decide.bootstrap import (
     PairScores,
     draws_of,
@@ -17,7 +18,6 @@ from verisphere.decide.bootstrap import (
 )
 from verisphere.decide.bounds import holds_zero
 from verisphere.decide.point import Far, far_text
-from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
 _PAIRS_AT_ONCE = 1 << 15  # pairs of a list that are weighted at once in every replicate of a run
 #: Fewest people with a rejected genuine pair for an interval of TAR over people: with fewer, the exact binomial bounds

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from verisphere.base.vocabulary import OperatingPoint, Rule, Union, check_rate, check_rates, check_word
 from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
 from verisphere.decide.point import Far, exact_rate, operating_point, point_at, threshold_at
-from verisphere.vocabulary import OperatingPoint, Rule, Union, check_rate, check_rates, check_word
 
 _DOMAINS_NAMED = 10  # most domains that an error lists
 ThresholdSource = Literal["all", "within", "calibration"]

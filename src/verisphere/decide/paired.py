@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
+from verisphere.base.vocabulary import REDRAWING, Progress, Redrawing, quietly
 from verisphere.decide.bootstrap import (
     PairScores,
     TooFewScoresError,
@@ -23,7 +24,6 @@ from verisphere.decide.bootstrap import (
 from verisphere.decide.intervals import Interval, percentile_interval, redrawn_tars
 from verisphere.decide.point import Far
 from verisphere.decide.weights import Weights, weight_of_first
-from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
 
 @dataclass(frozen=True, eq=False)

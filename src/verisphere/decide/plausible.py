@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from scipy.special import stdtrit
 
+from verisphere.base.seeds import numpy_generator
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.order import ordered
 from verisphere.decide.point import threshold_at
-from verisphere.seeds import numpy_generator
 
 FAR = "0.1"
 CHANCE = 0.5  # AUC of labels that have nothing to do with the scores

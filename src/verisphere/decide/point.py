@@ -9,9 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
+from verisphere.base.vocabulary import OperatingPoint, Rule, check_word
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.order import Ordered, ScoresLike, ordered
-from verisphere.vocabulary import OperatingPoint, Rule, check_word
 
 Far: TypeAlias = str | float | int | Decimal
 _DECIMAL = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)

@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from verisphere.base.trained_on import SharedWithTraining
+from verisphere.base.vocabulary import OperatingPoint, Origin, check_word
+from verisphere.base.words import NAMES, Names
 from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, Interval, exact_rate, promised_rate
 from verisphere.files.disk import check_file
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.results import Result
-from verisphere.trained_on import SharedWithTraining
-from verisphere.vocabulary import OperatingPoint, Origin, check_word
-from verisphere.words import NAMES, Names
 
 FORMAT = 1
 Kind = Literal["embeddings", "scores"]

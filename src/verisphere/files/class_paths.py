@@ -9,27 +9,35 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from verisphere.words import did_you_mean
+from verisphere.base.words import did_you_mean
 
 #: Modules that have moved, by their old names. A name stands for all names below it; the longest that fits is used.
 MOVED = {
+    "verisphere.clean": "verisphere.study.clean",
     "verisphere.data": "verisphere.images",
     "verisphere.data.embeddings_file": "verisphere.files.embeddings",
     "verisphere.data.landmarks_file": "verisphere.files.landmarks",
     "verisphere.data.lists": "verisphere.files.people_lists",
     "verisphere.data.memory": "verisphere.images.decoded_faces",
     "verisphere.data.scores_file": "verisphere.files.scores",
-    "verisphere.data.seeds": "verisphere.seeds",
+    "verisphere.data.seeds": "verisphere.base.seeds",
     "verisphere.data.synthetic": "verisphere.images.synthetic.synthetic_faces",
     "verisphere.detect": "verisphere.images.detect",
+    "verisphere.distill": "verisphere.train.distill",
     "verisphere.embed": "verisphere.backbones",
     "verisphere.embed.load": "verisphere.models.build",
     "verisphere.embed.model_folder": "verisphere.models.folder",
     "verisphere.embed.onnx_file": "verisphere.models.onnx_file",
+    "verisphere.experiments": "verisphere.study.experiments",
     "verisphere.head.contract": "verisphere.head.interface",
+    "verisphere.invert": "verisphere.study.invert",
     "verisphere.losses.contract": "verisphere.losses.class_loss",
+    "verisphere.packs": "verisphere.images.packs",
     "verisphere.pairs.contract": "verisphere.pairs.pair_term",
+    "verisphere.protocols": "verisphere.measure.protocols",
     "verisphere.report.calibration": "verisphere.files.calibration",
+    "verisphere.search": "verisphere.study.search",
+    "verisphere.seeds": "verisphere.base.seeds",
     "verisphere.train.checkpoint": "verisphere.models.checkpoint",
 }
 _DOTTED = re.compile(r"verisphere(\.\w+)+")

@@ -18,11 +18,11 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import yaml
 
+from verisphere.base.words import unknown_name
 from verisphere.files.bases import merge
 from verisphere.files.class_paths import name_present_module, present_name, present_names
 from verisphere.files.documents import load_yaml, read_yaml_file
 from verisphere.files.json_values import Reading, shortened, shown
-from verisphere.words import unknown_name
 
 T = TypeVar("T")
 _OURS = "verisphere."

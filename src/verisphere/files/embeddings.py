@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from verisphere.base.identity import crowds, decided, settled
+from verisphere.base.trained_on import RowsInTraining, pooled_rows
+from verisphere.base.vocabulary import NOBODY, Embeddings, Origin
+from verisphere.base.words import NAMES, FeatureNorm, Names
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_json
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json, shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
 from verisphere.files.vectors import is_table, read_vectors
-from verisphere.identity import crowds, decided, settled
 from verisphere.score.templates import templates_of
-from verisphere.trained_on import RowsInTraining, pooled_rows
-from verisphere.vocabulary import NOBODY, Embeddings, Origin
-from verisphere.words import NAMES, FeatureNorm, Names
 
 log = logging.getLogger(__name__)
 
@@ -131,8 +131,8 @@ def read_embeddings(path: str | Path) -> Embeddings:
 
     Identities and domains that are numbers become strings. NaN among them is refused, since all rows with NaN would
     become one person; so is an identity that is the text of a missing value, and so are identities that are equal once
-    folded, unless something decides about them (`verisphere.identity`). The optional array `origin` states which model
-    made the embeddings, the arrays `IN_TRAINING` which rows that model was trained on, and `names_rule` what was
+    folded, unless something decides about them (`verisphere.base.identity`). The optional array `origin` states which
+    model made the embeddings, the arrays `IN_TRAINING` which rows that model was trained on, and `names_rule` what was
     decided about names. No other array is read.
     """
     table = Path(path)

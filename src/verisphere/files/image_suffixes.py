@@ -3,7 +3,7 @@
 import importlib.util
 import os
 
-from verisphere.words import install_extra
+from verisphere.base.words import install_extra
 
 HEIC_SUFFIXES = (".heic", ".heif", ".hif")
 """Suffixes of photographs of phones, in lower case; read where the extra `heif` is installed."""

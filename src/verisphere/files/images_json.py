@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.vocabulary import ImageSource
 from verisphere.files.class_paths import present_name
 from verisphere.files.disk import read_file, real_path, regular
 from verisphere.files.documents import read_json
 from verisphere.files.json_values import from_json
-from verisphere.vocabulary import ImageSource
 
 NAME = "images.json"
 #: The record for images of `verisphere.images.SyntheticFaces`.

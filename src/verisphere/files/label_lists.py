@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from verisphere.base.identity import decided, spellings
 from verisphere.files.disk import write_whole
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.text import LONGEST_NAME, table_rows
-from verisphere.identity import decided, spellings
 
 COLUMNS = ("name", "identity", "domain", "true_identity")
 

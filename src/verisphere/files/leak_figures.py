@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.provenance import Preprocessing
+from verisphere.base.vocabulary import OperatingPoint
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.files.results import Result
-from verisphere.provenance import Preprocessing
-from verisphere.vocabulary import OperatingPoint
 
 FORMAT = 2
 _READ = (1, FORMAT)  # format 1 does not say whether an attack worked

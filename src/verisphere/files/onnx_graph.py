@@ -9,9 +9,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.words import install_extra
 from verisphere.files.disk import check_file, read_file
 from verisphere.files.json_values import shown
-from verisphere.words import install_extra
 
 #: Bytes of an ONNX file; a protocol buffer ends at 2 GB.
 LARGEST_ONNX = 2**31 - 1

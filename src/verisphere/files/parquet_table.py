@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
+from verisphere.base.words import install_extra
 from verisphere.files.disk import check_file, regular
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import most_unpacked
 from verisphere.files.parquet_footer import Footer, read_footer
 from verisphere.files.parquet_pages import PREFIXED, pages_of
-from verisphere.words import install_extra
 
 _ROWS = 1 << 12  # rows that are decoded at a time
 _WIDTH = 8  # bytes of a decoded number, or of the code of a text, at most

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
+from verisphere.base.trained_on import SharedWithTraining
+from verisphere.base.vocabulary import OperatingPoint, Origin, printable
+from verisphere.base.words import Names
 from verisphere.decide import Curve, PeopleAtThreshold, PersonCounts
 from verisphere.files.disk import write_text
 from verisphere.files.tables import csv_for_people, csv_text
-from verisphere.trained_on import SharedWithTraining
-from verisphere.vocabulary import OperatingPoint, Origin, printable
-from verisphere.words import Names
 
 CURVE_COLUMNS = (
     "threshold",

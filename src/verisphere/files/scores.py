@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.vocabulary import Scores
 from verisphere.files.disk import check_file
 from verisphere.files.embeddings import text_column
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
 from verisphere.files.text import LONGEST_NAME, text_lines
-from verisphere.vocabulary import Scores
 
 
 def read_scores(path: str | Path) -> Scores:

@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float32
 
+from verisphere.base.identity import decided, settled
+from verisphere.base.vocabulary import Embeddings
+from verisphere.base.words import FeatureNorm
 from verisphere.files.disk import digest
 from verisphere.files.embeddings import (
     IN_TRAINING,
@@ -32,9 +35,6 @@ from verisphere.files.matrices import (
 from verisphere.files.npz import header_in_npz, names_in_npz, read_npz, rows_in_npz
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.vectors import is_table
-from verisphere.identity import decided, settled
-from verisphere.vocabulary import Embeddings
-from verisphere.words import FeatureNorm
 
 ROWS_AT_ONCE = 8192
 ENDING = ".bin"

@@ -16,8 +16,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from verisphere.collectives import on_first_rank
-from verisphere.distributed import world
+from verisphere.base.collectives import on_first_rank
+from verisphere.base.distributed import world
 from verisphere.files.disk import remove_whole, write_text, write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import shown

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from jaxtyping import Float
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_whole
 from verisphere.head.dense import Dense
 from verisphere.head.interface import View, ViewRequest, WholeEngine
 from verisphere.head.streamed import Streamed
-from verisphere.vocabulary import check_whole
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from jaxtyping import Int64, Shaped
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from verisphere.distributed import world
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import NO_CLASS
 from verisphere.head.interface import check_engine
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss
-from verisphere.vocabulary import NO_CLASS
 
 #: The heads that have each loss, as theirs or as a term of it; and the loss that each head was built with.
 _heads_of: WeakKeyDictionary[ClassLoss, WeakSet[nn.Module]] = WeakKeyDictionary()

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from verisphere import collectives
+from verisphere.base import collectives
 from verisphere.head.interface import DeferredGradient
 
 

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from verisphere.compiling import left_eager
+from verisphere.base.compiling import left_eager
+from verisphere.base.vocabulary import NO_CLASS, check_whole
 from verisphere.head.auto import Auto
 from verisphere.head.checks import (
     check_ddp,
@@ -29,7 +30,6 @@ from verisphere.head.teacher import Teacher, check_teacher, unit_centers
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
 from verisphere.losses.similarity_kl import TeacherNormaliser
 from verisphere.score.cosine import unit
-from verisphere.vocabulary import NO_CLASS, check_whole
 
 #: Standard deviation of a new center's entries, as in ArcFace's release. Under a cosine only directions matter, but the
 #: length sets how fast a center turns: a step turns it by the learning rate over the length squared.
@@ -75,7 +75,7 @@ class Head(nn.Module):
     Under `Sharded` a batch consists of the rows of all ranks: each rank passes its own rows, and receives the mean over
     all rows and the gradient of that mean in its own rows. The ranks' gradients in a backbone are then to be added, but
     DDP divides their sum by the world size: wrap the backbone alone in DDP, and call
-    `head(summed_by_ddp(backbone(images)), labels)`, with `summed_by_ddp` of `verisphere.collectives`.
+    `head(summed_by_ddp(backbone(images)), labels)`, with `summed_by_ddp` of `verisphere.base.collectives`.
 
     >>> from verisphere.losses import ArcFace
     >>> head = Head(ArcFace(margin=0.5), classes=10, size=4)

@@ -1,8 +1,8 @@
 """The interface between a head and its engines, by which every loss runs on every engine.
 
 An engine computes with the class centers. One that holds all of them is *whole*; one that holds a rank's share gives
-partial results, which `to_replicated` of `verisphere.collectives` turns into replicated ones; `to_partial` is the way
-back.
+partial results, which `to_replicated` of `verisphere.base.collectives` turns into replicated ones; `to_partial` is the
+way back.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
+from verisphere.base.vocabulary import NO_CLASS
 from verisphere.head.nearest import nearest_others
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.teacher import Teacher
 from verisphere.losses.class_loss import ClassLoss, Similarity, compared_rows
-from verisphere.vocabulary import NO_CLASS
 
 
 @dataclass(frozen=True)

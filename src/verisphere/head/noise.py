@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor, nn
 
-from verisphere.seeds import Stream, mixed_seed
+from verisphere.base.seeds import Stream, mixed_seed
 
 #: Rows whose numbers come from one generator; part of the sequence, so another value gives other numbers.
 _BLOCK = 1024

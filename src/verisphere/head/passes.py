@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.compiling import fused
+from verisphere.base.compiling import fused
+from verisphere.base.vocabulary import NO_CLASS
 from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, step_by_momentum, write_gradient
 from verisphere.head.interface import SGDStep
 from verisphere.head.subcenters import spread
 from verisphere.losses.class_loss import ClassLoss
-from verisphere.vocabulary import NO_CLASS
 
 #: A float32 exponential has room for about +-87. Logits in [-64, 64] less (64 - 60 + log N) add up to at most exp(60)
 #: over N classes, and with up to a hundred million of them each is above exp(-87): a loss with such a bound needs no

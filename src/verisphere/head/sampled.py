@@ -15,12 +15,12 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from verisphere.distributed import world
+from verisphere.base.distributed import world
+from verisphere.base.seeds import Stream, mixed_seed
+from verisphere.base.vocabulary import NO_CLASS, check_whole
 from verisphere.head.interface import DeferredGradient, Engine, SGDStep, View, ViewRequest, WholeEngine, check_engine
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
-from verisphere.seeds import Stream, mixed_seed
-from verisphere.vocabulary import NO_CLASS, check_whole
 
 #: Default share of the classes that a step uses, as in PartialFC's tables.
 SAMPLE_RATE = 0.1

@@ -15,12 +15,12 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from verisphere import collectives
-from verisphere.distributed import World, world
+from verisphere.base import collectives
+from verisphere.base.distributed import World, world
+from verisphere.base.vocabulary import NO_CLASS
 from verisphere.head.interface import Batch, Engine, OwnClass, View, ViewRequest, check_engine
 from verisphere.head.passes import known_shift
 from verisphere.losses.class_loss import ClassLoss
-from verisphere.vocabulary import NO_CLASS
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,11 @@ class ShardedView:
         return collectives.to_replicated(self._inner.spread(columns) * (self._held / self._classes))
 
     def to_partial(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """See `verisphere.collectives.to_partial`; a tensor without gradient costs nothing."""
+        """See `verisphere.base.collectives.to_partial`; a tensor without gradient costs nothing."""
         return collectives.to_partial(alike) if alike.requires_grad else alike
 
     def to_replicated(self, partial: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """See `verisphere.collectives.to_replicated`."""
+        """See `verisphere.base.collectives.to_replicated`."""
         return collectives.to_replicated(partial)
 
 

@@ -20,11 +20,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from verisphere.base.vocabulary import check_whole, check_word
 from verisphere.head.chunk import ChunkTerms
 from verisphere.head.interface import DeferredGradient, ViewRequest, WholeEngine, WholeView
 from verisphere.head.passes import CenterGradient, Chunks, OtherClasses
 from verisphere.losses.class_loss import ClassLoss
-from verisphere.vocabulary import check_whole, check_word
 
 Precision = Literal["float32", "bfloat16"]
 

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_whole, check_word
 from verisphere.score.cosine import unit
-from verisphere.vocabulary import check_whole, check_word
 
 Pooling = Literal["max", "softmax"]
 

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from verisphere.base.vocabulary import ImageSource
 from verisphere.images.faces import Faces
 from verisphere.images.luma import LUMA
-from verisphere.vocabulary import ImageSource
 
 _IMAGES_AT_ONCE = 256
 

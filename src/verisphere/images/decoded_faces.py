@@ -6,9 +6,9 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from verisphere.base.vocabulary import ImageSource, Progress, quietly
 from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages, batches
-from verisphere.vocabulary import ImageSource, Progress, quietly
 
 _IMAGES_AT_ONCE = 256
 

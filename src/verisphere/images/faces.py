@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from verisphere.packs.columns import coded, take
-from verisphere.vocabulary import NO_CLASS, NOBODY, ImageSource
-from verisphere.words import Names
+from verisphere.base.vocabulary import NO_CLASS, NOBODY, ImageSource
+from verisphere.base.words import Names
+from verisphere.images.packs.columns import coded, take
 
 
 class Faces(ABC):
@@ -34,7 +34,8 @@ class Faces(ABC):
         domains: name of the group to which each image belongs, or None if the set has no domains.
         true_identities: true identity of each image, if `identities` has known errors, such as added label noise; None
             if only `identities` is known.
-        names_rule: how identities that are equal once folded were taken (`verisphere.identity`); None if nothing had to
+        names_rule: how identities that are equal once folded were taken (`verisphere.base.identity`); None if nothing
+        had to
             decide.
     """
 

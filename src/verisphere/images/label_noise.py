@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Bool, Int64, UInt8, UInt64
 from torch import Tensor
 
+from verisphere.base.seeds import Stream, check_seed, mixed_seed
+from verisphere.base.vocabulary import NOBODY, ImageSource
 from verisphere.files.json_values import shown
 from verisphere.images.faces import Faces
-from verisphere.packs.columns import Coded, coded
-from verisphere.seeds import Stream, check_seed, mixed_seed
-from verisphere.vocabulary import NOBODY, ImageSource
+from verisphere.images.packs.columns import Coded, coded
 
 OUTSIDE = "outside/"  # prefix of the names of images from another set
 

@@ -12,8 +12,8 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from verisphere.base.seeds import group_order_seed, image_order_seed
 from verisphere.images.faces import Faces
-from verisphere.seeds import group_order_seed, image_order_seed
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Face images on disk, in any format that `verisphere.packs` reads."""
+"""Face images on disk, in any format that `verisphere.images.packs` reads."""
 
 import logging
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
+from verisphere.base.identity import crowds, decided, names_taken
+from verisphere.base.vocabulary import ImageSource
+from verisphere.base.words import Names
 from verisphere.files.errors import errors_naming
-from verisphere.identity import crowds, decided, names_taken
 from verisphere.images.decode import decode, decode_quietly, quiet_decoders
 from verisphere.images.faces import Faces
+from verisphere.images.packs.columns import coded, spelled_once
+from verisphere.images.packs.formats import open_pack
 from verisphere.images.relabelled import relabelled
 from verisphere.images.select import positions_of_listed, positions_with_images
-from verisphere.packs.columns import coded, spelled_once
-from verisphere.packs.formats import open_pack
-from verisphere.vocabulary import ImageSource
-from verisphere.words import Names
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Photos(Faces):
       in formats that are not read are skipped with a warning.
     - a list (.csv, .lst, .txt) with an image path and an identity a line, in whose order the images stay; see
       `verisphere.files.image_lists.read_images`.
-    - a pack of one of the other formats of `verisphere.packs.formats`, in the order of its records.
+    - a pack of one of the other formats of `verisphere.images.packs.formats`, in the order of its records.
 
     Images with the identity -1 show nobody who is known, and belong to no class. Names are paths below the shared
     folders (`Name/image.jpg`), or those of the list or the pack. Images are read and decoded on request; no file stays
@@ -61,7 +61,7 @@ class Photos(Faces):
         max_stretch: largest change of the aspect ratio by resampling to `size`; 1 allows only images of the same aspect
             ratio.
         names: `merge` takes identities that are equal but for case, blanks, Unicode form or invisible letters as one
-            person, `exact` as different people; None refuses such a set (`verisphere.identity`).
+            person, `exact` as different people; None refuses such a set (`verisphere.base.identity`).
 
     Raises:
         FileNotFoundError: nothing is at `path`.

@@ -7,13 +7,13 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
+from verisphere.base.identity import names_taken
+from verisphere.base.vocabulary import ImageSource
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList, read_labels
-from verisphere.identity import names_taken
 from verisphere.images.faces import Faces
-from verisphere.packs.columns import take
-from verisphere.vocabulary import ImageSource
+from verisphere.images.packs.columns import take
 
 
 class Relabelled(Faces):

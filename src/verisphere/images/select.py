@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from verisphere.base.identity import decided, folded, spellings
+from verisphere.base.trained_on import is_name
+from verisphere.base.vocabulary import NOBODY, printable
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.people_lists import read_people
-from verisphere.identity import decided, folded, spellings
 from verisphere.images.faces import Faces
-from verisphere.packs.columns import coded
-from verisphere.trained_on import is_name
-from verisphere.vocabulary import NOBODY, printable
+from verisphere.images.packs.columns import coded
 
 log = logging.getLogger(__name__)
 

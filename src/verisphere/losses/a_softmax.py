@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_word
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import Gradient, detached_gradient
 from verisphere.score.cosine import angle
-from verisphere.vocabulary import check_word
 
 
 def multiplied_angle(cosine: Float[Tensor, "batch"], m: float) -> Float[Tensor, "batch"]:

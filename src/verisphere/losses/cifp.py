@@ -20,10 +20,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_word
 from verisphere.decide import Far, accepted_impostors, exact_rate
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import CombinedMargin
-from verisphere.vocabulary import check_word
 
 Penalty = Literal["counted", "squared"]
 ThresholdRule = Literal["overall", "released"]

@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from verisphere.base.vocabulary import NO_CLASS
 from verisphere.score.cosine import unit
-from verisphere.vocabulary import NO_CLASS
 
 Reduce = Literal["logsumexp", "sum"]
 Similarity = Literal["cosine", "product"]

@@ -1,9 +1,9 @@
 """A margin for each domain, as in RL-RBN (Wang and Deng 2020, CVPR, arXiv:1911.10692).
 
 The paper gives each race a separate margin, so that a race whose faces are harder to distinguish can have a larger one,
-and finds the margins by reinforcement learning; `verisphere.search.QLearning` searches for them here. Only the abstract
-of the paper was available. We assume that the margin of a row is that of its class and that it enters as in CosFace or
-ArcFace; everything else in this file is ours as well.
+and finds the margins by reinforcement learning; `verisphere.study.search.QLearning` searches for them here. Only the
+abstract of the paper was available. We assume that the margin of a row is that of its class and that it enters as in
+CosFace or ArcFace; everything else in this file is ours as well.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_word
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import combined_margin
-from verisphere.vocabulary import check_word
 
 Kind = Literal["cosine", "angle"]
 

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_word
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import add_angular_margin
-from verisphere.vocabulary import check_word
 
 Kind = Literal["Arc", "Cos"]
 

@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_word
 from verisphere.losses.adjust import adjusted, checked_adjustment
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.score.cosine import angle
-from verisphere.vocabulary import check_word
 
 Beyond = Literal["monotone", "plain", "released"]
 Gradient = Literal["exact", "detached"]

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_word
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import Beyond, CombinedMargin, Gradient
-from verisphere.vocabulary import check_word
 
 Kind = Literal["AM", "Arc"]
 Weighting = Literal["adaptive", "fixed"]

@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from verisphere.base.vocabulary import NO_CLASS, check_word
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import Beyond, CombinedMargin, Gradient
-from verisphere.vocabulary import NO_CLASS, check_word
 
 Weighted = Literal["logits", "loss"]
 

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from verisphere.base.vocabulary import check_word
 from verisphere.losses.adjust import adjusted, checked_adjustment
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import detached_gradient
 from verisphere.score.cosine import angle
-from verisphere.vocabulary import check_word
 
 Kind = Literal["C", "A", "M"]
 Gradient = Literal["paper", "released"]

@@ -10,10 +10,10 @@ from math import isfinite, pi
 from jaxtyping import Float
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_word
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.margin import Gradient, detached_gradient
 from verisphere.score.cosine import angle
-from verisphere.vocabulary import check_word
 
 
 def saturated_multiple(cosine: Float[Tensor, "batch"], m: float) -> Float[Tensor, "batch"]:

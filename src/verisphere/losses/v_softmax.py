@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from verisphere.base.vocabulary import check_word
 from verisphere.losses.class_loss import ClassLoss, Rows
-from verisphere.vocabulary import check_word
 
 Virtual = Literal["own", "batch"]
 

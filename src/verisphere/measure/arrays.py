@@ -5,14 +5,14 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, overload
 
+from verisphere.base.vocabulary import Embeddings, OperatingPoint, Progress, Rule, quietly
+from verisphere.base.words import Names
 from verisphere.decide import Far, exact_rate
 from verisphere.files.embeddings import known_people, note_crowds
 from verisphere.files.results import EvaluatedFile, first_lines
-from verisphere.protocols import all_pairs, require_pairs
-from verisphere.protocols.plausible import implausible_set
+from verisphere.measure.protocols import all_pairs, require_pairs
+from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.score.templates import templates_of
-from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Rule, quietly
-from verisphere.words import Names
 
 log = logging.getLogger(__name__)
 

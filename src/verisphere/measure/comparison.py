@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.vocabulary import REDRAWING, Embeddings, Progress, Redrawing, quietly
+from verisphere.base.words import FeatureNorm
 from verisphere.decide import (
     Far,
     PairedDifference,
@@ -18,10 +20,8 @@ from verisphere.decide import (
 from verisphere.decide.point import far_text
 from verisphere.files.embeddings import read_templates, same_people
 from verisphere.measure.evaluation import Difference
-from verisphere.protocols import ListedPairsResult, PairsOfSet
-from verisphere.protocols.redrawn import tar_differences
-from verisphere.vocabulary import REDRAWING, Embeddings, Progress, Redrawing, quietly
-from verisphere.words import FeatureNorm
+from verisphere.measure.protocols import ListedPairsResult, PairsOfSet
+from verisphere.measure.protocols.redrawn import tar_differences
 
 
 def difference(figure: str, far: Far | None, against: Path, paired: PairedDifference) -> Difference:

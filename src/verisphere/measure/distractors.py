@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float32
 
+from verisphere.base.identity import among
+from verisphere.base.vocabulary import NOBODY, Embeddings, Precision, Progress, Rule, printable, quietly
+from verisphere.base.words import MEGAFACE_FARS, FeatureNorm
 from verisphere.decide.identification import exact_fpir, identification_curve
 from verisphere.decide.point import Far, exact_rate
 from verisphere.files.disk import real_path
@@ -16,9 +19,7 @@ from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_templates, read_rows
-from verisphere.identity import among
-from verisphere.measure.sides import check_alike, check_one_model
-from verisphere.protocols.distractors import (
+from verisphere.measure.protocols.distractors import (
     MOST_HELD,
     DistractorResult,
     DistractorScores,
@@ -27,13 +28,12 @@ from verisphere.protocols.distractors import (
     require_mates,
     score_distractors,
 )
-from verisphere.protocols.plausible import implausible_set
+from verisphere.measure.protocols.plausible import implausible_set
+from verisphere.measure.sides import check_alike, check_one_model
 from verisphere.report.identification_plots import identification_plot
 from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
 from verisphere.report.tables import operating_points_table
-from verisphere.vocabulary import NOBODY, Embeddings, Precision, Progress, Rule, printable, quietly
-from verisphere.words import MEGAFACE_FARS, FeatureNorm
 
 DEPENDENT = (
     "The bounds take comparisons as independent; here every photo stands in many of them, so the bounds are too narrow."

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
+from verisphere.base.vocabulary import REDRAWING, Embeddings, Redrawing
 from verisphere.decide.bootstrap import draws_of
 from verisphere.decide.paired import Redrawn
 from verisphere.score.cosine import unit
-from verisphere.vocabulary import REDRAWING, Embeddings, Redrawing
 
 #: Number of cosines between people that are held at once.
 _TOGETHER = 1 << 22

@@ -4,6 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from verisphere.base.device import choose_device
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import (
+    REDRAWING,
+    Embeddings,
+    OperatingPoint,
+    Origin,
+    Precision,
+    Progress,
+    Redrawing,
+    Rule,
+    Scores,
+    Union,
+    quietly,
+)
+from verisphere.base.words import FeatureNorm
 from verisphere.decide import (
     Curve,
     Far,
@@ -23,8 +39,6 @@ from verisphere.decide import (
     with_points,
 )
 from verisphere.decide.plausible import implausible_list
-from verisphere.device import choose_device
-from verisphere.distributed import world
 from verisphere.files.disk import check_file
 from verisphere.files.embeddings import pool_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
@@ -34,31 +48,17 @@ from verisphere.files.streamed_rows import evaluated
 from verisphere.files.work import ScanState
 from verisphere.measure.comparison import Difference, all_pairs_against, same_rows
 from verisphere.measure.evaluation import Evaluation
-from verisphere.measure.sides import check_alike, check_one_model
-from verisphere.protocols import (
+from verisphere.measure.protocols import (
     PairsOfSet,
     all_pairs,
     calibration_impostors,
     require_pairs,
 )
-from verisphere.protocols.people import people_of_set
-from verisphere.protocols.plausible import implausible_set
-from verisphere.protocols.redrawn import MOST_SCORES, domain_bounds, intervals_of_set
-from verisphere.protocols.score_distribution import thinned_curve
-from verisphere.vocabulary import (
-    REDRAWING,
-    Embeddings,
-    OperatingPoint,
-    Origin,
-    Precision,
-    Progress,
-    Redrawing,
-    Rule,
-    Scores,
-    Union,
-    quietly,
-)
-from verisphere.words import FeatureNorm
+from verisphere.measure.protocols.people import people_of_set
+from verisphere.measure.protocols.plausible import implausible_set
+from verisphere.measure.protocols.redrawn import MOST_SCORES, domain_bounds, intervals_of_set
+from verisphere.measure.protocols.score_distribution import thinned_curve
+from verisphere.measure.sides import check_alike, check_one_model
 
 __all__ = [
     "Difference",

@@ -7,10 +7,11 @@ from pathlib import Path
 from statistics import fmean, pvariance, variance
 from typing import Any
 
+from verisphere.base.vocabulary import OperatingPoint, printable
 from verisphere.decide import Accuracy, Curve, GroupDifferences, Interval, OneThreshold, PointIntervals
 from verisphere.files.disk import write_text
 from verisphere.files.results import EvaluatedFile, Result, curve_csv, first_lines, people_csv
-from verisphere.protocols.people import PeopleOfSet
+from verisphere.measure.protocols.people import PeopleOfSet
 from verisphere.report.people_tables import people_table
 from verisphere.report.plots import save_plot
 from verisphere.report.score_plots import curve_plot
@@ -25,7 +26,6 @@ from verisphere.report.tables import (
     operating_points_table,
     table,
 )
-from verisphere.vocabulary import OperatingPoint, printable
 
 THIRD_DECIMAL = 0.001
 PEOPLE_UNKNOWN = (

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from verisphere.base.identity import among
+from verisphere.base.vocabulary import Embeddings, Precision, Progress, Rule, printable, quietly
+from verisphere.base.words import FPIRS, RANKS, FeatureNorm
 from verisphere.decide.identification import ProbeScores, exact_fpir, identification_curve
 from verisphere.decide.point import Far
 from verisphere.files.disk import real_path, write_whole
@@ -17,24 +20,21 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.tables import plain_cell
-from verisphere.identity import among
-from verisphere.measure.sides import check_one_model, check_sides, with_distractors
-from verisphere.protocols.by_image import ByImage, ranked_by_image
-from verisphere.protocols.identification import (
+from verisphere.measure.protocols.by_image import ByImage, ranked_by_image
+from verisphere.measure.protocols.identification import (
     IdentificationResult,
     identification,
     score_probes,
     split_gallery,
 )
-from verisphere.protocols.plausible import implausible_set, implausible_sides
+from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
+from verisphere.measure.sides import check_one_model, check_sides, with_distractors
 from verisphere.report.identification_plots import identification_plot
 from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
 from verisphere.report.tables import number
 from verisphere.score.pairs import unit_rows
 from verisphere.score.top_k import top_k
-from verisphere.vocabulary import Embeddings, Precision, Progress, Rule, printable, quietly
-from verisphere.words import FPIRS, RANKS, FeatureNorm
 
 CANDIDATE_COLUMNS = ("gallery", "probe", "probe_identity", "place", "name", "identity", "score", "mate")
 

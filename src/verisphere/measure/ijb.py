@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.vocabulary import FARS, Comparisons, Embeddings, Progress, Rule, quietly
+from verisphere.base.words import IJB_FPIRS, RANKS, FeatureNorm
 from verisphere.decide import Far, differences_of, exact_rate
 from verisphere.files.disk import check_file
 from verisphere.files.errors import errors_naming
@@ -26,12 +28,10 @@ from verisphere.measure.identification import (
     evaluate_searches,
 )
 from verisphere.measure.ijb_people import contradicted_labels, groups_of_templates, subjects_of_templates
-from verisphere.protocols import repeated_text
-from verisphere.protocols.ijb import template_pairs
-from verisphere.protocols.plausible import implausible_pairs, implausible_sides
+from verisphere.measure.protocols import repeated_text
+from verisphere.measure.protocols.ijb import template_pairs
+from verisphere.measure.protocols.plausible import implausible_pairs, implausible_sides
 from verisphere.score.templates import Membership, pool_rows
-from verisphere.vocabulary import FARS, Comparisons, Embeddings, Progress, Rule, quietly
-from verisphere.words import IJB_FPIRS, RANKS, FeatureNorm
 
 
 @dataclass(frozen=True)

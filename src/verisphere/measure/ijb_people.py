@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.identity import decided, spellings
+from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.people import SUBJECT, TEMPLATE, TemplatePeople, read_covariate
-from verisphere.identity import decided, spellings
 from verisphere.score.listing import shares
-from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
 MOST_GROUPS = 100  # more values of a covariate are names or measurements, no groups
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
 from verisphere.decide import Accuracy, PairScores, PointIntervals, accuracy_interval, kfold_accuracy, point_intervals
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
@@ -13,6 +14,8 @@ from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.streamed_rows import evaluated
+from verisphere.images.packs.bin_pairs import SUFFIX as BIN_SUFFIX
+from verisphere.images.packs.bin_pairs import read_bin_pairs
 from verisphere.measure.comparison import Difference, listed_against
 from verisphere.measure.evaluate import (
     Options,
@@ -25,12 +28,9 @@ from verisphere.measure.evaluate import (
 )
 from verisphere.measure.evaluation import Evaluation, accuracy_over_domains
 from verisphere.measure.listed_rows import ListedRows, as_one_list, rows_of_list
+from verisphere.measure.protocols import ListedPairsResult, listed_folds, listed_operating_points, listed_pairs
+from verisphere.measure.protocols.plausible import implausible_pairs
 from verisphere.measure.sides import check_one_model
-from verisphere.packs.bin_pairs import SUFFIX as BIN_SUFFIX
-from verisphere.packs.bin_pairs import read_bin_pairs
-from verisphere.protocols import ListedPairsResult, listed_folds, listed_operating_points, listed_pairs
-from verisphere.protocols.plausible import implausible_pairs
-from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
 
 def evaluate_pairs(

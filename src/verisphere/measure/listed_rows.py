@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.identity import settled, spellings
+from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
+from verisphere.base.words import FeatureNorm, Names
 from verisphere.files.embeddings import pool_embeddings, rule_of_all
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.pair_list import PairList
-from verisphere.identity import settled, spellings
-from verisphere.protocols import listed_folds, repeated_text
-from verisphere.protocols.repeated_pairs import refuse_repeated
+from verisphere.measure.protocols import listed_folds, repeated_text
+from verisphere.measure.protocols.repeated_pairs import refuse_repeated
 from verisphere.score.templates import templates_of
-from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
-from verisphere.words import FeatureNorm, Names
 
 
 @dataclass(frozen=True, eq=False)

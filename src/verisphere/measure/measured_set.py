@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from verisphere.base.vocabulary import NOBODY, Embeddings
 from verisphere.decide import exact_rate, lacking_text
 from verisphere.files.definitions import build, complete
 from verisphere.files.embeddings import known_people
@@ -14,7 +15,6 @@ from verisphere.files.errors import errors_naming
 from verisphere.images.faces import Faces
 from verisphere.images.select import positions_with_images, require_people
 from verisphere.measure.pairs_of_set import check_pairs
-from verisphere.vocabulary import NOBODY, Embeddings
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide.intervals import redrawn_accuracy
 from verisphere.decide.paired import Redrawn
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.measure.listed_rows import ListedRows, as_one_list, list_titles, rows_of_list
-from verisphere.protocols import listed_pairs
-from verisphere.protocols.drawn_pairs import drawn_pairs
-from verisphere.vocabulary import Embeddings, Redrawing
+from verisphere.measure.protocols import listed_pairs
+from verisphere.measure.protocols.drawn_pairs import drawn_pairs
 
 
 def pair_rows(embeddings: Embeddings, lists: Sequence[str], drawn: int, name: str) -> dict[str | None, ListedRows]:

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.trained_on import SharedWithTraining
+from verisphere.base.vocabulary import REDRAWING, Embeddings, ImageSource, OperatingPoint, Progress, Redrawing, quietly
+from verisphere.base.words import SmallerPrecision
 from verisphere.decide import Far, Interval, enough, exact_rate, ordered
 from verisphere.decide.point import point_at
 from verisphere.files.documents import read_json_file
 from verisphere.files.embeddings import known_people
 from verisphere.files.json_values import from_json, shown
-from verisphere.protocols import PairsOfSet, all_pairs
-from verisphere.protocols.redrawn import MOST_SCORES, tar_differences
+from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.redrawn import MOST_SCORES, tar_differences
 from verisphere.report.tables import interval_text, noise_line, number, small, table
-from verisphere.trained_on import SharedWithTraining
-from verisphere.vocabulary import REDRAWING, Embeddings, ImageSource, OperatingPoint, Progress, Redrawing, quietly
-from verisphere.words import SmallerPrecision
 
 FORMAT = 1
 #: The rule of the point at float32's threshold, which the smaller model did not choose.

@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from PIL import Image
 
+from verisphere.base.vocabulary import Progress, printable, quietly
 from verisphere.files.disk import check_writable, write_whole
 from verisphere.files.images_json import NAME, images_json
 from verisphere.images.loader import batches
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces, contact_sheet
 from verisphere.report.plots import save_image
-from verisphere.vocabulary import Progress, printable, quietly
 
 BATCH = 64
 

@@ -8,6 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.vocabulary import (
+    FARS,
+    Embeddings,
+    ImageSource,
+    OperatingPoint,
+    Origin,
+    Progress,
+    Redrawing,
+    TrainingRecord,
+    printable,
+    quietly,
+)
 from verisphere.decide import Far, GuaranteedThreshold, OneThreshold, exact_rate, point_at
 from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration
@@ -17,6 +29,10 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.results import EvaluatedFile, Result, first_lines
+from verisphere.measure.protocols import PairsOfSet, all_pairs, require_pairs, tar_differences
+from verisphere.measure.protocols.plausible import implausible_set
+from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set
+from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
 from verisphere.measure.report_findings import (
     ALL,
     Asked,
@@ -33,23 +49,7 @@ from verisphere.measure.report_inputs import ReportInput, distinct_titles, repor
 from verisphere.measure.report_samples import find_samples
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
-from verisphere.protocols import PairsOfSet, all_pairs, require_pairs, tar_differences
-from verisphere.protocols.plausible import implausible_set
-from verisphere.protocols.redrawn import fars_over_people, intervals_of_set
-from verisphere.protocols.score_distribution import histograms, thinned_curve
 from verisphere.report.tables import number, table
-from verisphere.vocabulary import (
-    FARS,
-    Embeddings,
-    ImageSource,
-    OperatingPoint,
-    Origin,
-    Progress,
-    Redrawing,
-    TrainingRecord,
-    printable,
-    quietly,
-)
 
 __all__ = ["ReportInput", "ReportResult", "make_report", "report_inputs"]
 

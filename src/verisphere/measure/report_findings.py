@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from verisphere.base.vocabulary import Embeddings, OperatingPoint, Progress, Redrawing
 from verisphere.decide import Curve, Far, Interval, OneThreshold
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.decide.histogram import Histogram
 from verisphere.decide.point import far_text
-from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Redrawing
 
 #: Represents all pairs of a set among the names of its domains, which are never empty.
 ALL = ""

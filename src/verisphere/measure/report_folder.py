@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from verisphere import __version__
+from verisphere.base.vocabulary import OperatingPoint
 from verisphere.decide import Curve
 from verisphere.decide.histogram import Histogram
 from verisphere.files.disk import replace_whole
@@ -15,7 +16,6 @@ from verisphere.files.results import json_text
 from verisphere.measure.report_findings import ALL, Calibrated, Contents, Findings
 from verisphere.measure.report_page import report_page
 from verisphere.report.blocks import PLOTS
-from verisphere.vocabulary import OperatingPoint
 
 FORMAT = "verisphere report"
 VERSION = 1

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.disk import check_file, real_path
 from verisphere.files.embeddings import read_known_people
 from verisphere.files.npz import names_in_npz
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.folder import is_model_folder
-from verisphere.vocabulary import Embeddings
 
 log = logging.getLogger(__name__)
 

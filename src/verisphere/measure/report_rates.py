@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from verisphere.base.vocabulary import OperatingPoint
+from verisphere.base.words import NAMES_TAKEN
 from verisphere.decide import DomainResult, OneThreshold, exact_rate
 from verisphere.measure.report_findings import Calibrated, Contents, Findings, Training
 from verisphere.report.html import Markup, definitions, joined, table, tag
 from verisphere.report.tables import bounds_text, neg_log10_far_text, number, percent, rate_text
-from verisphere.vocabulary import OperatingPoint
-from verisphere.words import NAMES_TAKEN
 
 NONE = "\N{EN DASH}"
 _PROMISE = (

@@ -1,11 +1,11 @@
 """The pairs of a set that a person should look at, with their images if these are available."""
 
+from verisphere.base.vocabulary import Embeddings
+from verisphere.measure.protocols import PairsOfSet
+from verisphere.measure.protocols.all_pairs import ScoredPairs
 from verisphere.measure.report_findings import SampleImage, SamplePair, Samples
 from verisphere.measure.report_inputs import ReportInput
-from verisphere.protocols import PairsOfSet
-from verisphere.protocols.all_pairs import ScoredPairs
 from verisphere.report.pictures import pictures, varied
-from verisphere.vocabulary import Embeddings
 
 COUNT = 8  # pairs of each kind
 _FIRST_PAIRS = 1 << 12  # impostor pairs taken first, to find pairs of different people among them

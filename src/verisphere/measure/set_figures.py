@@ -3,15 +3,15 @@
 from dataclasses import dataclass, replace
 from math import sqrt
 
+from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide import OneThreshold
 from verisphere.decide.paired import Redrawn
 from verisphere.files.embeddings import known_people
 from verisphere.measure.domain_bias import bias_of_domains
 from verisphere.measure.measured_set import MeasuredSet
 from verisphere.measure.pairs_of_set import accuracies, pair_rows
-from verisphere.protocols import PairsOfSet, all_pairs
-from verisphere.protocols.redrawn import redrawn_set
-from verisphere.vocabulary import Embeddings, Redrawing
+from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.redrawn import redrawn_set
 
 TAR, GAMMA, TAR_STD, FAR_STD = "tar", "gamma", "tar_std_over_domains", "neg_log10_far_std_over_domains"
 ONE_THRESHOLD = "one_threshold"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from verisphere.provenance import check_same_origin
-from verisphere.vocabulary import Embeddings, Origin
+from verisphere.base.provenance import check_same_origin
+from verisphere.base.vocabulary import Embeddings, Origin
 
 ONE_WAY = "scores compare embeddings of one model, made in one way"
 

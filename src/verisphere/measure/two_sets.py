@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from verisphere.device import choose_device
-from verisphere.distributed import world
+from verisphere.base.device import choose_device
+from verisphere.base.distributed import world
 from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.streamed_rows import evaluated
 from verisphere.measure.evaluate import Options
 from verisphere.measure.evaluation import Evaluation
+from verisphere.measure.protocols.plausible import implausible_sides
+from verisphere.measure.protocols.two_sets import two_sets
 from verisphere.measure.sides import check_sides
-from verisphere.protocols.plausible import implausible_sides
-from verisphere.protocols.two_sets import two_sets
 
 
 def evaluate_two_sets(left: Path, right: Path, options: Options) -> Evaluation:

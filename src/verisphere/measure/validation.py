@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import Far
 from verisphere.files.embeddings import known_people
-from verisphere.protocols import all_pairs
+from verisphere.measure.protocols import all_pairs
 from verisphere.report.outcome import VALIDATION
-from verisphere.vocabulary import Embeddings
 
 
 def validation_figures(embeddings: Embeddings, fars: Sequence[Far]) -> dict[str, float]:

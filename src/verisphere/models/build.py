@@ -8,12 +8,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.seeds import seed_start_weights
 from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
 from verisphere.files.definitions import names_class
 from verisphere.files.json_values import shown
 from verisphere.models.named_class import build_named
-from verisphere.seeds import seed_start_weights
 
 #: Module of the classes that a file may name without being trusted.
 TRUSTED = "verisphere.backbones."

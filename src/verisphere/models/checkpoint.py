@@ -19,8 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from verisphere.collectives import gather_text, on_every_rank, on_first_rank
-from verisphere.distributed import world
+from verisphere.base.collectives import gather_text, on_every_rank, on_first_rank
+from verisphere.base.distributed import world
 from verisphere.files.disk import digest, remove_whole, write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.head.head import Head

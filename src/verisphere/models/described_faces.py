@@ -8,10 +8,10 @@ from verisphere.files.definitions import names_class
 from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, packaged_recipes
 from verisphere.images.faces import Faces
+from verisphere.images.packs.formats import format_of
 from verisphere.images.photos import Photos
 from verisphere.images.select import positions_of_listed
 from verisphere.models.named_class import build_named
-from verisphere.packs.formats import format_of
 
 #: Package of the data sets that a file may name without being trusted.
 HOUSE = "verisphere.images."

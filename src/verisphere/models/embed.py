@@ -10,14 +10,16 @@ import torch
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.base.distributed import world
+from verisphere.base.identity import decided, settled
+from verisphere.base.trained_on import TrainedOn
+from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Preprocessing, Progress, printable, quietly
 from verisphere.decide import Far, promised_rate
 from verisphere.decide.sample_size import enough_people
-from verisphere.distributed import world
 from verisphere.files.disk import check_writable, refuse_overwriting
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, nearest_recipes, packaged_recipes
-from verisphere.identity import decided, settled
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
@@ -28,8 +30,6 @@ from verisphere.models.folder import is_model_folder, load, trained_on_of_folder
 from verisphere.models.model_json import NAME, read_model_json, taken_pixels
 from verisphere.models.onnx_file import OnnxBackbone, read_onnx
 from verisphere.models.trained_on import of_checkpoint
-from verisphere.trained_on import TrainedOn
-from verisphere.vocabulary import Embeddings, ImageSource, Origin, Preprocessing, Progress, printable, quietly
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,11 @@ from torch import Tensor
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.base.device import device_of, full_float32
+from verisphere.base.trained_on import TrainedOn
+from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, quietly
 from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
-from verisphere.device import device_of, full_float32
 from verisphere.files.disk import digest
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.images_json import described_source
@@ -40,8 +42,6 @@ from verisphere.models.model_json import (
     taken_pixels,
 )
 from verisphere.models.trained_on import EARLIER, FILE, read_trained_on
-from verisphere.trained_on import TrainedOn
-from verisphere.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, quietly
 
 
 @dataclass(frozen=True, eq=False)

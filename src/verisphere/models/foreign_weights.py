@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.iresnet import BLOCKS
+from verisphere.base.words import unknown_name
 from verisphere.files.disk import check_file
 from verisphere.files.json_values import shown
 from verisphere.models.build import build_backbone
 from verisphere.models.foreign_names import COUNTER, SOURCES, WeightSource
-from verisphere.words import unknown_name
 
 #: Suffixes of checkpoints.
 SUFFIXES = (".pth", ".pt", ".ckpt", ".tar", ".safetensors")

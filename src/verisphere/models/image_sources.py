@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from verisphere.base.vocabulary import ImageSource
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.images_json import described_source
 from verisphere.files.json_values import from_json, shown
 from verisphere.models.checkpoint import Checkpoint
-from verisphere.vocabulary import ImageSource
 
 _KEY = "sources"  # in the checkpoint's state
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from verisphere.backbones.backbone import LARGEST_EMBEDDING, Backbone
+from verisphere.base.vocabulary import Preprocessing, TrainingRecord
+from verisphere.base.words import SmallerPrecision
 from verisphere.decide import exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.files.documents import LARGEST_JSON, read_json, read_text
 from verisphere.files.json_values import from_json, shown
-from verisphere.vocabulary import Preprocessing, TrainingRecord
-from verisphere.words import SmallerPrecision
 
 FORMAT = 1
 NAME = "model.json"

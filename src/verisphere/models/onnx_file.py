@@ -23,13 +23,13 @@ from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.onnx_network import Session
+from verisphere.base.vocabulary import Preprocessing
 from verisphere.files.disk import check_file, read_file
 from verisphere.files.documents import read_json
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.onnx_graph import LARGEST_ONNX, first_line, require_onnx
 from verisphere.models.folder import Model, check_listed, pixel_batches
 from verisphere.models.onnx_check import check_graph
-from verisphere.vocabulary import Preprocessing
 
 FORMAT = "1"
 #: The lowest version that the exporter writes, which most runtimes can read.

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from verisphere.distributed import World
+from verisphere.base.distributed import World
 from verisphere.files.disk import digest
 
 

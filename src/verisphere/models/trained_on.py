@@ -13,10 +13,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.files.disk import MAX_TABLE
 from verisphere.files.documents import read_text
 from verisphere.models.checkpoint import Checkpoint
-from verisphere.trained_on import TrainedOn, name_digests
 
 #: Part of a checkpoint, and file of a model folder.
 PART, FILE = "trained_on", "trained_on.safetensors"

@@ -15,16 +15,16 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
-from verisphere.collectives import total
+from verisphere.base.collectives import total
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import check_word
 from verisphere.decide.point import Far, accepted_impostors, exact_rate, far_text, short_far, threshold_at
-from verisphere.distributed import world
 from verisphere.pairs.memory import EMPTY, OnlineSet, Place, Storage, stored_centers
 from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.pairs.soft_rates import Precision, SoftCount, soft_count_of_listed, soft_count_of_others
 from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints
 from verisphere.score.pairs import pair_scores
 from verisphere.score.stored import Stored, same_label
-from verisphere.vocabulary import check_word
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from verisphere.collectives import total
-from verisphere.distributed import world
+from verisphere.base.collectives import total
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import NO_CLASS, check_word
 from verisphere.pairs.counts import check_count
 from verisphere.score.stored import EMPTY, Stored
-from verisphere.vocabulary import NO_CLASS, check_word
 
 Storage = Literal["float32", "bfloat16"]
 Place = Literal["device", "host"]

@@ -15,8 +15,8 @@ from jaxtyping import Float, Float32, Int64, Shaped
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from verisphere.collectives import counts, gathered, gathered_with_gradient, scale_gradient
-from verisphere.distributed import world
+from verisphere.base.collectives import counts, gathered, gathered_with_gradient, scale_gradient
+from verisphere.base.distributed import world
 from verisphere.pairs.memory import Memory
 from verisphere.score.cosine import unit
 

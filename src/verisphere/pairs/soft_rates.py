@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from verisphere.device import full_float32
+from verisphere.base.device import full_float32
 from verisphere.score.exact.screen import product_type, products
 
 Precision = Literal["float32", "bfloat16"]

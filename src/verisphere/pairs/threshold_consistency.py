@@ -15,8 +15,9 @@ from typing import Literal
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import check_word
 from verisphere.decide import Far, accepted_impostors, exact_rate, short_far, threshold_at
-from verisphere.distributed import world
 from verisphere.pairs.counts import check_count
 from verisphere.pairs.implicit_domains import (
     CrossEntropy,
@@ -27,7 +28,6 @@ from verisphere.pairs.implicit_domains import (
 from verisphere.pairs.memory import FeatureQueue, Place, Storage
 from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.score.batch_pairs import BatchPairs, Hints
-from verisphere.vocabulary import check_word
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ violated. The margin is that of its table 2.
 import logging
 from math import isfinite, pi
 
+from verisphere.base.vocabulary import check_word
 from verisphere.pairs.counts import check_count
 from verisphere.pairs.memory import OnlineSet, Place, Storage
 from verisphere.pairs.pair_term import PairOutput, PairTerm, Step, Training
 from verisphere.pairs.triplet_mining import Mining, triplets
-from verisphere.vocabulary import check_word
 
 log = logging.getLogger(__name__)
 

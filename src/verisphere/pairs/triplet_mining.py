@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
-from verisphere.collectives import counts, gathered, highest, total
-from verisphere.device import full_float32
-from verisphere.distributed import world
+from verisphere.base.collectives import counts, gathered, highest, total
+from verisphere.base.device import full_float32
+from verisphere.base.distributed import world
 from verisphere.score.cosine import angle
 from verisphere.score.stored import EMPTY, Stored, same_label
 

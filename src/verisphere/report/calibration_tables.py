@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from verisphere.base.vocabulary import OperatingPoint, printable
 from verisphere.decide import GuaranteedThreshold, percent
 from verisphere.files.calibration import Calibration, Check, Source
 from verisphere.report.tables import listed, number, small, table
-from verisphere.vocabulary import OperatingPoint, printable
 
 
 def calibration_text(calibration: Calibration) -> str:

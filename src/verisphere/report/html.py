@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from itertools import chain
 
-from verisphere.vocabulary import printable
+from verisphere.base.vocabulary import printable
 
 _EMPTY = ("img", "meta", "wbr")
 _VERBATIM = ("title", "pre", "code")  # elements that must not, or should not, contain markup

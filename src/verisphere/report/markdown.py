@@ -4,7 +4,7 @@ import html
 import re
 from urllib.parse import quote
 
-from verisphere.vocabulary import printable
+from verisphere.base.vocabulary import printable
 
 # Characters with a meaning inside a line; an underscore within a word has none, and stays readable.
 _INLINE = re.compile(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=[A-Za-z]):(?=//)|(?<=www)\.")

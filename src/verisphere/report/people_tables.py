@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from verisphere.base.vocabulary import printable
 from verisphere.decide import Opis, PeopleAtThreshold, Spread
 from verisphere.report.tables import number, small, table
-from verisphere.vocabulary import printable
 
 _NAMED = 5  # people of the worst decile whose names a table shows
 

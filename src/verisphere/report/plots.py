@@ -17,9 +17,9 @@ from PIL import Image
 from scipy.special import ndtr, ndtri
 from torch import Tensor
 
+from verisphere.base.vocabulary import printable
 from verisphere.decide import Curve
 from verisphere.files.disk import write_whole
-from verisphere.vocabulary import printable
 
 INK, PALE, LINES = "#1f2933", "#9aa5b1", "#e4e7eb"
 SERIES = ("#2274a5", "#9aa5b1", "#e4572e", "#3a7d44", "#7b2d8b")

@@ -19,8 +19,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from verisphere.base.vocabulary import printable
 from verisphere.report.recent_rate import RecentRate
-from verisphere.vocabulary import printable
 
 T = TypeVar("T")
 QUIET_SECONDS = 10.0  # seconds between two plain lines of one task

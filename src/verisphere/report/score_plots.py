@@ -8,11 +8,11 @@ from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from verisphere.base.vocabulary import OperatingPoint
 from verisphere.decide import Curve, OneThreshold
 from verisphere.decide.histogram import Histogram
 from verisphere.report.plots import INK, LINES, MOST_STEPS, in_picture, new_figure, tidy
 from verisphere.report.tables import number
-from verisphere.vocabulary import OperatingPoint
 
 MOST_DOMAINS = 12
 GENUINE, IMPOSTOR, COMMON, OWN, SHIPPED = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b", "#3a7d44"

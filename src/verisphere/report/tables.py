@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from verisphere.base.vocabulary import OperatingPoint, printable
 from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
 from verisphere.decide.intervals import COVERAGE, FEWEST_WITH_ERRORS
 from verisphere.decide.one_threshold import DomainResult
-from verisphere.vocabulary import OperatingPoint, printable
 
 RULES_MEAN = {
     "at_most": "a realised FAR is never above its target",

@@ -17,8 +17,9 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
-from verisphere.device import full_float32
-from verisphere.distributed import ALONE, World
+from verisphere.base.device import full_float32
+from verisphere.base.distributed import ALONE, World
+from verisphere.base.vocabulary import PRECISIONS, Precision, Progress, quietly
 from verisphere.score.exact.limits import DENSE_RUNS, RUN_KEYS, TILE_ROWS
 from verisphere.score.exact.scan import Scan, StateStore, Tiling
 from verisphere.score.exact.score_sample import ScoreSample
@@ -27,7 +28,6 @@ from verisphere.score.exact.tiles import open_pairs, side_of
 from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.genuine import genuine_count, genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error
-from verisphere.vocabulary import PRECISIONS, Precision, Progress, quietly
 
 _RANKS_TO_A_WINDOW = 16  # ranks at most this far apart share a window
 # Approximate seconds on one core of a CPU of 2023; only their ratios to each other and to a product matter.

@@ -14,15 +14,15 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from verisphere.collectives import total
-from verisphere.device import full_float32
-from verisphere.distributed import ALONE, World
+from verisphere.base.collectives import total
+from verisphere.base.device import full_float32
+from verisphere.base.distributed import ALONE, World
+from verisphere.base.vocabulary import Precision
 from verisphere.score.batch_tiles import BatchTiles, fastest, tile_size
 from verisphere.score.exact.scan import gathered_arrays
 from verisphere.score.exact.tiles import scan_tiles
 from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.stored import EMPTY, Stored, shared_labels
-from verisphere.vocabulary import Precision
 
 TILES_BEFORE_NARROWING = 16  # tiles scanned before windows are narrowed
 SAMPLED_SCORES = 1 << 20  # scores of a sample, where no hint says where to look

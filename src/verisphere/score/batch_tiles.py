@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float32, Float64, Int64, Shaped
 from torch import Tensor
 
+from verisphere.base.vocabulary import Precision
 from verisphere.score.exact.screen import Keys, Rounded, Screen, product_type, products, rounded, rounded_known
 from verisphere.score.exact.tiles import Patch
 from verisphere.score.pairs import pair_scores, rough_error, rough_scores
 from verisphere.score.stored import SharedLabels, Stored
-from verisphere.vocabulary import Precision
 
 TILE_ROWS = 1 << 10  # rows of a batch in a tile
 TILE_PAIRS = 9 << 19  # pairs of a tile of bfloat16 products: 9 MB

@@ -18,12 +18,12 @@ import torch
 from jaxtyping import Bool, Float32, Int16, Int32, Int64
 from torch import Tensor
 
-from verisphere.device import full_float32
+from verisphere.base.device import full_float32
+from verisphere.base.vocabulary import Precision, Progress, quietly
 from verisphere.score.exact.limits import KEY_RANGE
 from verisphere.score.exact.screen import Rounded, Screen, int8_unit, products, rounded
 from verisphere.score.gathered import GatheredScores
 from verisphere.score.listing import Listing, PackedListing, Strips, Where, shares, side_of, strips_of
-from verisphere.vocabulary import Precision, Progress, quietly
 
 STRIP_PRODUCTS = 5 << 20  # products of a strip: 10 MB in bfloat16
 PAIRS_WITHOUT_KEYS = 1 << 16  # up to so many pairs of a kind are all scored in float32, without keys

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
-from verisphere.device import full_float32
+from verisphere.base.device import full_float32
+from verisphere.base.vocabulary import Precision, check_word
 from verisphere.score.exact.screen import Screen, as_product, product_type, products, rounded, true_places
 from verisphere.score.pairs import pair_scores
-from verisphere.vocabulary import Precision, check_word
 
 BLOCK_ROWS = 2048  # rows at a time
 TILE_PRODUCTS = 1 << 21  # products at a time

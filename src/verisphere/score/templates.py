@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 from scipy.sparse import csr_array
 
-from verisphere.vocabulary import Embeddings, check_word
-from verisphere.words import FeatureNorm
+from verisphere.base.vocabulary import Embeddings, check_word
+from verisphere.base.words import FeatureNorm
 
 ROWS_AT_ONCE = 1 << 10  # rows converted to float64 at once, so that they stay in a core's cache
 

@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
-from verisphere.device import full_float32
+from verisphere.base.device import full_float32
+from verisphere.base.vocabulary import Precision, Progress, check_word, quietly
 from verisphere.score.exact.screen import Screen, as_product, product_type, products, rounded, true_places
 from verisphere.score.pairs import COLUMNS_SUMMED, pair_scores
-from verisphere.vocabulary import Precision, Progress, check_word, quietly
 
 BLOCK_ROWS = {"cpu": 1 << 11}  # gallery rows at a time, by kind of device
 TILE_PRODUCTS = {"cpu": 1 << 22}  # products at a time: 8 MB of bfloat16, which a CPU's last cache holds

@@ -12,6 +12,8 @@ import yaml
 import verisphere
 from verisphere.backbones.backbone import Backbone, Layout
 from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.base.vocabulary import Progress, TrainingRecord, printable, quietly
+from verisphere.base.words import unknown_name
 from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import Result
@@ -27,8 +29,6 @@ from verisphere.models.onnx_to_network import read_trainable
 from verisphere.ship.export import check_template, file_digest, write_description
 from verisphere.ship.pixels import PRESETS, Pixels, Preset, Told
 from verisphere.ship.probe import ProbeResult, probe
-from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
-from verisphere.words import unknown_name
 
 #: The file of an adopted folder that is the base of a recipe that trains its network further.
 BACKBONE = "backbone.yaml"

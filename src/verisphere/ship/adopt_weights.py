@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 import verisphere
+from verisphere.base.vocabulary import TrainingRecord
 from verisphere.files.disk import digest, refuse_overwriting, write_whole
 from verisphere.models.build import build_backbone
 from verisphere.models.first_run import OF_NO_IMAGE, FirstRun
@@ -18,7 +19,6 @@ from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.model_json import WEIGHTS, Adopted, Description, preprocessing
 from verisphere.ship.adopt import BACKBONE, AdoptResult, backbone_yaml, refuse_file
 from verisphere.ship.export import check_template, file_digest, write_description
-from verisphere.vocabulary import TrainingRecord
 
 
 def adopt_weights(

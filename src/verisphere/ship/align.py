@@ -14,10 +14,12 @@ from typing import Literal
 
 from PIL import Image
 
+from verisphere.base.device import choose_device
+from verisphere.base.provenance import GIVEN_LANDMARKS
+from verisphere.base.vocabulary import Progress, check_word, printable, quietly
 from verisphere.decide import Far
 from verisphere.decide.point import far_text
 from verisphere.decide.sample_size import enough_people
-from verisphere.device import choose_device
 from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.image_suffixes import why_unread
 from verisphere.files.images_json import NAME, images_json, read_source
@@ -25,8 +27,7 @@ from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, 
 from verisphere.files.results import Result
 from verisphere.files.tables import csv_text
 from verisphere.images.detect import FaceDetector, detector_named, template_named
-from verisphere.packs.image_files import counted, image_files
-from verisphere.provenance import GIVEN_LANDMARKS
+from verisphere.images.packs.image_files import counted, image_files
 from verisphere.ship.face_search import (
     FaceOfPhotograph,
     Pixels,
@@ -37,7 +38,6 @@ from verisphere.ship.face_search import (
     listed_faces,
     search_photographs,
 )
-from verisphere.vocabulary import Progress, check_word, printable, quietly
 
 log = logging.getLogger(__name__)
 

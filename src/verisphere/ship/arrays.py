@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from verisphere.base.vocabulary import Progress, Redrawing, check_word, quietly
+from verisphere.base.words import Names
 from verisphere.decide import Far, Guarantee
 from verisphere.files.calibration import Calibration
 from verisphere.measure.arrays import set_of
 from verisphere.ship.calibrate import calibrate_set
-from verisphere.vocabulary import Progress, Redrawing, check_word, quietly
-from verisphere.words import Names
 
 
 def calibrate(

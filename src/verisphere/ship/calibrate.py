@@ -11,6 +11,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 
+from verisphere.base.identity import decided
+from verisphere.base.provenance import check_recorded, check_same_origin
+from verisphere.base.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
 from verisphere.decide import (
     Far,
     Guarantee,
@@ -33,16 +36,13 @@ from verisphere.files.json_values import shortened
 from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
 from verisphere.files.vectors import holds_vectors
-from verisphere.identity import decided
-from verisphere.protocols import PairsOfSet
-from verisphere.protocols.plausible import implausible_set
-from verisphere.protocols.redrawn import ALL, fars_over_people
-from verisphere.provenance import check_recorded, check_same_origin
+from verisphere.measure.protocols import PairsOfSet
+from verisphere.measure.protocols.plausible import implausible_set
+from verisphere.measure.protocols.redrawn import ALL, fars_over_people
 from verisphere.score import pair_scores, unit_rows
 from verisphere.ship.calibration_check import CheckedFile, Pools, check_of, implausible_reasons, refuse_empty
 from verisphere.ship.each_far import for_each_far
 from verisphere.ship.training_people import refuse_training_people
-from verisphere.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
 
 __all__ = ["Calibration", "Check", "Source", "calibrate", "read_calibration"]
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from verisphere.base.vocabulary import OperatingPoint, Origin, Redrawing
 from verisphere.decide import GuaranteedThreshold, Interval, Ordered, lacking_text, point_at
 from verisphere.files.calibration import Check, Source
 from verisphere.files.errors import errors_naming
-from verisphere.protocols.redrawn import ALL
-from verisphere.vocabulary import OperatingPoint, Origin, Redrawing
+from verisphere.measure.protocols.redrawn import ALL
 
 Pools: TypeAlias = dict[str, tuple[Ordered, Ordered]]  # (genuine, impostor) scores of each domain, and of ALL
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.provenance import UNRECORDED
+from verisphere.base.vocabulary import TrainingRecord
 from verisphere.decide import OneThreshold
 from verisphere.files.calibration import Calibration, Check, read_calibration
 from verisphere.files.json_values import from_json
-from verisphere.provenance import UNRECORDED
 from verisphere.report.calibration_tables import thresholds_table
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
@@ -30,7 +31,6 @@ from verisphere.ship.card_words import (
     readable,
     settings_in_words,
 )
-from verisphere.vocabulary import TrainingRecord
 
 RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safetensors", "model.onnx"
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.vocabulary import OperatingPoint, Rule, check_word
 from verisphere.decide import OneThreshold, exact_rate
 from verisphere.files.documents import read_json_file, read_yaml_file
 from verisphere.files.json_values import from_json
 from verisphere.files.results import EvaluatedFile
-from verisphere.vocabulary import OperatingPoint, Rule, check_word
 
 
 @dataclass(frozen=True)

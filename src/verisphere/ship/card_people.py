@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+from verisphere.base.trained_on import SharedWithTraining
 from verisphere.files.calibration import Calibration
 from verisphere.report.markdown import plain
 from verisphere.ship.card_files import Figures
-from verisphere.trained_on import SharedWithTraining
 
 
 def implausible_figures(figures: Mapping[str, Figures]) -> Iterator[str]:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.vocabulary import ImageSource
+from verisphere.base.words import NAMES_TAKEN
 from verisphere.files.calibration import Calibration, Source
 from verisphere.report.markdown import plain
-from verisphere.vocabulary import ImageSource
-from verisphere.words import NAMES_TAKEN
 
 DIGITS = 12  # of a digest in a text for people
 _LONGEST_LIST = 16  # written out; the operators of a network are many

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import verisphere
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.vocabulary import Progress, TrainingRecord, printable, quietly
 from verisphere.files.disk import digest, real_path, write_whole
 from verisphere.files.documents import read_json
 from verisphere.files.results import Result
@@ -51,7 +52,6 @@ from verisphere.ship.export_inputs import (
     shipped_origin,
 )
 from verisphere.ship.training_people import check_training_people
-from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
 
 CARD = "model_card.md"
 _TEMPLATE = "arcface_112x112"  # of a run, where none is asked for

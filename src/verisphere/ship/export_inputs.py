@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.provenance import ANY_DETECTOR, check_recorded, check_same_origin
+from verisphere.base.vocabulary import Origin
+from verisphere.base.words import SMALLER_PRECISIONS
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import real_path, refuse_overwriting
 from verisphere.files.leak_figures import read_leak
 from verisphere.models.model_json import Description, taken_pixels
-from verisphere.provenance import ANY_DETECTOR, check_recorded, check_same_origin
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.card_files import read_figures
 from verisphere.ship.card_leak import LEAK
-from verisphere.vocabulary import Origin
-from verisphere.words import SMALLER_PRECISIONS
 
 log = logging.getLogger(__name__)
 

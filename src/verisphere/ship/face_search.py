@@ -27,7 +27,7 @@ from verisphere.images.detect import (
     template_named,
     why_none,
 )
-from verisphere.packs.image_files import ImageFiles, image_files
+from verisphere.images.packs.image_files import ImageFiles, image_files
 
 T = TypeVar("T")
 Pixels = UInt8[np.ndarray, "_ _ 3"]  # RGB; each photograph has a size of its own

@@ -7,15 +7,17 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
+from verisphere.base.identity import decided
+from verisphere.base.vocabulary import Progress, printable, quietly
+from verisphere.base.words import Names, of_things, share
 from verisphere.decide import Far, GuaranteedThreshold
 from verisphere.files.embeddings import note_crowds, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import Result
-from verisphere.identity import decided
+from verisphere.images.packs.columns import spelled_once
+from verisphere.images.packs.image_files import image_files
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
-from verisphere.packs.columns import spelled_once
-from verisphere.packs.image_files import image_files
 from verisphere.report.tables import number, table
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Pixels, Skipped
 from verisphere.ship.notes import (
@@ -30,8 +32,6 @@ from verisphere.ship.notes import (
     sentence,
 )
 from verisphere.ship.people import OtherFace, Person, embedded_person, lower_median, photographs_in, scores_between
-from verisphere.vocabulary import Progress, printable, quietly
-from verisphere.words import Names, of_things, share
 
 
 @dataclass(frozen=True)

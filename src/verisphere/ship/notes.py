@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from verisphere.base.provenance import ANY_DETECTOR, UNRECORDED, check_same_origin
+from verisphere.base.vocabulary import ImageSource, Origin, printable
 from verisphere.decide import Far, GuaranteedThreshold
 from verisphere.files.calibration import read_calibration
 from verisphere.models.folder import Model, is_model_folder
 from verisphere.models.model_json import NAME, read_model_json
-from verisphere.provenance import ANY_DETECTOR, UNRECORDED, check_same_origin
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.face_search import FindFaces, alignments_of
 from verisphere.ship.people import Person
-from verisphere.vocabulary import ImageSource, Origin, printable
 
 PHOTOGRAPHS_NAMED = 5  # photographs that a note names
 

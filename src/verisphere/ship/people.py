@@ -16,15 +16,15 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64, UInt8
 
+from verisphere.base.vocabulary import Progress, printable, quietly
 from verisphere.files.disk import check_file, read_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.image_suffixes import MAX_BYTES, why_unread
 from verisphere.images.detect import Crop
+from verisphere.images.packs.image_files import ImageFiles, image_files
 from verisphere.models.folder import Model
-from verisphere.packs.image_files import ImageFiles, image_files
 from verisphere.score import pair_scores, unit_rows
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Skipped, file_contents, search_photographs
-from verisphere.vocabulary import Progress, printable, quietly
 
 FacePixels = UInt8[np.ndarray, "height width 3"]
 

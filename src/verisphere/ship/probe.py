@@ -15,6 +15,7 @@ from torch import Tensor
 
 from verisphere.backbones.backbone import Colour
 from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.base.vocabulary import NOBODY, Progress, printable, quietly
 from verisphere.decide.bounds import mean_bounds
 from verisphere.files.results import Result
 from verisphere.images.detect import FaceDetector
@@ -22,7 +23,6 @@ from verisphere.images.faces import Faces
 from verisphere.report.tables import table
 from verisphere.ship.pixels import Pixels, Told
 from verisphere.ship.probe_faces import probe_faces
-from verisphere.vocabulary import NOBODY, Progress, printable, quietly
 
 #: Ways to normalise that published models have.
 NORMALISATIONS = ((127.5, 127.5), (127.5, 128.0), (0.0, 1.0), (0.0, 255.0))

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from verisphere.device import choose_device
+from verisphere.base.device import choose_device
+from verisphere.base.vocabulary import Progress, quietly
 from verisphere.images.detect import TEMPLATES, Detector, FaceDetector, Template, align, choose_face
 from verisphere.images.detect.alignment import resized
 from verisphere.images.detect.placement import SAMPLE, checking_detector, doubt_alignment, template_of_size
 from verisphere.images.faces import Faces
 from verisphere.images.photos import Photos
-from verisphere.vocabulary import Progress, quietly
 
 #: Sides of the middle part of an aligned face that is given, enlarged to the whole: the template of a model may be
 #: tighter.

@@ -19,6 +19,9 @@ import verisphere
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.base.trained_on import TrainedOn
+from verisphere.base.vocabulary import NO_CLASS, Progress, check_word, quietly
+from verisphere.base.words import DROP_FARS, SmallerPrecision
 from verisphere.decide import Far
 from verisphere.files.disk import read_file, write_whole
 from verisphere.files.errors import errors_naming
@@ -83,9 +86,6 @@ from verisphere.ship.export_inputs import (
     shipped_origin,
 )
 from verisphere.ship.training_people import check_training_people
-from verisphere.trained_on import TrainedOn
-from verisphere.vocabulary import NO_CLASS, Progress, check_word, quietly
-from verisphere.words import DROP_FARS, SmallerPrecision
 
 #: Of the people of a set, those whose images set the ranges of int8: a tenth, at most so many, with so many images.
 RANGE_SHARE, RANGE_PEOPLE, RANGE_IMAGES = 0.1, 100, 256

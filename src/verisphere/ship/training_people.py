@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.calibration import read_calibration
 from verisphere.files.json_values import shown
-from verisphere.vocabulary import Embeddings
 
 _OVERRIDE = "or say --accept-training-people (accept_training_people=True)"
 

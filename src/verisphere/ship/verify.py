@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from verisphere.base.vocabulary import Progress, quietly
 from verisphere.decide import Far, GuaranteedThreshold
 from verisphere.files.results import Result
 from verisphere.models.folder import Model
@@ -19,7 +20,6 @@ from verisphere.ship.notes import (
 )
 from verisphere.ship.other_faces import OtherPair, other_pairs
 from verisphere.ship.people import Person, embedded_person, lower_median, scores_between
-from verisphere.vocabulary import Progress, quietly
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
-from verisphere.collectives import counts, gathered
+from verisphere.base.collectives import counts, gathered
+from verisphere.base.trained_on import TrainedOn, image_digests, name_digests
 from verisphere.images.faces import Faces
 from verisphere.images.loader import Batch
 from verisphere.models.checkpoint import Checkpoint
@@ -12,7 +13,6 @@ from verisphere.models.embed import trained_on
 from verisphere.models.trained_on import of_checkpoint
 from verisphere.train.recipe import Recipe
 from verisphere.train.restore import models_before
-from verisphere.trained_on import TrainedOn, image_digests, name_digests
 
 
 class ImagesSeen:

@@ -8,9 +8,9 @@ from statistics import fmean
 
 import torch
 
-from verisphere.collectives import on_first_rank
-from verisphere.distributed import world
-from verisphere.seeds import Stream, mixed_seed
+from verisphere.base.collectives import on_first_rank
+from verisphere.base.distributed import world
+from verisphere.base.seeds import Stream, mixed_seed
 from verisphere.train.objective import Objective, Position
 from verisphere.train.sample import Sample
 from verisphere.train.schedule import Plateau, Schedule

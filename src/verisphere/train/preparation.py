@@ -4,18 +4,18 @@ from math import inf
 
 import numpy as np
 
+from verisphere.base.vocabulary import NO_CLASS
 from verisphere.decide.point import far_text
+from verisphere.images.packs.columns import coded
 from verisphere.images.select import require_people
 from verisphere.losses.auxiliary import WeightedSum
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.similarity_kl import SimilarityKL
-from verisphere.packs.columns import coded
 from verisphere.pairs.pair_term import PairTerm, Training
 from verisphere.pairs.teacher_distance import TeacherDistance
 from verisphere.report.outcome import VALIDATION
 from verisphere.train.loop import Length
 from verisphere.train.recipe import Recipe
-from verisphere.vocabulary import NO_CLASS
 
 
 def length_of(recipe: Recipe) -> Length:

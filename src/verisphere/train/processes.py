@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.collectives import summed_by_ddp
-from verisphere.distributed import World, process_group, world
+from verisphere.base.collectives import summed_by_ddp
+from verisphere.base.distributed import World, process_group, world
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.seeds import seed_start_weights
 from verisphere.decide import exact_rate
-from verisphere.distill.settings import Distillation
 from verisphere.files.bases import Based
 from verisphere.files.definitions import build, complete, options, place_of, with_values
 from verisphere.files.errors import errors_naming
@@ -21,7 +21,7 @@ from verisphere.images.augment import Augment
 from verisphere.images.faces import Faces
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.pairs.pair_term import PairTerm
-from verisphere.seeds import seed_start_weights
+from verisphere.train.distill.settings import Distillation
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.recipe_limits import EPOCHS, check_counts, check_length
 from verisphere.train.recipe_text import check_names, read_recipe_text, recipe_yaml, with_one_length, with_origin

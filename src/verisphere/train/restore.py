@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.graph_network import GraphNetwork
-from verisphere.distill.teachers import EMBEDDINGS, Teachers
-from verisphere.distributed import world
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import ImageSource
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import MAX_TABLE
 from verisphere.files.documents import read_text
@@ -27,10 +27,10 @@ from verisphere.models.checkpoint import Checkpoint, load_into, load_optimizer, 
 from verisphere.models.folder import check_listed, is_model_folder, training_record
 from verisphere.models.image_sources import recorded_sources
 from verisphere.models.model_json import NAME, NETWORK, WEIGHTS, Description, preprocessing, read_model_json
+from verisphere.train.distill.teachers import EMBEDDINGS, Teachers
 from verisphere.train.objective import Objective
 from verisphere.train.recipe import Recipe
 from verisphere.train.schedule import Plateau
-from verisphere.vocabulary import ImageSource
 
 #: Entry of a checkpoint's state for the digests of the teachers of a distillation.
 TEACHERS = "teachers"

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 import verisphere
+from verisphere.base.words import install_extra
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import write_text
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, metrics_line
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.train.recipe import ReadRecipe, with_defaults
-from verisphere.words import install_extra
 
 log = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from verisphere.distill.taught import Taught
+from verisphere.base.seeds import Stream, mixed_seed
 from verisphere.images.augment import augment, mirrored_images
 from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages, batches, buffered_order, grouped_order
-from verisphere.packs.columns import coded
-from verisphere.seeds import Stream, mixed_seed
+from verisphere.images.packs.columns import coded
+from verisphere.train.distill.taught import Taught
 from verisphere.train.images_seen import ImagesSeen
 from verisphere.train.loop import Length
 from verisphere.train.processes import Division

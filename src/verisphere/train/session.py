@@ -15,13 +15,13 @@ import torch
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.batch_norm import synchronised
 from verisphere.backbones.extract import extract
-from verisphere.collectives import gather_text, on_every_rank, on_first_rank
-from verisphere.compiling import compiled
+from verisphere.base.collectives import gather_text, on_every_rank, on_first_rank
+from verisphere.base.compiling import compiled
+from verisphere.base.device import choose_device
+from verisphere.base.distributed import world
+from verisphere.base.seeds import Stream, mixed_seed
+from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.decide import Far
-from verisphere.device import choose_device
-from verisphere.distill.taught import FOLDER, Taught
-from verisphere.distill.teachers import Teachers, open_teachers
-from verisphere.distributed import world
 from verisphere.files.errors import errors_naming
 from verisphere.files.lock import alone_in
 from verisphere.files.metrics import METRICS, cut_metrics, read_metrics
@@ -41,7 +41,8 @@ from verisphere.models.checkpoint import (
 )
 from verisphere.models.image_sources import record_sources, recorded_sources
 from verisphere.models.trained_on import PART, as_tensors
-from verisphere.seeds import Stream, mixed_seed
+from verisphere.train.distill.taught import FOLDER, Taught
+from verisphere.train.distill.teachers import Teachers, open_teachers
 from verisphere.train.images_seen import ImagesSeen, trained_before
 from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective
@@ -75,7 +76,6 @@ from verisphere.train.stopping import stop_requests
 from verisphere.train.threads import record_threads, training_threads
 from verisphere.train.unreadable import KEY as UNREADABLE
 from verisphere.train.unreadable import unreadable_before, unreadable_of_ranks
-from verisphere.vocabulary import Embeddings, Progress, quietly
 
 log = logging.getLogger(__name__)
 

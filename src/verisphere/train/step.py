@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.collectives import gather_text, highest
+from verisphere.base.collectives import gather_text, highest
 from verisphere.head.deferred import computed_gradients
 from verisphere.train.objective import Objective, Position
 from verisphere.train.sample import Sample

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import torch
 
-from verisphere.collectives import gather_text
-from verisphere.distributed import world
+from verisphere.base.collectives import gather_text
+from verisphere.base.distributed import world
 from verisphere.files.json_values import shown
 from verisphere.models.checkpoint import Checkpoint
 

@@ -2,7 +2,7 @@
 
 import json
 
-from verisphere.collectives import gather_text
+from verisphere.base.collectives import gather_text
 from verisphere.files.json_values import shown
 from verisphere.images.loader import UnreadableImages
 from verisphere.models.checkpoint import Checkpoint

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from verisphere.images.packs.formats import FORMATS
+from verisphere.images.packs.pack import Format, Row
 from verisphere.measure.data.convert import convert
-from verisphere.packs.formats import FORMATS
-from verisphere.packs.pack import Format, Row
 
 
 def image(seed: int, width: int = 8, height: int = 8) -> bytes:

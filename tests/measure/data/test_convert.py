@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from measure.data.planting import SOUND, archive, folder, image, listed
+from verisphere.base.identity import names_taken
+from verisphere.base.vocabulary import ImageSource
 from verisphere.files.disk import digest
 from verisphere.files.errors import Fault
 from verisphere.files.images_json import images_json
-from verisphere.identity import names_taken
+from verisphere.images.packs.folders import FOLDER
+from verisphere.images.packs.formats import FORMATS, open_pack
+from verisphere.images.packs.manifest import read_manifest
+from verisphere.images.packs.pack import Format, Pack
 from verisphere.images.photos import Photos
 from verisphere.measure.data.convert import convert, target_format
 from verisphere.measure.data.verify import verify
-from verisphere.packs.folders import FOLDER
-from verisphere.packs.formats import FORMATS, open_pack
-from verisphere.packs.manifest import read_manifest
-from verisphere.packs.pack import Format, Pack
-from verisphere.vocabulary import ImageSource
 
 
 def contents(path: Path) -> tuple[list[str], list[str], list[str] | None, list[bytes]]:
@@ -186,7 +186,7 @@ def test_the_format_is_that_of_the_suffix(tmp_path: Path):
 def _broken(pack: Pack, change: str) -> Pack:
     from dataclasses import replace
 
-    from verisphere.packs.columns import take
+    from verisphere.images.packs.columns import take
 
     if change == "order":
         return pack.keep([1, 0, 2, 3, 4, 5])

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from measure.data.planting import SOUND, archive, folder, image, listed
+from verisphere.base.vocabulary import ImageSource
+from verisphere.images.packs.columns import Coded, Numbers
+from verisphere.images.packs.pack import Pack
+from verisphere.images.packs.spans import Spans
 from verisphere.measure.data import info
 from verisphere.measure.data.convert import convert
-from verisphere.packs.columns import Coded, Numbers
-from verisphere.packs.pack import Pack
-from verisphere.packs.spans import Spans
-from verisphere.vocabulary import ImageSource
 
 
 @pytest.mark.parametrize(("make", "name"), [(folder, "folder"), (archive, "zip"), (listed, "list")])

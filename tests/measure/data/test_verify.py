@@ -8,12 +8,12 @@ import pytest
 
 from measure.data.planted import PLANTS
 from measure.data.planting import SOUND, Plant, archive, folder, image, listed
+from verisphere.images.packs.columns import coded
+from verisphere.images.packs.formats import FORMATS, open_pack
+from verisphere.images.packs.pack import Row
 from verisphere.measure.data.convert import convert
 from verisphere.measure.data.labels import repeated_images
 from verisphere.measure.data.verify import png_damage, verify
-from verisphere.packs.columns import coded
-from verisphere.packs.formats import FORMATS, open_pack
-from verisphere.packs.pack import Row
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.format}: {plant.name}")

@@ -8,13 +8,13 @@ import pytest
 from PIL import Image
 
 from verisphere.backbones import Pixels
+from verisphere.base.vocabulary import Embeddings, ImageSource
 from verisphere.files.embeddings import read_embeddings
 from verisphere.images.detect.alignment import TEMPLATES
+from verisphere.images.packs.image_files import image_files
 from verisphere.measure.suite.embedding import EmbedOnce
 from verisphere.measure.suite.images import SetImages
 from verisphere.models.embed import EmbeddingModel
-from verisphere.packs.image_files import image_files
-from verisphere.vocabulary import Embeddings, ImageSource
 
 MODEL = EmbeddingModel(Pixels(4), sha256="a" * 64)
 

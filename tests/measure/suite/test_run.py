@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from verisphere.base.vocabulary import Origin
 from verisphere.cli import main
 from verisphere.decide import kfold_accuracy
 from verisphere.files.embeddings import read_embeddings, write_embeddings
@@ -18,7 +19,6 @@ from verisphere.measure.suite.run import run_suite
 from verisphere.measure.suite.task import SuiteOptions
 from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.pixels import Told
-from verisphere.vocabulary import Origin
 
 CPU = torch.device("cpu")
 FAR = SuiteOptions(("0.25",))

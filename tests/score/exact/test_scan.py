@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from processes import forked, run
-from verisphere.distributed import world
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import PRECISIONS, Precision
 from verisphere.score import AllPairs, Group, pair_scores, unit_rows
 from verisphere.score.all_pairs import StreamedScores
 from verisphere.score.exact import scan
 from verisphere.score.exact.screen import products
 from verisphere.score.exact.tiles import Tiles, side_of
 from verisphere.score.exact.windows import Window
-from verisphere.vocabulary import PRECISIONS, Precision
 
 RANKS = (1, 5, 300, 4000, 30_000)
 CUTS = (0.0, 0.21, -0.1)
@@ -391,7 +391,7 @@ def test_a_scan_that_was_tampered_with_is_refused(name: str, wrong: np.ndarray |
 
 ORPHAN = """
 import os, signal, sys, numpy as np, torch
-from verisphere.distributed import world
+from verisphere.base.distributed import world
 from verisphere.score import AllPairs, Group, unit_rows
 
 def shown(items, description, total=None):

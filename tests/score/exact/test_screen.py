@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from verisphere.device import full_float32
+from verisphere.base.device import full_float32
+from verisphere.base.vocabulary import PRECISIONS, Precision
 from verisphere.score import unit_rows
 from verisphere.score.exact import screen
 from verisphere.score.exact.screen import KEY_RANGE, Screen, exact_int8, int8_unit, products, rounded
-from verisphere.vocabulary import PRECISIONS, Precision
 
 ALL = slice(0, None)
 

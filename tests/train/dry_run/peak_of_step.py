@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from verisphere.device import keep_memory
-from verisphere.distributed import world
+from verisphere.base.device import keep_memory
+from verisphere.base.distributed import world
 from verisphere.head import Head, Sharded
 from verisphere.train.objective import Objective
 from verisphere.train.processes import summed_backbone

@@ -22,9 +22,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from loss_examples import EXAMPLES, KINDS
 from processes import run
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.collectives import counted
+from verisphere.base.distributed import world
 from verisphere.cli import main
-from verisphere.collectives import counted
-from verisphere.distributed import world
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded

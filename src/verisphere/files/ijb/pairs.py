@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from verisphere.base.vocabulary import Comparisons
 from verisphere.files.disk import check_file, regular
 from verisphere.files.json_values import shown
 from verisphere.files.text import LONGEST_LINE, MOST_DIGITS, is_count
-from verisphere.vocabulary import Comparisons
 
 _BYTES_AT_ONCE = 1 << 19
 _LARGEST_TABLE = 1 << 24  # templates up to this number are looked up in a table, larger ones are searched

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.identity import decided, is_missing, spellings
+from verisphere.base.vocabulary import NOBODY
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import LONGEST_NAME, csv_rows, is_count
-from verisphere.identity import decided, is_missing, spellings
-from verisphere.vocabulary import NOBODY
 
 TEMPLATE, SUBJECT = "TEMPLATE_ID", "SUBJECT_ID"
 

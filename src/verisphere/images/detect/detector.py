@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Int64, UInt8
 from torch import Tensor
 
-from verisphere.device import full_float32
+from verisphere.base.device import full_float32
 from verisphere.images.detect.boxes import corrected, separate, squares
 from verisphere.images.detect.detections import Detections, Image
 from verisphere.images.detect.nets import OutputNet, ProposalNet, RefinementNet, trained_nets

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import torch
 
+from verisphere.base.words import did_you_mean
 from verisphere.files.named_function import named_function
 from verisphere.images.detect.detections import FaceDetector
 from verisphere.images.detect.detector import Detector
 from verisphere.images.detect.from_function import FunctionDetector
 from verisphere.images.detect.scrfd import PACKS, InsightFaceDetector
 from verisphere.images.detect.yunet import YuNet
-from verisphere.words import did_you_mean
 
 _OF_INSIGHTFACE = ("scrfd", "retinaface")
 _FORMS = (

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from verisphere.base.words import install_extra, unknown_name
 from verisphere.files.disk import read_file
 from verisphere.files.limited_run import run_limited
 from verisphere.files.onnx_graph import LARGEST_ONNX, axes_of, first_line, only_input, read_graph
 from verisphere.images.detect.detections import Detections, Image, faces_from
-from verisphere.words import install_extra, unknown_name
 
 #: Packs whose detector is an SCRFD (insightface's python-package/README.md); the first is the default.
 PACKS = ("buffalo_l", "buffalo_m", "buffalo_s", "buffalo_sc", "antelopev2")

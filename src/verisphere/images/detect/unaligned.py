@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.vocabulary import ImageSource
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.images_json import read_source
 from verisphere.images.decode import decode
 from verisphere.images.detect.placement import SAMPLE, Image, checking_detector, doubt_alignment, template_of_size
 from verisphere.images.faces import Faces
-from verisphere.packs.image_files import FilesOnDisk, image_files
-from verisphere.vocabulary import ImageSource
+from verisphere.images.packs.image_files import FilesOnDisk, image_files
 
 log = logging.getLogger(__name__)
 

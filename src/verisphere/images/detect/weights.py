@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-from verisphere.words import install_extra
+from verisphere.base.words import install_extra
 
 #: Version of the wheel with these digests.
 KNOWN_VERSION = "1.0.0"

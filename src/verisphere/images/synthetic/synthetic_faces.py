@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
+from verisphere.base.vocabulary import ImageSource, check_word
 from verisphere.files.images_json import SYNTHETIC
 from verisphere.images.faces import Faces
 from verisphere.images.synthetic.camera import photograph
@@ -23,7 +24,6 @@ from verisphere.images.synthetic.conditions import DIFFICULTIES, DOMAINS, domain
 from verisphere.images.synthetic.draws import GOLDEN, keys, scramble
 from verisphere.images.synthetic.identity import Columns
 from verisphere.images.synthetic.render import render
-from verisphere.vocabulary import ImageSource, check_word
 
 FACES_AT_ONCE = 32  # enough to divide among threads, few enough for the cache
 MOST_IMAGES = 10_000_000  # in a set; the name and the identity of each take about 200 bytes

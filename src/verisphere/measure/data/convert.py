@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from verisphere.base.identity import decided
+from verisphere.base.vocabulary import Progress, quietly
+from verisphere.base.words import unknown_name
 from verisphere.files.disk import digest, real_path, write_with_companions
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
-from verisphere.identity import decided
+from verisphere.images.packs.columns import spelled_once
+from verisphere.images.packs.file_names import FileNames, file_names, people_of
+from verisphere.images.packs.formats import FORMATS, format_of
+from verisphere.images.packs.known_sets import known_set
+from verisphere.images.packs.manifest import FORMAT, Manifest, manifest_path
+from verisphere.images.packs.pack import Format, Pack, Row
 from verisphere.images.select import positions_of_listed, positions_with_images
-from verisphere.packs.columns import spelled_once
-from verisphere.packs.file_names import FileNames, file_names, people_of
-from verisphere.packs.formats import FORMATS, format_of
-from verisphere.packs.known_sets import known_set
-from verisphere.packs.manifest import FORMAT, Manifest, manifest_path
-from verisphere.packs.pack import Format, Pack, Row
-from verisphere.vocabulary import Progress, quietly
-from verisphere.words import unknown_name
 
 _AT_ONCE = 256  # images that are read from the source at a time
 _DIGEST = 16  # bytes of the digest by which images are compared

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.vocabulary import NOBODY, ImageSource
 from verisphere.files.results import Result
 from verisphere.images.faces import Faces
+from verisphere.images.packs.columns import coded
+from verisphere.images.packs.image_files import FilesInArchive, FilesOnDisk, ImageFiles
+from verisphere.images.packs.known_sets import KnownSet, known_set
+from verisphere.images.packs.manifest import manifest_path, read_manifest
 from verisphere.images.photos import Photos
 from verisphere.models.described_faces import open_faces
-from verisphere.packs.columns import coded
-from verisphere.packs.image_files import FilesInArchive, FilesOnDisk, ImageFiles
-from verisphere.packs.known_sets import KnownSet, known_set
-from verisphere.packs.manifest import manifest_path, read_manifest
 from verisphere.report.tables import table
-from verisphere.vocabulary import NOBODY, ImageSource
 
 _MOST_DOMAINS = 20  # rows of the table of domains
 _MOST_FILES = 200_000  # files whose sizes are read one by one

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import UInt64
 
+from verisphere.base.identity import decided, folded, is_missing
+from verisphere.base.vocabulary import NOBODY
 from verisphere.files.errors import Fault
 from verisphere.files.json_values import shown
 from verisphere.files.text import LONGEST_NAME
-from verisphere.identity import decided, folded, is_missing
-from verisphere.packs.columns import coded
-from verisphere.packs.pack import Pack
-from verisphere.vocabulary import NOBODY
+from verisphere.images.packs.columns import coded
+from verisphere.images.packs.pack import Pack
 
 _NEGATIVE = re.compile(r"-[0-9]+(\.0*)?")
 

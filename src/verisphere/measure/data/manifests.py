@@ -2,13 +2,13 @@
 
 from pathlib import Path, PurePosixPath
 
+from verisphere.base.vocabulary import Progress, quietly
 from verisphere.files.disk import digest
 from verisphere.files.errors import Fault
 from verisphere.files.json_values import shown
-from verisphere.packs.image_files import FilesOnDisk
-from verisphere.packs.manifest import manifest_path, read_manifest
-from verisphere.packs.pack import Format, Pack
-from verisphere.vocabulary import Progress, quietly
+from verisphere.images.packs.image_files import FilesOnDisk
+from verisphere.images.packs.manifest import manifest_path, read_manifest
+from verisphere.images.packs.pack import Format, Pack
 
 
 def manifest_faults(path: Path, form: Format, pack: Pack | None, progress: Progress = quietly) -> list[Fault]:

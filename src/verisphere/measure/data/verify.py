@@ -15,18 +15,18 @@ import torch
 from jaxtyping import Int32, UInt64
 from torch.utils.data import DataLoader, Dataset
 
+from verisphere.base.identity import crowds
+from verisphere.base.vocabulary import Progress, printable, quietly
 from verisphere.files.errors import Fault, fault_of
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
-from verisphere.identity import crowds
 from verisphere.images.decode import decode
+from verisphere.images.packs.file_names import people_of
+from verisphere.images.packs.formats import format_of
+from verisphere.images.packs.image_files import counted
+from verisphere.images.packs.pack import Pack
 from verisphere.measure.data.labels import label_faults, repeated_images
 from verisphere.measure.data.manifests import manifest_faults
-from verisphere.packs.file_names import people_of
-from verisphere.packs.formats import format_of
-from verisphere.packs.image_files import counted
-from verisphere.packs.pack import Pack
-from verisphere.vocabulary import Progress, printable, quietly
 
 MAX_STRETCH = 1.5
 """Largest change of the aspect ratio by resampling to the size of most images, as for `verisphere.images.Photos`."""

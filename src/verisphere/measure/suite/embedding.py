@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.measure.suite.images import SetFaces, SetImages
 from verisphere.models.embed import EmbeddingModel, embed, origin_of
-from verisphere.vocabulary import Embeddings, Progress, quietly
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ import torch
 from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
+from verisphere.base.vocabulary import ImageSource, printable
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.json_values import shown
 from verisphere.images.decode import decode_quietly, quiet_decoders
 from verisphere.images.detect.alignment import align, resized, template_named
 from verisphere.images.faces import Faces
+from verisphere.images.packs.image_files import ImageFiles, image_files
 from verisphere.images.photos import fitted
-from verisphere.packs.image_files import ImageFiles, image_files
-from verisphere.vocabulary import ImageSource, printable
 
 log = logging.getLogger(__name__)
 

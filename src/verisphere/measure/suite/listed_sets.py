@@ -9,17 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.vocabulary import NOBODY, printable
 from verisphere.files.images_json import read_source
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.files.results import Result
 from verisphere.files.text import numbered_lines
+from verisphere.images.packs.bin_pairs import BIN
 from verisphere.measure.evaluate import Options
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.suite.images import SetImages, find_images
 from verisphere.measure.suite.task import SuiteOptions, Task
-from verisphere.packs.bin_pairs import BIN
-from verisphere.vocabulary import NOBODY, printable
 
 log = logging.getLogger(__name__)
 

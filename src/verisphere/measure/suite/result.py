@@ -7,10 +7,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.vocabulary import Origin, printable
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.measure.suite.figures import Figures, OverSets, figures_of, over_sets
 from verisphere.report.tables import listed, number, table
-from verisphere.vocabulary import Origin, printable
 
 COMBINED = "combined"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from verisphere.base.vocabulary import printable
 from verisphere.images.loader import MOST_WORKERS
 from verisphere.measure.suite.embedding import EmbedOnce
 from verisphere.measure.suite.listed_sets import command_of_lists, evaluate_lists
@@ -15,7 +16,6 @@ from verisphere.measure.suite.result import COMBINED, SetResult, SuiteResult
 from verisphere.measure.suite.sets import KNOWN_SETS, find_sets
 from verisphere.measure.suite.task import SuiteOptions, Task
 from verisphere.models.embed import open_model
-from verisphere.vocabulary import printable
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
+from verisphere.base.vocabulary import NOBODY
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.images_json import read_source
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
 from verisphere.files.text import numbered_lines
+from verisphere.images.packs.folders import read_folder
+from verisphere.images.packs.image_files import image_files
 from verisphere.measure.distractors import DistractorOptions, evaluate_distractors
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries
@@ -21,9 +24,6 @@ from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.suite.images import SetImages, find_images
 from verisphere.measure.suite.listed_sets import lists_below
 from verisphere.measure.suite.task import SuiteOptions, Task
-from verisphere.packs.folders import read_folder
-from verisphere.packs.image_files import image_files
-from verisphere.vocabulary import NOBODY
 
 #: FARs at which IJB-B and IJB-C are published.
 IJB_FARS = ("1e-6", "1e-5", "1e-4", "1e-3", "1e-2", "1e-1")

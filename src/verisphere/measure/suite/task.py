@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from verisphere.base.vocabulary import Progress, Rule, quietly
+from verisphere.base.words import FeatureNorm
 from verisphere.decide import Far, exact_rate
 from verisphere.files.results import Result
 from verisphere.measure.suite.images import SetImages
-from verisphere.vocabulary import Progress, Rule, quietly
-from verisphere.words import FeatureNorm
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int64
 
-from verisphere.collectives import counts, gathered
-from verisphere.distributed import ALONE, World
+from verisphere.base.collectives import counts, gathered
+from verisphere.base.distributed import ALONE, World
+from verisphere.base.vocabulary import Precision, Progress
 from verisphere.score.exact.limits import PAIRS_A_BATCH, SECONDS_BETWEEN_SAVES
 from verisphere.score.exact.tiles import Side, Tiles, scan_tiles
 from verisphere.score.exact.windows import Stretch, Window, WindowPart
-from verisphere.vocabulary import Precision, Progress
 
 _FINGERPRINT = "sweep"  # the name in the state of the array with the fingerprint; part of the format
 

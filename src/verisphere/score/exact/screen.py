@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Bool, Float32, Float64, Int16, Int32, Int64, Shaped
 from torch import Tensor
 
+from verisphere.base.vocabulary import Precision
 from verisphere.score.exact.limits import CHECKED_ROWS, INT8_CLIPS, KEY_RANGE, MEASURED_ROWS, UNIT_ROWS
-from verisphere.vocabulary import Precision
 
 Keys: TypeAlias = Int16[Tensor, "left right"] | Int32[Tensor, "left right"]
 

@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float32, Float64, Int16, Int64, Shaped
 from torch import Tensor
 
-from verisphere.device import full_float32
+from verisphere.base.device import full_float32
+from verisphere.base.vocabulary import Precision
 from verisphere.score.exact.limits import BORDERS_COUNTED_SINGLY, DENSE_RUNS, KEY_RANGE, RUN_KEYS, SCORES_BEFORE_MERGING
 from verisphere.score.exact.screen import (
     Keys,
@@ -28,7 +29,6 @@ from verisphere.score.exact.screen import (
 from verisphere.score.exact.windows import Stretch, WindowPart, counted
 from verisphere.score.genuine import genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error, rough_scores
-from verisphere.vocabulary import Precision
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,9 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.distill.teachers import Teachers
 from verisphere.head import Dense, Head, SubCenters
 from verisphere.losses.class_loss import ClassLoss
+from verisphere.train.distill.teachers import Teachers
 
 #: Batch sizes of the two measurements; batch norm needs two rows.
 _FEW_ROWS, _MORE_ROWS = 2, 4

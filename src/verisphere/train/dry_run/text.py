@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from verisphere.device import choose_device
+from verisphere.base.device import choose_device
 from verisphere.files.results import Result
 from verisphere.report.tables import table
 from verisphere.train.dry_run.training_cost import MOST_CLASSES, MOST_IMAGES, Memory, TrainingCost, training_cost

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from verisphere.distributed import World
+from verisphere.base.distributed import World
 from verisphere.head.passes import known_shift
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.similarity_kl import TeacherNormaliser

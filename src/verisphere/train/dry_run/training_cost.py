@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields, replace
 
 import torch
 
-from verisphere.distill.taught import embeds_batches
-from verisphere.distill.teachers import open_teachers
-from verisphere.distributed import World
+from verisphere.base.distributed import World
 from verisphere.head.sampled import SAMPLE_RATE
+from verisphere.train.distill.taught import embeds_batches
+from verisphere.train.distill.teachers import open_teachers
 from verisphere.train.dry_run.head import FLOAT, HeadWork, states
 from verisphere.train.dry_run.measured import (
     BackboneCost,

@@ -1,0 +1,1 @@
+"""What every room stands on: devices, ranks, seeds, names of people, and words."""

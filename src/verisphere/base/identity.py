@@ -1,0 +1,209 @@
+r"""Who is who: when two names in data are one person's, and which texts stand for a missing name.
+
+Two names are equal once *folded*: invisible letters are removed (format and control characters such as U+200B, U+00AD
+and the byte-order mark, variation selectors, fillers), canonically equal letters become equal (NFC), case is ignored,
+and white space, the no-break space included, is removed at the ends and counts as one blank inside. Accents,
+underscores, hyphens and the width of letters are kept. Names that differ as written and are equal once folded are
+refused, unless `--names` (`names` in Python and in recipes) decides.
+
+>>> folded(" ANN\u00a0Lee\u200b") == folded("Ann Lee"), folded("Ann_Lee") == folded("Ann Lee")
+(True, False)
+"""
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+from jaxtyping import Bool
+
+from verisphere.base.words import Names
+
+#: Identity of an image without a known person. Its label is `NO_CLASS`.
+NOBODY = "-1"
+#: Texts, once folded, that stand for a missing name.
+MISSING = frozenset({"", "nan", "-nan", "nat", "none", "null", "n/a", "<na>"})
+#: Texts, once folded and with blanks for underscores and hyphens, that are often written for people without a name.
+_UNNAMED = frozenset(
+    ("unknown", "unk", "unknown person", "not known", "anonymous", "anon", "other", "others", "no name", "noname",
+     "unnamed", "unidentified", "undefined", "unlabeled", "unlabelled", "nobody", "na", "#n/a", "nil", "tbd", "misc",
+     "stranger", "strangers", "distractor", "distractors", "background", "?", "??", "???", "")
+)  # fmt: skip
+_CROWD, _CROWD_TIMES = 10, 5  # images of such a name that are noted: at least so many, and so many times the median
+_UNSEEN = frozenset(map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164,
+                              0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))  # fmt: skip
+_WITH_POINT = re.compile(r"-?[0-9]{1,18}\.0+")
+_asked: ContextVar[Names | None] = ContextVar("names", default=None)
+
+
+@contextmanager
+def names_taken(how: Names | None) -> Iterator[None]:
+    """Within it, every reader takes names that are equal once folded as one person (`merge`) or as people (`exact`)."""
+    before = _asked.set(how or _asked.get())
+    try:
+        yield
+    finally:
+        _asked.reset(before)
+
+
+def decided(recorded: Names | None = None) -> Names | None:
+    """What `names_taken` says, else what a set records; None where neither decides. Merged names stay merged."""
+    return "merge" if recorded == "merge" else _asked.get() or recorded
+
+
+def folded(name: str) -> str:
+    """A name in the form in which names are compared; folding it again changes nothing."""
+    if not name.isascii() or not name.isprintable():
+        name = "".join(letter for letter in name if letter.isspace() or not _unseen(letter))
+        name = unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+    return " ".join(name.casefold().split())
+
+
+def _unseen(letter: str) -> bool:
+    return letter in _UNSEEN or unicodedata.category(letter) in ("Cf", "Cc")
+
+
+def is_missing(name: str) -> bool:
+    """Whether a text stands for a missing name.
+
+    >>> is_missing(" NaN"), is_missing("\u200b"), is_missing("Nan Li")
+    (True, True, False)
+    """
+    return folded(name) in MISSING
+
+
+def spellings(
+    distinct: Iterable[str],
+    column: Iterable[str],
+    where: Callable[[int], str],
+    how: Names | None,
+    parts: Sequence[Iterable[str]] = (),
+) -> dict[str, str]:
+    """The new spelling of each name that is merged with another: that of most rows, the first in order among equals.
+
+    Where every name is another whole number with a point, as data frames write them, each is that number: 52.0 is `52`.
+
+    Args:
+        distinct: the names of the column, each once.
+        column: name of each row; it is read only if names are missing or equal once folded.
+        where: a row in words, for errors.
+        how: `merge` or `exact`; None refuses names that are equal once folded.
+        parts: the column in parts, of which the first that has a person decides the spelling: what is drawn from one
+            file does not change beside another.
+    """
+    distinct = list(distinct)
+    if distinct and all(map(_WITH_POINT.fullmatch, distinct)):
+        whole = {name: str(int(name.partition(".")[0])) for name in distinct}
+        if len(set(whole.values())) == len(whole):  # else 1.0 and 1.00 are codes
+            return whole
+    names = list(dict.fromkeys((*distinct, NOBODY)))
+    forms = _all_folded(names)
+    if len(set(forms)) == len(forms) and MISSING.isdisjoint(forms):
+        return {}
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name, form in zip(names, forms, strict=True):
+        alike[form].append(name)
+    missing = {name for form in MISSING & alike.keys() for name in alike[form]}
+    if missing:
+        rows = [(row, name) for row, name in enumerate(column) if name in missing]
+        total, (row, name) = sum(1 for _ in column), rows[0]
+        raise ValueError(
+            f"{len(rows):,} of {total:,} identities {'is' if len(rows) == 1 else 'are'} empty or the text of a missing "
+            f"value, the first is {name[:200]!r} ({where(row)}); such rows would all be one person: exclude them, "
+            f"write {NOBODY} for nobody who is known, or rename a person who is called so"
+        )
+    groups = [group for group in alike.values() if len(group) > 1]
+    if not groups or how == "exact":
+        return {}
+    if how is None:
+        more = f", and so are the names of {len(groups) - 1:,} more" if len(groups) > 1 else ""
+        raise ValueError(
+            f"{' and '.join(_first_rows(groups[0][:2], column, where))} are one name but for case, blanks, Unicode "
+            f"form or invisible letters{more}; --names merge takes such names as one person, --names exact as "
+            "different people (in Python and in a recipe: names)"
+        )
+    images = [Counter(part) for part in parts or (column,)]
+    images[0][NOBODY] = 1 + images[0].total()  # nobody stays nobody
+    best = [min(group, key=lambda name: (*(-part[name] for part in images), name)) for group in groups]
+    return {name: chosen for group, chosen in zip(groups, best, strict=True) for name in group if name != chosen}
+
+
+def _all_folded(names: list[str]) -> list[str]:
+    """Each name folded; plain ones all at once, which is ten times as fast."""
+    text = "\n".join(names)
+    if not (text.isascii() and text.replace("\n", "").isprintable() and text.count("\n") == len(names) - 1):
+        return list(map(folded, names))
+    forms = text.casefold().split("\n")
+    return [" ".join(form.split()) for form in forms] if " " in text else forms
+
+
+def _first_rows(names: Sequence[str], column: Iterable[str], where: Callable[[int], str]) -> list[str]:
+    """Each name with the first of its rows; escaped where two look the same."""
+    first: dict[str, int] = {}
+    for row, name in enumerate(column):
+        if name in names:
+            first.setdefault(name, row)
+    alike = len({unicodedata.normalize("NFC", repr(name)) for name in names}) < len(names)
+    written = {name: ascii(name[:200]) if alike else repr(name[:200]) for name in names}
+    return [f"{written[name]} ({where(first[name]) if name in first else 'nobody'})" for name in names]
+
+
+def settled(sides: Sequence[tuple[str, np.ndarray, np.ndarray]], how: Names | None) -> list[np.ndarray]:
+    """Columns of names in which each person has one spelling, in all columns together; see `spellings`.
+
+    Args:
+        sides: for each column, what follows the number of a row in errors (` of a.npz`), its images, and its names.
+        how: see `spellings`.
+    """
+    columns = [names.tolist() for *_, names in sides]
+
+    def where(row: int) -> str:
+        for (source, images, _), names in zip(sides, columns, strict=True):
+            if row < len(names):
+                return f"{str(images[row])[:200]!r}, row {row}{source}"
+            row -= len(names)
+        raise IndexError(row)
+
+    together = [name for names in columns for name in names]
+    new = spellings(dict.fromkeys(together), together, where, how, columns)
+    if not new:
+        return [names for *_, names in sides]
+    return [np.array([new.get(name, name) for name in names]) for names in columns]
+
+
+def among(names: np.ndarray, people: np.ndarray, how: Names | None) -> Bool[np.ndarray, " names"]:
+    """Which names are those of these people: once folded, or as written if `exact` decides."""
+    if how == "exact":
+        return np.isin(names, people)
+    known = set(_all_folded(np.unique(people).tolist()))
+    distinct, place = np.unique(names, return_inverse=True)
+    return np.array([form in known for form in _all_folded(distinct.tolist())], bool)[place]
+
+
+def crowds(images: Mapping[str, int]) -> list[str]:
+    """A note on each name such as `unknown` that holds 10 images or more, and 5 times the median of other people.
+
+    >>> crowds({"Ann": 2, "Ben": 3, "unknown": 200})[0][:73]
+    "'unknown' holds 200 images, where the median person has 2.5: are they all"
+
+    Args:
+        images: number of images of each name.
+    """
+    unnamed = {name: count for name, count in images.items() if _plain(name) in _UNNAMED}
+    others = [count for name, count in images.items() if name not in unnamed and name != NOBODY and count]
+    if not unnamed or not others:
+        return []
+    usual = float(np.median(others))
+    return [
+        f"{name!r} holds {count:,} images, where the median person has {usual:g}: are they all one person? if not, "
+        f"every figure suffers; write {NOBODY} for nobody who is known, or exclude them"
+        for name, count in unnamed.items()
+        if count >= max(_CROWD, _CROWD_TIMES * usual)
+    ]
+
+
+def _plain(name: str) -> str:
+    return " ".join(folded(name).replace("_", " ").replace("-", " ").split())

@@ -1,0 +1,228 @@
+"""The people and images that a model was trained on, as digests; and those of another set that are among them.
+
+A threshold that is found on people of the training promises nothing about new people, since the model knows them. So a
+run, an exported model and an embeddings file record whom and what they know as digests of 8 bytes: of the names of
+people, and of decoded pixels. An image that was encoded again, resized, aligned anew or mirrored has other pixels and
+is not recognised.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Int64, UInt8
+
+from verisphere.base.identity import folded
+
+#: The gap where names are new since the comparison, so that people could not all be compared.
+RENAMED = "people were renamed after the comparison with the training"
+_EMPTY = np.empty(0, np.int64)
+
+
+def image_digests(images: UInt8[np.ndarray, "images channels height width"]) -> Int64[np.ndarray, " images"]:
+    """The digest of each image: the first 8 bytes of the SHA-256 of its shape and its pixels.
+
+    >>> grey = np.full((2, 3, 4, 4), 128, np.uint8)
+    >>> first, second = image_digests(grey)
+    >>> first == second, first == image_digests(grey.reshape(2, 3, 2, 8))[0]
+    (np.True_, np.False_)
+    """
+    shape = str(images.shape[1:]).encode()
+    return np.array([_digest(shape, np.ascontiguousarray(image).data) for image in images], np.int64)
+
+
+def is_name(identity: str) -> bool:
+    """Whether an identity is a name and not a number; equal numbers of two sets are not one person.
+
+    >>> is_name("Ann_Lee"), is_name("0000123")
+    (True, False)
+    """
+    return any(letter.isalpha() for letter in identity)
+
+
+def name_digests(identities: Iterable[str]) -> Int64[np.ndarray, " names"]:
+    """The sorted digests of the identities that are names, once folded (`verisphere.base.identity`)."""
+    return np.unique(np.array([_digest_of_name(name) for name in set(identities) if is_name(name)], np.int64))
+
+
+def _digest_of_name(name: str) -> int:
+    return _digest(b"", folded(name).encode("utf-8", "surrogatepass"))
+
+
+def _digest(shape: bytes, content: bytes | memoryview) -> int:
+    digest = hashlib.sha256(shape)
+    digest.update(content)
+    return int.from_bytes(digest.digest()[:8], "little", signed=True)
+
+
+@dataclass(frozen=True)
+class SharedWithTraining:
+    """The number of people and images of a set that its model was trained on, as far as that is recorded.
+
+    Attributes:
+        people: people of the set with the name of a person of the training.
+        images: images of the set whose pixels are those of an image of the training.
+        of_people: people of the set.
+        of_images: images of the set.
+        named: whether both sets have names, so that people could be compared; numbers are not names.
+        gap: why some images or people, or all, could not be compared; empty if all were.
+    """
+
+    people: int
+    images: int
+    of_people: int
+    of_images: int
+    named: bool
+    gap: str = ""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.people <= self.of_people and 0 <= self.images <= self.of_images):
+            raise ValueError(
+                f"{self.people} of {self.of_people} people and {self.images} of {self.of_images} images cannot be"
+            )
+
+    def __bool__(self) -> bool:
+        """Whether a person or an image is shared."""
+        return bool(self.people or self.images)
+
+    def found(self) -> str:
+        """The shared people and images, in words; of sets that share none, that there are none.
+
+        >>> SharedWithTraining(2, 0, 60, 120, True).found()
+        'the model was trained on 2 of the 60 people (by name)'
+        """
+        parts = [f"{self.people:,} of the {self.of_people:,} people (by name)"] if self.people else []
+        parts += [f"{self.images:,} of the {self.of_images:,} images"] if self.images else []
+        if parts:
+            return f"the model was trained on {' and '.join(parts)}"
+        by_name = f" and, by name, none of the {self.of_people:,} people" if self.named else ""
+        return f"none of the {self.of_images:,} images{by_name} were in the training"
+
+    def not_compared(self) -> str:
+        """That images or people could not be compared, and why; empty if all were compared."""
+        if self.gap == RENAMED:
+            return RENAMED
+        return f"images could not be compared with those of the training: {self.gap}" if self.gap else ""
+
+    def described(self) -> str:
+        """What is shared, and what could not be compared, in words."""
+        known = [self.found()] if self or self.gap in ("", RENAMED) else []
+        return "; ".join([*known, *([self.not_compared()] if self.gap else [])])
+
+
+@dataclass(frozen=True, eq=False)
+class RowsInTraining:
+    """For each row of a set of embeddings, whether the model was trained on its person and on its image.
+
+    Attributes:
+        people: whether the name of the row's person is that of a person of the training.
+        images: whether the row's image is one of the training.
+        named: whether the training has names, and all people of the rows were compared with them.
+        gap: why some images or people, or all, could not be compared; empty if all were.
+        digests: digest of each row's image; None where a row stands for several images.
+        identities: the person of each row; None until `of` states them.
+    """
+
+    people: Bool[np.ndarray, " rows"]
+    images: Bool[np.ndarray, " rows"]
+    named: bool
+    gap: str
+    digests: Int64[np.ndarray, " rows"] | None = None
+    identities: np.ndarray | None = None
+
+    @classmethod
+    def unrecorded(cls, rows: int, gap: str) -> "RowsInTraining":
+        """Rows of which nothing says whether the model was trained on them."""
+        return cls(np.zeros(rows, bool), np.zeros(rows, bool), False, gap)
+
+    def of(self, identities: np.ndarray) -> "RowsInTraining":
+        """The record of these people; where they have other names than before, of what is known of the new names."""
+        if self.identities is None or np.array_equal(identities, self.identities):
+            return replace(self, identities=identities)
+        known = dict(zip(map(folded, self.identities.tolist()), self.people.tolist(), strict=True))
+        names, place = np.unique(identities, return_inverse=True)
+        forms = list(map(folded, names.tolist()))
+        people = np.array([known.get(form, False) for form in forms], bool)[place]
+        if not self.named or all(form in known for form in forms if is_name(form)):
+            return replace(self, people=people, identities=identities)
+        gap = "; ".join(filter(None, (self.gap, RENAMED)))
+        return replace(self, people=people, named=False, gap=gap, identities=identities)
+
+    def take(self, rows: np.ndarray) -> "RowsInTraining":
+        """The rows at these positions, or the rows that are True in a mask."""
+        digests, identities = (None if column is None else column[rows] for column in (self.digests, self.identities))
+        return replace(self, people=self.people[rows], images=self.images[rows], digests=digests, identities=identities)
+
+    def pooled(self, group: Int64[np.ndarray, " rows"], groups: int) -> "RowsInTraining":
+        """For each group of rows, whether the model was trained on any of them."""
+        people, images = (np.bincount(group, column, groups) > 0 for column in (self.people, self.images))
+        return replace(self, people=people, images=images, digests=None, identities=None)
+
+    def shared(self, identities: np.ndarray | None) -> SharedWithTraining:
+        """The number of people and images that are shared.
+
+        Args:
+            identities: the person of each row; None where nobody is known.
+        """
+        everyone = [] if identities is None else np.unique(identities).tolist()
+        known = 0 if identities is None else len(np.unique(identities[self.people]))
+        named, images = self.named and any(map(is_name, everyone)), int(self.images.sum())
+        return SharedWithTraining(known, images, len(everyone), len(self.images), named, self.gap)
+
+
+def pooled_rows(parts: Sequence[RowsInTraining | None]) -> RowsInTraining | None:
+    """The rows of several sets, one set after another; None if a set records nothing."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or not known:
+        return None
+    digests = [part.digests for part in known if part.digests is not None]
+    return RowsInTraining(
+        np.concatenate([part.people for part in known]),
+        np.concatenate([part.images for part in known]),
+        all(part.named for part in known),
+        "; ".join(dict.fromkeys(part.gap for part in known if part.gap)),
+        np.concatenate(digests) if len(digests) == len(known) else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedOn:
+    """The people and images that a model was trained on, and on which the models that it was started from were trained.
+
+    Attributes:
+        people: sorted digests of the names of people; see `name_digests`.
+        images: sorted digests of images; see `image_digests`.
+        gap: why some training images, or all, are not recorded; empty if all are.
+    """
+
+    people: Int64[np.ndarray, " people"]
+    images: Int64[np.ndarray, " images"]
+    gap: str = ""
+
+    @classmethod
+    def unknown(cls, gap: str) -> "TrainedOn":
+        """A training of which nothing is recorded."""
+        return cls(_EMPTY, _EMPTY, gap)
+
+    def after(self, earlier: Sequence["TrainedOn"]) -> "TrainedOn":
+        """This training together with those before it."""
+        every = [*earlier, self]
+        return TrainedOn(
+            np.unique(np.concatenate([record.people for record in every])),
+            np.unique(np.concatenate([record.images for record in every])),
+            "; ".join(dict.fromkeys(record.gap for record in every if record.gap)),
+        )
+
+    def rows(self, identities: np.ndarray, digests: Int64[np.ndarray, " rows"]) -> RowsInTraining:
+        """For each row of a set, whether its person and its image were in the training.
+
+        Args:
+            identities: the person of each row.
+            digests: digest of each row's image.
+        """
+        people, person = np.unique(identities, return_inverse=True)
+        known = np.array([is_name(name) for name in people.tolist()], bool)
+        digest_of = np.array([_digest_of_name(name) for name in people.tolist()], np.int64)
+        known &= np.isin(digest_of, self.people)
+        return RowsInTraining(known[person], np.isin(digests, self.images), bool(len(self.people)), self.gap, digests)

@@ -1,5 +1,0 @@
-"""Distillation: a network is trained beside teachers, whose embeddings and class centers it follows (ArcFace, 4.5)."""
-
-from verisphere.distill.settings import Distillation
-
-__all__ = ["Distillation"]

@@ -1,0 +1,221 @@
+"""Columns of text that take little memory: the names, identities and domains of the images of a large set."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from jaxtyping import Int, Int64
+
+from verisphere.base.identity import spellings
+from verisphere.base.words import Names
+from verisphere.files.json_values import shown
+
+_AT_ONCE = 1 << 16  # rows that are converted to objects of Python at a time
+
+Positions = Sequence[int] | Int[np.ndarray, " taken"]
+
+
+class Column(Sequence[str]):
+    """A sequence of texts, made on request from arrays; equal to any sequence of the same texts."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of texts."""
+
+    @abstractmethod
+    def _texts(self, start: int, stop: int) -> list[str]:
+        """The texts from `start` up to `stop`, which both lie in the column."""
+
+    @abstractmethod
+    def take(self, positions: Positions) -> "Column":
+        """The column of the texts at these positions."""
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(self.take(range(*index.indices(len(self)))))
+        place = range(len(self))[index]
+        return self._texts(place, place + 1)[0]
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), _AT_ONCE):
+            yield from self._texts(start, min(start + _AT_ONCE, len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        more = ", ..." if len(self) > 3 else ""
+        return f"{type(self).__name__}({', '.join(map(repr, self[:3]))}{more}; {len(self):,} in all)"
+
+
+class Numbers(Column):
+    """Whole numbers as text.
+
+    >>> Numbers(np.array([7, 12]))
+    Numbers('7', '12'; 2 in all)
+    """
+
+    def __init__(self, numbers: Int[np.ndarray, " rows"]) -> None:
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def _texts(self, start: int, stop: int) -> list[str]:
+        return list(map(str, self.numbers[start:stop].tolist()))
+
+    def take(self, positions: Positions) -> "Numbers":
+        """The column of the numbers at these positions."""
+        return Numbers(self.numbers[np.asarray(positions, np.int64)])
+
+
+class Letters(Column):
+    """An array of NumPy's text, which is held unchanged.
+
+    >>> Letters(np.array(["Ann/1.jpg", "Ben/1.jpg"])).take([1])
+    Letters('Ben/1.jpg'; 1 in all)
+    """
+
+    def __init__(self, texts: np.ndarray) -> None:
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def _texts(self, start: int, stop: int) -> list[str]:
+        return self.texts[start:stop].tolist()
+
+    def take(self, positions: Positions) -> "Letters":
+        """The column of the texts at these positions."""
+        return Letters(self.texts[np.asarray(positions, np.int64)])
+
+
+class Texts(Column):
+    """Texts, stored as one run of UTF-8 and the position at which each text ends.
+
+    >>> names = Texts.of(["Ann/1.jpg", "Bé/1.jpg"])
+    >>> names[1], names.take([1]) == ("Bé/1.jpg",)
+    ('Bé/1.jpg', True)
+    """
+
+    def __init__(self, utf8: bytes, ends: Int64[np.ndarray, " rows"]) -> None:
+        self.utf8, self.ends = utf8, ends
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Texts":
+        """The column of these texts."""
+        utf8 = bytearray()
+        ends = []
+        for text in texts:
+            utf8 += text.encode()
+            ends.append(len(utf8))
+        return cls(bytes(utf8), np.array(ends, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def _texts(self, start: int, stop: int) -> list[str]:
+        begin = int(self.ends[start - 1]) if start else 0
+        texts = []
+        for end in self.ends[start:stop].tolist():
+            texts.append(self.utf8[begin:end].decode())
+            begin = end
+        return texts
+
+    def take(self, positions: Positions) -> "Texts":
+        """The column of the texts at these positions, copied byte by byte without an object for each."""
+        rows = np.asarray(positions, np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])[: len(self)][rows]
+        sizes = self.ends[rows] - starts
+        ends = np.cumsum(sizes)
+        letters, utf8 = np.frombuffer(self.utf8, np.uint8), bytearray()
+        for begin in range(0, len(rows), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            shifts = starts[part] - (ends[part] - sizes[part]) + len(utf8)
+            utf8 += letters[np.repeat(shifts, sizes[part]) + np.arange(sizes[part].sum())].tobytes()
+        return Texts(bytes(utf8), ends)
+
+
+class Coded(Column):
+    """Texts with many repetitions: `values` has each text once, and `codes` the position of each row's text in it.
+
+    >>> people = Coded(("Ann", "Ben"), np.array([0, 0, 1]))
+    >>> list(people), people.take([2, 0])
+    (['Ann', 'Ann', 'Ben'], Coded('Ben', 'Ann'; 2 in all))
+    """
+
+    def __init__(self, values: tuple[str, ...], codes: Int[np.ndarray, " rows"]) -> None:
+        self.values, self.codes = values, codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def _texts(self, start: int, stop: int) -> list[str]:
+        return [self.values[code] for code in self.codes[start:stop].tolist()]
+
+    def take(self, positions: Positions) -> "Coded":
+        """The column of the texts at these positions; `values` keeps texts that no row uses."""
+        return Coded(self.values, self.codes[np.asarray(positions, np.int64)])
+
+    def counts(self) -> Int64[np.ndarray, " values"]:
+        """Number of rows of each value."""
+        return np.bincount(self.codes, minlength=len(self.values))
+
+    def present(self) -> tuple[str, ...]:
+        """The values that occur in a row; a column taken from a longer one can have further values.
+
+        >>> Coded(("Ann", "Ben"), np.array([1, 1])).present()
+        ('Ben',)
+        """
+        return tuple(self.values[code] for code in np.unique(self.codes).tolist())
+
+
+def coded(texts: Iterable[str]) -> Coded:
+    """Texts as a column of codes, with values in the order in which they appear.
+
+    >>> coded(["b", "a", "b"]).values
+    ('b', 'a')
+    """
+    if isinstance(texts, Coded):
+        return texts
+    number: dict[str, int] = {}
+    codes = [number.setdefault(text, len(number)) for text in texts]
+    return Coded(tuple(number), np.array(codes, np.int64))
+
+
+def spelled_once(identities: Sequence[str], names: Sequence[str], how: Names | None) -> Sequence[str]:
+    """Identities in which each person has one spelling; see `verisphere.base.identity.spellings`.
+
+    >>> spelled_once(("Ann", "ann", "Ann"), ("1.jpg", "2.jpg", "3.jpg"), "merge")
+    Coded('Ann', 'Ann', 'Ann'; 3 in all)
+
+    Args:
+        identities: identity of each image.
+        names: name of each image, for errors.
+        how: `merge`, `exact` or None.
+    """
+    if isinstance(identities, Numbers):
+        return identities  # no two numbers are one name
+    column = coded(identities)
+    new = spellings(column.present(), identities, lambda row: shown(names[row], 200), how)
+    if not new:
+        return identities
+    merged = coded(new.get(value, value) for value in column.values)
+    return Coded(merged.values, merged.codes[column.codes])
+
+
+def take(texts: Sequence[str], positions: Positions) -> Sequence[str]:
+    """The texts at these positions: a column if `texts` is a `Column`, else a tuple."""
+    if isinstance(texts, Column):
+        return texts.take(positions)
+    chosen: Any = positions.tolist() if isinstance(positions, np.ndarray) else positions
+    return tuple(texts[position] for position in chosen)

@@ -1,0 +1,304 @@
+"""Image files below a folder, inside a zip archive, or in a list: their names, and their bytes on request."""
+
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.files.disk import read_file, regular
+from verisphere.files.errors import Fault, FaultError
+from verisphere.files.image_suffixes import MAX_BYTES, SUFFIXES, why_unread
+from verisphere.files.json_values import shown
+from verisphere.images.packs.columns import Positions, take
+
+_MOST_FOLDER_LEVELS = 16  # levels of folders; a link that points back at a folder above it ends here
+
+
+@runtime_checkable
+class ImageFiles(Protocol):
+    """Image files by position. No file stays open between requests, so that each worker can have a copy.
+
+    Attributes:
+        names: path of each image below the folder, inside the archive, or as a list spells it; the parts of a path are
+            separated by /.
+        unread: paths of photographs in formats that are not read; `image_suffixes.why_unread` gives the reason.
+    """
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Path of each file."""
+
+    @property
+    def unread(self) -> Sequence[str]:
+        """Path of each photograph in a format that is not read."""
+
+    def keep(self, positions: Positions) -> "ImageFiles":
+        """The image files at these positions."""
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """The name of each file for error messages, and its bytes."""
+
+    def place(self, position: int) -> tuple[str, int | None]:
+        """The file of an image, and the byte at which its record begins; None where the format has no such byte."""
+
+
+def image_files(path: Path, expected: str = f"files at any depth that end in {', '.join(SUFFIXES)}") -> ImageFiles:
+    """Every image in a folder and the folders in it, or in a zip archive, sorted by path part by part.
+
+    Hidden files and files without an image suffix are skipped; links are followed. Photographs in formats that are not
+    read are listed separately.
+
+    Args:
+        path: the folder or archive.
+        expected: description of the expected files, for the error if there are none.
+    """
+    if path.is_dir():
+        return FilesOnDisk(path, *_images(_walk(path, ""), path, expected))
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such folder or archive")
+    if path.suffix.lower() != ".zip":
+        raise ValueError(f"{path}: neither a folder nor a .zip archive")
+    return _open_archive(path, expected)
+
+
+def counted(unread: Sequence[str]) -> str:
+    """A sentence on the photographs that are not read: their number, their formats and the reason.
+
+    >>> counted(["a/1.gif", "a/2.avif", "b/1.gif"])
+    '3 photographs are not read (.gif 2, .avif 1), the first a/1.gif: .gif is not read; save it as PNG or JPEG'
+    """
+    formats = Counter(os.path.splitext(name)[1].lower() for name in unread)
+    kinds = ", ".join(f"{suffix} {count:,}" for suffix, count in formats.most_common())
+    many = f"{len(unread):,} photographs are" if len(unread) > 1 else "1 photograph is"
+    return f"{many} not read ({kinds}), the first {unread[0]}: {why_unread(unread[0])}"
+
+
+def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The paths of images, and the paths of photographs in formats that are not read; both sorted."""
+    images, unread, others = [], [], Counter[str]()
+    for path in paths:
+        if not _is_text(path):
+            raise ValueError(
+                f"{where}: the file name {shown(path, 200)} is not UTF-8, so no list can hold it; rename the file"
+            )
+        suffix = os.path.splitext(path)[1].lower()
+        if why_unread(path):
+            unread.append(path)
+        elif suffix in SUFFIXES:
+            images.append(path)
+        else:
+            others[suffix or "none"] += 1
+    unread.sort(key=lambda name: name.split("/"))
+    if not images:
+        others.update(os.path.splitext(path)[1].lower() for path in unread)
+        seen = ", ".join(f"{suffix} {count}" for suffix, count in others.most_common(5)) or "no file at all"
+        hint = f"; {counted(unread)}" if unread else ""
+        raise ValueError(f"{where}: no images; they are looked for as {expected}, and found was: {seen}{hint}")
+    return tuple(sorted(images, key=lambda name: name.split("/"))), tuple(unread)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name read from the disk is Unicode; bytes that are not UTF-8 become lone surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# --- folders ---
+
+
+@dataclass(frozen=True)
+class FilesOnDisk:
+    """Image files below a folder."""
+
+    root: Path
+    names: Sequence[str]
+    unread: Sequence[str] = ()
+
+    def keep(self, positions: Positions) -> "FilesOnDisk":
+        """The image files at these positions."""
+        return FilesOnDisk(self.root, take(self.names, positions), self.unread)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """The name of each file for error messages, and its bytes."""
+        for index in positions:
+            name = os.path.join(self.root, self.names[index])
+            try:
+                data = read_file(name, MAX_BYTES)
+            except OSError as error:
+                raise FaultError(Fault(name, "", None, f"cannot be read ({error.strerror})")) from None
+            yield name, data
+
+    def place(self, position: int) -> tuple[str, None]:
+        """The file of an image."""
+        return os.path.join(self.root, self.names[position]), None
+
+
+def _walk(root: Path, below: str, depth: int = 0) -> Iterator[str]:
+    """Paths, relative to the root, of all files that are not hidden; links are followed."""
+    if depth > _MOST_FOLDER_LEVELS:
+        raise ValueError(f"{root / below}: folders {depth} levels deep; does a link point back at a folder above it?")
+    with os.scandir(root / below) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            inside = f"{below}/{entry.name}" if below else entry.name
+            if entry.is_dir():
+                yield from _walk(root, inside, depth + 1)
+            else:
+                yield inside
+
+
+# --- archives ---
+
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, then the lengths of the name and of the extra field
+_USUAL_NAME = 256  # bytes of a name and an extra field together
+_STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+
+
+@dataclass(frozen=True)
+class FilesInArchive:
+    """Entries of a zip file, read in place.
+
+    The directory is read once, into an array: a `ZipFile` in each worker would take about a kilobyte per image, and
+    would share its file position with the other processes.
+    """
+
+    path: Path
+    names: Sequence[str]
+    entries: Int64[np.ndarray, "images 5"]  # offset of the local header, stored size, size, method, CRC-32
+    unread: Sequence[str] = ()
+
+    def keep(self, positions: Positions) -> "FilesInArchive":
+        """The image files at these positions."""
+        rows = np.asarray(positions, np.int64)  # a tuple of positions would be an index of several dimensions
+        return FilesInArchive(self.path, take(self.names, rows), self.entries[rows], self.unread)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """The name of each file for error messages, and its bytes."""
+        try:
+            with open(self.path, "rb", buffering=0, opener=regular) as file:
+                rows = np.asarray(positions, np.int64)
+                for path, entry in zip(take(self.names, rows), self.entries[rows].tolist(), strict=True):
+                    name = f"{self.path}/{path}"
+                    yield name, _entry(file.fileno(), name, *entry)
+        except OSError as error:
+            raise FaultError(Fault(str(self.path), "", None, f"cannot be read ({error.strerror})")) from None
+
+    def place(self, position: int) -> tuple[str, int]:
+        """The archive, and the byte at which an entry begins."""
+        return str(self.path), int(self.entries[position, 0])
+
+
+def _entry(file: int, name: str, offset: int, stored: int, size: int, method: int, checksum: int) -> bytes:
+    """The bytes of an archive entry, checked against the size and the CRC-32 in the directory."""
+    # One call reads the header and, as long as names and extra fields have a usual length, the whole entry behind it.
+    entry = os.pread(file, _LOCAL_HEADER.size + _USUAL_NAME + stored, offset)
+    if len(entry) < _LOCAL_HEADER.size or entry[:4] != b"PK\x03\x04":
+        raise _damaged(name, f"no archive entry at byte {offset}; has the archive changed since it was opened?")
+    _, name_length, extra_length = _LOCAL_HEADER.unpack_from(entry)
+    begin = _LOCAL_HEADER.size + name_length + extra_length
+    data = entry[begin : begin + stored]
+    if len(data) < stored:
+        data = os.pread(file, stored, offset + begin)
+    if method == _DEFLATED:
+        try:
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)  # + 1: detects a longer entry
+        except zlib.error as error:
+            raise _damaged(name, f"damaged archive entry at byte {offset} ({error})") from None
+    if len(data) != size:
+        more = " or more" if len(data) > size else ""
+        raise _damaged(name, f"damaged archive entry at byte {offset}: {len(data)}{more} of {size} bytes")
+    if (found := zlib.crc32(data)) != checksum:
+        stated = f"its bytes have the CRC-32 {found:08x}, the directory states {checksum:08x}"
+        raise _damaged(name, f"damaged archive entry at byte {offset}: a wrong CRC, {stated}")
+    return data
+
+
+def _damaged(name: str, reason: str) -> FaultError:
+    return FaultError(Fault(name, "", None, reason))
+
+
+def _open_archive(path: Path, expected: str) -> FilesInArchive:
+    by_name: dict[str, zipfile.ZipInfo] = {}
+    size = path.stat().st_size
+    for info in archive_entries(path):
+        for wrong in entry_faults(info, size):
+            raise ValueError(f"{path}: entry {shown(info.filename, 200)} {wrong}")
+        if by_name.setdefault(info.filename, info) is not info:
+            raise ValueError(f"{path}: two entries are named {shown(info.filename, 200)}")
+    names, unread = _images((name for name in by_name if not is_hidden(name)), path, expected)
+    return FilesInArchive(path, names, _directory([by_name[name] for name in names]), unread)
+
+
+def _directory(infos: Sequence[zipfile.ZipInfo]) -> Int64[np.ndarray, "images 5"]:
+    """The rows of `FilesInArchive.entries`."""
+    entries = [(info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in infos]
+    return np.array(entries, np.int64).reshape(-1, 5)
+
+
+def archive_entries(path: Path) -> list[zipfile.ZipInfo]:
+    """The entries of a zip archive except folders, from its directory."""
+    try:
+        with open(path, "rb", opener=regular) as file, zipfile.ZipFile(file) as archive:
+            return [info for info in archive.infolist() if not info.filename.endswith("/")]
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
+
+
+def entry_faults(info: zipfile.ZipInfo, size: int) -> Iterator[str]:
+    """The fault of an entry in the directory of an archive of this size in bytes."""
+    name = info.filename
+    parts = name.split("/")
+    if name.startswith("/") or ".." in parts or "" in parts or "\\" in name or parts[0].endswith(":"):
+        yield "has an unsafe name; archives hold relative paths with / between parts"
+    if info.flag_bits & 0x1:
+        yield "is encrypted; unpack it and use the folder"
+    if info.compress_type not in (_STORED, _DEFLATED):
+        yield f"is compressed by method {info.compress_type}; use store or deflate"
+    if stat.S_ISLNK(info.external_attr >> 16):
+        yield "is a symbolic link"
+    if (largest := max(info.file_size, info.compress_size)) > MAX_BYTES:
+        yield f"states {largest} bytes, more than the {MAX_BYTES} allowed for an image file"
+    if info.header_offset < 0:
+        yield "lies before the archive, whose directory states a place past its own end; is it damaged?"
+    if info.header_offset >= size:
+        yield "lies behind the end of the archive; is it cut short?"
+
+
+def damaged_entries(path: Path, infos: Sequence[zipfile.ZipInfo]) -> Iterator[tuple[zipfile.ZipInfo, str]]:
+    """The entries whose bytes cannot be read, differ from their CRC-32, or lie under another name, with the reason."""
+    entries = _directory(infos)
+    with open(path, "rb", buffering=0, opener=regular) as file:
+        for info, entry in zip(infos, entries.tolist(), strict=True):
+            name = f"{path}/{info.filename}"
+            try:
+                _entry(file.fileno(), name, *entry)
+            except FaultError as error:
+                yield info, error.fault.reason
+                continue
+            stated = os.pread(file.fileno(), len(_raw_name(info)), entry[0] + _LOCAL_HEADER.size)
+            if stated != _raw_name(info):
+                yield info, f"the entry itself has the name {shown(stated.decode('utf-8', 'replace'), 200)}"
+
+
+def _raw_name(info: zipfile.ZipInfo) -> bytes:
+    return info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437", "replace")
+
+
+def is_hidden(name: str) -> bool:
+    """Whether the path of a file has a part that is hidden."""
+    # __MACOSX holds the resource forks that macOS adds to archives, under the images' own names.
+    # A part "." is not hidden, but no path of a file either: `why_unread` says so.
+    return any((part.startswith(".") and part != ".") or part == "__MACOSX" for part in name.split("/"))

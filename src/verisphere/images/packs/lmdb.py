@@ -1,0 +1,332 @@
+"""LMDB databases of images: the key is the name of an image, the value its bytes as they are in an image file.
+
+Identities lie in the database under `__identities__`, as JSON: an object of name and identity, in the order of the
+images, or a list of identities in the order of the keys. Or they lie in a list with the columns name, identity and
+perhaps domain: `identities.csv` in the folder of the database, or a file of the same stem beside it. `__domains__` in
+the database, if it is there, is a JSON list of the domains in the order of the images. `__len__` and `__keys__`, which
+other tools write as pickles, are skipped; no pickle is read.
+
+The order of the images is that of `__identities__` or of the list, since LMDB sorts its keys. Pages are read by
+`verisphere.images.packs.lmdb_pages`; the lmdb package (extra: data) is needed only for writing.
+"""
+
+import errno
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.base.vocabulary import ImageSource
+from verisphere.base.words import install_extra
+from verisphere.files.disk import regular
+from verisphere.files.errors import Fault, fault_of
+from verisphere.files.image_suffixes import MAX_BYTES
+from verisphere.files.json_values import shortened, shown
+from verisphere.files.text import table_rows
+from verisphere.images.packs.columns import Coded, Texts
+from verisphere.images.packs.lmdb_pages import Value, overflow_fault, values_in
+from verisphere.images.packs.manifest import read_manifest
+from verisphere.images.packs.pack import Format, Pack, Row
+from verisphere.images.packs.records import Record, RecordColumns, hashes_of, repeated, text_fault, too_large
+
+IDENTITIES, DOMAINS = b"__identities__", b"__domains__"
+_OF_OTHERS = (b"__len__", b"__keys__")
+_LONGEST_KEY = 511  # bytes; the limit of liblmdb as it is usually built
+_LONGEST_ENTRY = 8192  # bytes of JSON that an image can take: each letter of a key and an identity as \uXXXX
+_LOOKED_AT = 16  # values whose beginning is read at opening; in a pickled set, all values are pickles
+_PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
+_BATCH = 64 * 2**20  # bytes that are written in a transaction
+_STRING = r'"([^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)"'
+_VALUE = rf"(?:{_STRING}|(-?[0-9]{{1,18}}))"
+_PAIR = re.compile(rf"\s*{_STRING}\s*:\s*{_VALUE}\s*([,}}])")
+_ENTRY = re.compile(rf"\s*()?{_VALUE}\s*([,\]])")
+
+
+def is_lmdb(path: Path) -> bool:
+    """Whether a path denotes an LMDB database: a folder with data.mdb, or a file by its suffix."""
+    return (path / "data.mdb").is_file() if path.is_dir() else path.suffix.lower() in (".lmdb", ".mdb")
+
+
+def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]:
+    """The images of an LMDB database, in the order of its list of identities.
+
+    Thoroughly, every fault of the pages, of the values' beginnings, and of the list of identities is found.
+    """
+    contents = _Contents(path)
+    yield from contents.walk(thorough)
+    yield from contents.join()
+    return None if thorough else contents.pack()
+
+
+class _Contents:
+    """The content of a database, filled step by step; each step yields the faults that it finds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = path / "data.mdb" if path.is_dir() else path
+        self._records = RecordColumns()  # in the order of the keys
+        self._tables: dict[bytes, Value] = {}
+        self._places: Int64[np.ndarray, " images"] = np.empty(0, np.int64)  # position of each image among the keys
+        self._identities = self._domains = Coded((), self._places)
+        self._has_domains = self._is_damaged = False
+
+    def walk(self, thorough: bool) -> Iterator[Fault]:
+        """Finds all values; reads the beginning of the first ones, or, if thorough, of all."""
+        overflows: list[tuple[int, int]] = []
+        with open(self.file, "rb", buffering=0, opener=regular) as opened:
+            for value in values_in(self.file):
+                if isinstance(value, Fault):
+                    self._is_damaged = True
+                    yield value
+                elif value.key in (IDENTITIES, DOMAINS):
+                    self._tables[value.key] = value
+                elif value.key not in _OF_OTHERS:
+                    yield from self._image(value, opened.fileno(), thorough)
+                if thorough and isinstance(value, Value) and value.overflow:
+                    overflows.append((value.offset, value.size))
+        if thorough:
+            yield from self._overlaps(overflows)
+
+    def _image(self, value: Value, descriptor: int, thorough: bool) -> Iterator[Fault]:
+        try:
+            name = value.key.decode()
+        except UnicodeDecodeError:
+            yield Fault(str(self.file), "", value.offset, f"the key {shown(value.key, 200)} is not UTF-8")
+            return
+        record = Record(name, "", value.offset, value.size)
+        self._records.add(record)
+        looked_at = thorough or len(self._records) <= _LOOKED_AT
+        if looked_at and os.pread(descriptor, min(2, value.size), value.offset).startswith(_PICKLES):
+            reason = "the value is a pickle, which can run code; allowed are the bytes of an image file"
+            yield Fault(str(self.file), name, value.offset, reason)
+        if thorough:
+            if value.size > MAX_BYTES:
+                yield too_large(self.file, record)
+            if fault := overflow_fault(self.file, descriptor, value):
+                yield fault
+
+    def _overlaps(self, overflows: list[tuple[int, int]]) -> Iterator[Fault]:
+        """Large values that share pages."""
+        spans = np.array(sorted(overflows), np.int64).reshape(-1, 2)
+        shared = spans[:-1].sum(axis=1) > spans[1:, 0] - 16
+        for offset in spans[1:, 0][shared].tolist():
+            yield Fault(str(self.file), "", offset, "two values share the page of this one")
+
+    def join(self) -> Iterator[Fault]:
+        """Finds the identity of each image, and the order of the images."""
+        keys = self._records.names
+        if not len(keys):
+            if not self._is_damaged:
+                yield Fault(str(self.path), "", None, "no images")
+            return
+        try:
+            names, self._identities, domains = self._listed(keys)
+        except ValueError as error:
+            yield fault_of(error, self.file)
+            return
+        if names is None:
+            if len(self._identities) != len(keys):
+                reason = f"{len(self._identities):,} identities for {len(keys):,} images"
+                yield Fault(str(self.file), IDENTITIES.decode(), None, reason)
+            self._places = np.arange(len(keys))
+        else:
+            self._places = _places(names, keys)
+            for absent in np.flatnonzero(self._places < 0).tolist():
+                yield Fault(str(self.file), names[absent], None, "an identity, but no image under this key")
+            nameless = np.ones(len(keys), bool)
+            nameless[self._places[self._places >= 0]] = False
+            for bare in np.flatnonzero(nameless).tolist():
+                yield Fault(str(self.file), keys[bare], None, "an image without an identity")
+            for first, again in repeated(names):
+                reason = f"identity {again + 1:,} is of the same image as identity {first + 1:,}"
+                yield Fault(str(self.file), names[again], None, reason)
+        if domains is not None:
+            self._domains, self._has_domains = domains, True
+            if len(domains) != len(self._identities):
+                reason = f"{len(domains):,} domains for {len(self._identities):,} images"
+                yield Fault(str(self.file), DOMAINS.decode(), None, reason)
+
+    def pack(self) -> Pack:
+        """The pack, after all steps have found no fault."""
+        files = self._records.spans((self.file,), self._records.names).keep(self._places)
+        manifest = read_manifest(self.path, len(files.names))
+        names = files.names if manifest is None or manifest.names is None else Texts.of(manifest.names)
+        source = ImageSource(self.path.name) if manifest is None else manifest.source
+        domains = self._domains if self._has_domains else None
+        return Pack(self.path, LMDB.name, names, self._identities, files, source, domains)
+
+    def _listed(self, keys: Texts) -> tuple[Texts | None, Coded, Coded | None]:
+        """Names (None if they are the keys in their order), identities, and domains (None if there are none)."""
+        if IDENTITIES not in self._tables:
+            listed = _list_beside(self.path)
+            return listed.names, listed.identities, listed.domains
+        listed = self._table(IDENTITIES, len(keys))
+        names = listed.names
+        domains = self._table(DOMAINS, len(keys)).identities if DOMAINS in self._tables else None
+        return names if len(names.utf8) else None, listed.identities, domains
+
+    def _table(self, key: bytes, images: int) -> RecordColumns:
+        """The entries of a JSON table as names and identities; the names are empty if the table is a list."""
+        value = self._tables[key]
+        where = f"{self.file}: record {key.decode()} at byte {value.offset}"
+        if value.size > (images + 1) * _LONGEST_ENTRY:
+            raise ValueError(f"{where}: {value.size:,} bytes for {images:,} images")
+        with open(self.file, "rb", buffering=0, opener=regular) as opened:
+            data = os.pread(opened.fileno(), value.size, value.offset)
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{where}: not UTF-8 text (byte {value.offset + error.start})") from None
+        table = RecordColumns()
+        for name, entry, place in _entries(text, where):
+            reason = text_fault("the identity" if key == IDENTITIES else "the domain", entry)
+            if reason:
+                raise ValueError(f"{where}: character {place}: {reason}")
+            table.add(Record(name, entry, 0, 0))
+        return table
+
+
+def _entries(text: str, where: str) -> Iterator[tuple[str, str, int]]:
+    """Name, text and position of each entry of a flat JSON object, or of a JSON list, whose names are empty.
+
+    The entries are read one at a time: `json.loads` would hold an object for each.
+    """
+    opening = text.lstrip(" \t\r\n")[:1]
+    pattern, last = {"{": (_PAIR, "}"), "[": (_ENTRY, "]")}.get(opening, (None, ""))
+    if pattern is None:
+        raise ValueError(f"{where}: begins with {shown(text[:20])}; allowed are a JSON object and a JSON list")
+    place, ended = text.index(opening) + 1, False
+    if not text[place : place + _LONGEST_ENTRY].strip(" \t\r\n").removeprefix(last):
+        return
+    while not ended:
+        entry = pattern.match(text, place)
+        if entry is None:
+            raise ValueError(f"{where}: character {place}: {shown(text[place : place + 60])} is no entry with a text")
+        name, value, number, after = entry.groups()
+        yield _unescaped(name or ""), number if value is None else _unescaped(value), place
+        place, ended = entry.end(), after == last
+    if text[place:].strip(" \t\r\n"):
+        raise ValueError(f"{where}: character {place}: {shown(text[place : place + 60])} after its end")
+
+
+def _unescaped(text: str) -> str:
+    """The inside of a JSON string, without its escapes."""
+    return str(json.loads(f'"{text}"')) if "\\" in text else text
+
+
+def _list_beside(path: Path) -> RecordColumns:
+    """The list of names, identities and perhaps domains in the folder of a database, or beside it."""
+    beside = path.with_suffix(".csv")
+    place = path / "identities.csv" if (path / "identities.csv").is_file() else beside
+    if not place.is_file():
+        raise ValueError(
+            f"no identities: no entry __identities__ (JSON), and no list {'identities.csv in it or ' * path.is_dir()}"
+            f"{beside.name} beside it, with the columns name, identity and perhaps domain"
+        )
+    listed = RecordColumns()
+    columns, rows = table_rows(place, ("name", "identity"), ("domain",), "its columns are name, identity, domain")
+    for line, cells in rows:
+        for column, cell in zip(columns, cells, strict=True):
+            if reason := text_fault(column, cell, _LONGEST_KEY):
+                raise ValueError(f"{place}: line {line}: {reason}")
+        listed.add(Record(cells[0], cells[1], 0, 0, cells[2] if len(cells) > 2 else None))
+    return listed
+
+
+def _places(names: Texts, keys: Texts) -> Int64[np.ndarray, " names"]:
+    """The position of each name among the keys; -1 for a name that is no key.
+
+    Texts are found by their hashes, in 8 bytes each, and then compared.
+    """
+    if not len(keys):
+        return np.full(len(names), -1)
+    hashes, wanted = hashes_of(keys), hashes_of(names)
+    order = np.argsort(hashes)
+    spots = np.minimum(np.searchsorted(hashes, wanted, sorter=order), len(keys) - 1)
+    places = np.where(hashes[order[spots]] == wanted, order[spots], -1)
+    for position, (name, key) in enumerate(zip(names, keys.take(places), strict=True)):
+        if name != key:
+            places[position] = -1
+    return places
+
+
+# --- writing ---
+
+
+def write_lmdb(path: Path, rows: Iterable[Row]) -> None:
+    """Writes a database into a new folder; images are written in transactions of 64 MiB."""
+    if importlib.util.find_spec("lmdb") is None:
+        raise ValueError(f"{path}: writing LMDB needs lmdb, not installed here; {install_extra('data')}")
+    import lmdb
+
+    names, domains = bytearray(), bytearray()
+    try:
+        # Without a lock file, and without a sync after each transaction: the folder is renamed when it is complete.
+        with lmdb.open(str(path), map_size=2 * _BATCH, lock=False, sync=False, metasync=False) as database:
+            batch: list[tuple[bytes, bytes]] = []
+            size = 0
+            for number, row in enumerate(rows):
+                key = row.name.encode()
+                if not _can_name(row.name):
+                    raise ValueError(
+                        f"{path}: the name {shown(row.name, 200)} has {len(key)} bytes; a key of LMDB has 1 to "
+                        f"{_LONGEST_KEY}, and is none of the tables"
+                    )
+                if number and (row.domain is None) == bool(domains):
+                    raise ValueError(f"{path}: {shown(row.name, 200)}: only some images have a domain")
+                names += f"{', ' if names else ''}{_json(row.name)}: {_json(row.identity)}".encode()
+                if row.domain is not None:
+                    domains += f"{', ' if domains else ''}{_json(row.domain)}".encode()
+                batch.append((key, row.data))
+                size += len(key) + len(row.data)
+                if size >= _BATCH:
+                    _put(path, database, batch)
+                    batch, size = [], 0
+            tables: list[tuple[bytes, bytes]] = [(IDENTITIES, b"{" + names + b"}")] + [
+                (DOMAINS, b"[" + domains + b"]")
+            ] * bool(domains)
+            _put(path, database, batch + tables)
+            database.sync(True)
+    except lmdb.Error as error:
+        raise OSError(errno.EIO, f"{error}; is the disk full?", str(path)) from None
+
+
+def _can_name(name: str) -> bool:
+    key = name.encode()
+    return 0 < len(key) <= _LONGEST_KEY and key not in (IDENTITIES, DOMAINS, *_OF_OTHERS)
+
+
+def _put(path: Path, database: Any, entries: Sequence[tuple[bytes, bytes]]) -> None:
+    """Writes entries in one transaction, in a map that grows until they fit."""
+    import lmdb
+
+    while True:
+        try:
+            with database.begin(write=True) as transaction:
+                for key, data in entries:
+                    if not transaction.put(key, data, overwrite=False):
+                        raise ValueError(f"{path}: two images are named {shortened(key.decode(), 200)}")
+            return
+        except lmdb.MapFullError:
+            database.set_mapsize(2 * database.info()["map_size"])
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+LMDB = Format(
+    "lmdb",
+    "an LMDB database (a folder with data.mdb, or a file .lmdb .mdb) with identities in __identities__ or a list",
+    is_lmdb,
+    _contents,
+    write_lmdb,
+    ".lmdb",
+    can_name=_can_name,
+)

@@ -1,0 +1,207 @@
+"""The two text files beside RecordIO: the index, with the place of each record, and the list, with names.
+
+Facts of MXNet (`python/mxnet/recordio.py`, `tools/im2rec.py`) and InsightFace (`face2rec2.py`): a line of the index is
+`key<TAB>offset`. A line of a list is `key<TAB>label[<TAB>label ...]<TAB>path`; that of InsightFace is
+`aligned<TAB>path<TAB>label[<TAB>...]`, whose lines are the keys from 1.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int, Int64
+
+from verisphere.files.disk import regular
+from verisphere.images.packs.columns import Column, Texts
+from verisphere.images.packs.recordio_layout import survey
+from verisphere.images.packs.text_columns import NOT_WHOLE, Lines, blocks_of_lines
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """Where each record begins.
+
+    Attributes:
+        keys: number of each record, in the order of the index.
+        offsets: byte of the file at which each record begins.
+        lines: line of the index for each record.
+        wrong: numbers of the lines that are not `key<TAB>offset`.
+    """
+
+    keys: Int64[np.ndarray, " records"]
+    offsets: Int64[np.ndarray, " records"]
+    lines: Int[np.ndarray, " records"]
+    wrong: Int[np.ndarray, " wrong"]
+
+
+@dataclass(frozen=True, eq=False)
+class NameList:
+    """Keys, labels and names of images.
+
+    Attributes:
+        keys: key of each line.
+        labels: first label of each line.
+        names: path of each line.
+        lines: number of each line.
+        wrong: numbers of the malformed lines, with the reason.
+    """
+
+    keys: Int64[np.ndarray, " images"]
+    labels: Int64[np.ndarray, " images"]
+    names: Texts
+    lines: Int64[np.ndarray, " images"]
+    wrong: dict[int, str]
+
+
+def index_path(path: Path) -> Path:
+    """Where the index of a pack lies."""
+    return path.with_suffix(".idx")
+
+
+def list_path(path: Path) -> Path:
+    """Where the list of a pack lies."""
+    return path.with_suffix(".lst")
+
+
+def read_index(path: Path) -> Index:
+    """The index of a pack; without an index, the file is read from record to record.
+
+    Without an index, the key of a record is the id in its header; if an id appears twice, the keys of all records are
+    their numbers from 0, as from MXNet's `rec2idx`.
+    """
+    place = index_path(path)
+    if not place.is_file():
+        return _scanned(path)
+    parts: tuple[list[np.ndarray], ...] = ([], [], [])
+    for block in blocks_of_lines(place):
+        for column, part in zip(parts, _index_columns(block), strict=True):
+            column.append(part)
+    keys, offsets, lines = map(_joined, parts)
+    good = (keys != NOT_WHOLE) & (offsets != NOT_WHOLE)
+    if good.all():
+        return Index(keys, offsets, lines, np.zeros(0, np.int64))
+    return Index(keys[good], offsets[good], lines[good], lines[~good])
+
+
+def check_index(path: Path, index: Index) -> None:
+    """Refuses an index with a malformed line, a repeated key or place, or a place past the end of the file."""
+    place = index_path(path)
+    if len(index.wrong):
+        raise ValueError(f"{place}: line {index.wrong[0]}: not `key<TAB>offset` with two whole numbers from 0")
+    if not len(index.keys):
+        raise ValueError(f"{path}: no records")
+    for what, column in (("key", index.keys), ("offset", index.offsets)):
+        again = repeats(column)
+        if len(again):
+            raise ValueError(f"{place}: line {index.lines[again[0]]}: {what} {column[again[0]]} stands there twice")
+    size = path.stat().st_size
+    behind = np.flatnonzero(index.offsets >= size)
+    if len(behind):
+        line, key, offset = (int(column[behind[0]]) for column in (index.lines, index.keys, index.offsets))
+        raise ValueError(
+            f"{place}: line {line}: record {key} at byte {offset}, but {path.name} has {size} bytes; is it cut short, "
+            "or the index of another file?"
+        )
+
+
+def repeats(column: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " repeats"]:
+    """The positions of the numbers in a column that occurred earlier in it, in order."""
+    if bool((column[1:] > column[:-1]).all()):
+        return np.zeros(0, np.int64)
+    order = np.argsort(column, kind="stable")
+    return np.sort(order[1:][column[order[1:]] == column[order[:-1]]])
+
+
+def read_name_list(path: Path) -> NameList | None:
+    """The list beside a pack; None if there is none."""
+    place = list_path(path)
+    if not place.is_file():
+        return None
+    keys, labels, lines, ends = (list[np.ndarray]() for _ in range(4))
+    utf8, wrong = bytearray(), dict[int, str]()
+    insightface: bool | None = None
+    for block in blocks_of_lines(place):
+        tabs, first, count = block.tabs()
+        enough = count >= 2
+        for number in block.numbers[~enough].tolist():
+            wrong[number] = "not `key<TAB>label<TAB>path`, or `aligned<TAB>path<TAB>label`"
+        block = Lines(block.text, block.numbers[enough], block.starts[enough], block.stops[enough])
+        if not len(block.numbers):
+            continue
+        first, count = first[enough], count[enough]
+        one, two, last = tabs[first], tabs[first + 1], tabs[first + count - 1]
+        if insightface is None:
+            insightface = bool(block.labels(one[:1] + 1, two[:1])[0] == NOT_WHOLE)
+        if insightface:
+            third = np.where(count > 2, tabs[np.minimum(first + 2, len(tabs) - 1)], block.stops)
+            key, label, begin, end = block.numbers, block.labels(two + 1, third), one + 1, two
+        else:
+            key, label, begin, end = block.whole(block.starts, one), block.labels(one + 1, two), last + 1, block.stops
+        bad = (key == NOT_WHOLE) | (label == NOT_WHOLE) | (end <= begin)
+        for number in block.numbers[bad].tolist():
+            wrong[number] = "its key and its first label are not whole numbers, or its path is empty"
+        names = block.texts(begin[~bad], end[~bad])
+        try:
+            names.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{place}: not UTF-8 text ({error.reason})") from None
+        ends.append(len(utf8) + np.cumsum((end - begin)[~bad]))
+        utf8 += names
+        for column, values in ((keys, key), (labels, label), (lines, block.numbers)):
+            column.append(values[~bad])
+    return NameList(_joined(keys), _joined(labels), Texts(bytes(utf8), _joined(ends)), _joined(lines), wrong)
+
+
+def repeated_texts(texts: Column) -> Iterator[int]:
+    """The positions of the texts in a column that occurred earlier in it."""
+    hashes = np.fromiter(map(hash, texts), np.int64, len(texts))  # not a set of all texts, which takes gigabytes
+    again = repeats(hashes)
+    seen: set[str] = set()
+    for position in np.flatnonzero(np.isin(hashes, hashes[again])).tolist() if len(again) else ():
+        text = texts[position]
+        if text in seen:
+            yield position
+        seen.add(text)
+
+
+def _index_columns(lines: Lines) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    tabs, first, count = lines.tabs()
+    alone = count == 1
+    tab = np.where(alone, np.append(tabs, 0)[first], lines.starts)
+    numbers = lines.numbers.astype(np.int32)  # enough for two billion lines; keys and offsets can be larger
+    return lines.whole(lines.starts, tab), lines.whole(tab + 1, lines.stops), numbers
+
+
+def _scanned(path: Path) -> Index:
+    """The records of a file one after the other."""
+    with open(path, "rb", buffering=0, opener=regular) as file:
+        size = os.fstat(file.fileno()).st_size
+        found = np.fromiter(
+            ((offset, number) for offset, number in _records(path, file.fileno(), size)),
+            np.dtype([("offset", np.int64), ("number", np.uint64)]),
+        )
+    keys = found["number"].astype(np.int64)
+    counted = np.arange(len(found), dtype=np.int64)
+    if len(repeats(keys)) or (keys < 0).any():
+        keys = counted
+    return Index(keys, np.ascontiguousarray(found["offset"]), counted + 1, np.zeros(0, np.int64))
+
+
+def _records(path: Path, file: int, size: int) -> Iterator[tuple[int, int]]:
+    offset = 0
+    while offset < size:
+        try:
+            record = survey(file, offset, size)
+        except ValueError as error:
+            raise ValueError(f"{path}: record at byte {offset}: {error}; and there is no index beside it") from None
+        yield offset, record.header.id
+        offset = record.end
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """The parts of a column as one array; the list is emptied, so that the memory never holds all columns twice."""
+    column = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    parts.clear()
+    return column

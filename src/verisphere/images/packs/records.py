@@ -1,0 +1,187 @@
+"""Records of a pack in the order of reading, the columns that they form, and their faults."""
+
+from array import array
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.base.vocabulary import ImageSource
+from verisphere.files.errors import Fault
+from verisphere.files.image_suffixes import MAX_BYTES
+from verisphere.files.json_values import shortened, shown
+from verisphere.files.text import LONGEST_NAME
+from verisphere.images.packs.columns import Coded, Texts
+from verisphere.images.packs.manifest import read_manifest
+from verisphere.images.packs.pack import Pack
+from verisphere.images.packs.spans import Spans
+
+LONGEST_IMAGE_NAME = 4096  # characters; the longest path of Linux
+
+
+class Record(NamedTuple):
+    """One image of a pack: its name, identity and domain, and the run of bytes in which it lies.
+
+    Attributes:
+        name: unique name of the image.
+        identity: identity of the image.
+        offset: byte of its file at which the image begins.
+        size: number of bytes of the image.
+        domain: domain of the image; None where the pack has no domains.
+        part: position, among the files of the pack, of the file in which the image lies.
+    """
+
+    name: str
+    identity: str
+    offset: int
+    size: int
+    domain: str | None = None
+    part: int = 0
+
+
+class RecordColumns:
+    """The columns of records that arrive one at a time, in arrays: about 50 bytes per record, and its name."""
+
+    def __init__(self) -> None:
+        self._utf8, self._ends = bytearray(), array("q")
+        self._offsets, self._sizes, self._parts = array("q"), array("q"), array("i")
+        self._people: dict[str, int] = {}
+        self._domains: dict[str | None, int] = {}
+        self._person_codes, self._domain_codes = array("i"), array("i")
+
+    def add(self, record: Record) -> None:
+        """Appends one record."""
+        self._utf8 += record.name.encode()
+        self._ends.append(len(self._utf8))
+        self._offsets.append(record.offset)
+        self._sizes.append(record.size)
+        self._parts.append(record.part)
+        self._person_codes.append(self._people.setdefault(record.identity, len(self._people)))
+        self._domain_codes.append(self._domains.setdefault(record.domain, len(self._domains)))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @property
+    def names(self) -> Texts:
+        """Name of each record."""
+        return Texts(bytes(self._utf8), np.array(self._ends, np.int64))
+
+    @property
+    def identities(self) -> Coded:
+        """Identity of each record."""
+        return Coded(tuple(self._people), np.array(self._person_codes, np.int32))
+
+    @property
+    def domains(self) -> Coded | None:
+        """Domain of each record; None where no record has one."""
+        if not any(domain is not None for domain in self._domains):
+            return None
+        if None in self._domains:
+            raise ValueError(
+                f"{self._domain_codes.count(self._domains[None]):,} of {len(self):,} images have no domain; allowed "
+                "are domains for all images, or for none"
+            )
+        return Coded(tuple(map(str, self._domains)), np.array(self._domain_codes, np.int32))
+
+    def spans(self, paths: tuple[Path, ...], names: Sequence[str]) -> Spans:
+        """The bytes of each record, by position."""
+        parts = np.array(self._parts, np.int32) if len(paths) > 1 else None
+        return Spans(paths, names, np.array(self._offsets, np.int64), np.array(self._sizes, np.int64), parts)
+
+
+def contents_of_records(
+    path: Path, form: str, parts: tuple[Path, ...], records: Iterable[Record | Fault], thorough: bool
+) -> Generator[Fault, None, Pack | None]:
+    """The pack of these records, in their order, and its faults; see `verisphere.images.packs.pack.Format.contents`.
+
+    Args:
+        path: path of the pack.
+        form: name of its format.
+        parts: files in which the images lie.
+        records: the records that a reader finds, in the order of the pack, and their faults.
+        thorough: whether every fault is looked for.
+    """
+    columns, faulty = RecordColumns(), False
+    for record in records:
+        if isinstance(record, Fault):
+            faulty = True
+            yield record
+            continue
+        columns.add(record)
+        if thorough and record.size > MAX_BYTES:
+            yield too_large(parts[record.part], record)
+    names, domains = columns.names, None
+    try:
+        domains = columns.domains
+    except ValueError as error:
+        yield Fault(str(path), "", None, str(error))
+    if not len(names) and not faulty:
+        yield Fault(str(path), "", None, "no images")
+    files = columns.spans(parts, names)
+    for first, again in repeated(names):
+        file, offset = files.place(again)
+        reason = f"the name of image {again + 1:,} is already that of image {first + 1:,}; names are unique"
+        yield Fault(file, shortened(names[again], 200), offset, reason)
+    source = None if thorough else source_of(path, len(names))
+    return None if source is None else Pack(path, form, names, columns.identities, files, source, domains)
+
+
+def too_large(file: Path, record: Record) -> Fault:
+    """The fault of an image that is larger than an image can be."""
+    return Fault(
+        str(file),
+        record.name,
+        record.offset,
+        f"{record.size} bytes, more than the {MAX_BYTES} allowed for an image file",
+    )
+
+
+def source_of(path: Path, images: int) -> ImageSource:
+    """The source of the images of a pack, from the manifest beside it; without a manifest, only the name is known."""
+    manifest = read_manifest(path, images)
+    return ImageSource(path.name) if manifest is None else manifest.source
+
+
+def repeated(names: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """For each repetition of a name, the position where the name occurs first and the position of the repetition.
+
+    >>> list(repeated(["a", "b", "a"]))
+    [(0, 2)]
+    """
+    hashes = hashes_of(names)
+    order = np.argsort(hashes, kind="stable")
+    alike = hashes[order[1:]] == hashes[order[:-1]]
+    suspects = np.union1d(order[1:][alike], order[:-1][alike])  # by hash; few, so a dict holds their names
+    first: dict[str, int] = {}
+    for position in suspects.tolist():
+        place = first.setdefault(names[position], position)
+        if place != position:
+            yield place, position
+
+
+def hashes_of(names: Sequence[str]) -> Int64[np.ndarray, " names"]:
+    """The hash of each name: 8 bytes where a set of names would take a hundred."""
+    return np.fromiter(map(hash, names), np.int64, len(names))
+
+
+def text_fault(what: str, value: object, longest: int = LONGEST_NAME) -> str | None:
+    """Why a value from a file cannot be a name, an identity or a domain; None if it can.
+
+    >>> text_fault("identity", "Ann"), text_fault("identity", "")
+    (None, "identity '' has 0 characters; allowed are 1 to 255")
+    """
+    if not isinstance(value, str):
+        return f"{what} is {shown(value)}; allowed are text and whole numbers"
+    if not 0 < len(value) <= longest:
+        return f"{what} {shown(value)} has {len(value)} characters; allowed are 1 to {longest}"
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        return f"{what} {shown(value)} is not Unicode: it has half of a surrogate pair"
+    return None
+
+
+def as_text(value: object) -> object:
+    """A whole number as text; any other value unchanged."""
+    return str(value) if type(value) is int else value

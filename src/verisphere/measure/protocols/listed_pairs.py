@@ -1,0 +1,152 @@
+"""Listed pairs: k-fold accuracy and operating points of the LFW family, operating points of lists of millions (IJB)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+
+from verisphere.base.vocabulary import FARS, Comparisons, Embeddings, OperatingPoint, Progress, Rule, Scores, quietly
+from verisphere.decide import Accuracy, Far, Ordered, accepted_impostors, kfold_accuracy, operating_point, ordered
+from verisphere.measure.protocols.repeated_pairs import refuse_repeated
+from verisphere.score import pair_scores, unit_rows
+from verisphere.score.listed import ListedPairs, ListedScores
+
+BLOCKS = 10  # folds of a list that names none
+
+
+@dataclass(frozen=True, eq=False)
+class ListedPairsResult:
+    """The figures of a list of pairs.
+
+    Attributes:
+        operating_points: a point for each target FAR.
+        accuracy: k-fold accuracy over the list's folds.
+        scores: score of each pair, in the order of the list.
+        right_decisions: 1 where the threshold of a pair's fold decides it correctly, else 0.
+        weights: weight of each pair in the accuracy's mean, in which each fold counts alike.
+    """
+
+    operating_points: tuple[OperatingPoint, ...]
+    accuracy: Accuracy
+    scores: Scores
+    right_decisions: Float64[np.ndarray, " pairs"]
+    weights: Float64[np.ndarray, " pairs"]
+
+
+def listed_folds(comparisons: Comparisons) -> np.ndarray:
+    """The list's folds; for a list without folds, ten blocks in list order.
+
+    Block i holds the i-th tenth of the genuine pairs and the i-th tenth of the impostor pairs. The list is not cut as a
+    whole, because some lists name all genuine pairs first: a block would then hold pairs of one kind, and the threshold
+    found on the other blocks, where that kind is rarer, would be biased against it.
+    """
+    if comparisons.folds is not None:
+        return comparisons.folds
+    folds = np.empty(len(comparisons), np.int64)
+    for kind, name in ((comparisons.genuine, "genuine"), (~comparisons.genuine, "impostor")):
+        count = int(kind.sum())
+        if count < BLOCKS:
+            raise ValueError(f"{count} {name} pairs do not make {BLOCKS} blocks, and the list names no folds")
+        folds[kind] = np.arange(count) * BLOCKS // count
+    return folds
+
+
+def score_listed(embeddings: Embeddings, comparisons: Comparisons) -> Scores:
+    """Score of each listed pair."""
+    left, right = torch.from_numpy(comparisons.left), torch.from_numpy(comparisons.right)
+    score = pair_scores(unit_rows(embeddings.embeddings), left, right).numpy()
+    return Scores(score, comparisons.genuine, domains_of_pairs(embeddings, comparisons))
+
+
+def domains_of_pairs(embeddings: Embeddings, comparisons: Comparisons) -> np.ndarray | None:
+    """Domain of each listed pair: the list's, else that of the two images, empty where they differ."""
+    if comparisons.domains is not None or embeddings.domains is None:
+        return comparisons.domains
+    home, away = embeddings.domains[comparisons.left], embeddings.domains[comparisons.right]
+    return np.where(home == away, home, "")
+
+
+def listed_pairs(
+    embeddings: Embeddings,
+    comparisons: Comparisons,
+    fars: Sequence[Far] = ("1e-1", "1e-2"),
+    rule: Rule = "at_most",
+    keep_repeated: bool = False,
+) -> ListedPairsResult:
+    """Accuracy over folds and operating points of listed pairs.
+
+    Args:
+        embeddings: the rows.
+        comparisons: the list.
+        fars: target FARs.
+        rule: see `threshold_at`.
+        keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them.
+    """
+    if not keep_repeated:
+        refuse_repeated(embeddings, comparisons)
+    scores = score_listed(embeddings, comparisons)
+    folds = listed_folds(comparisons)
+    accuracy = kfold_accuracy(scores.score, scores.genuine, folds)
+    genuine = ordered(scores.score[scores.genuine], "genuine")  # sorted once for any number of FARs
+    impostor = ordered(scores.score[~scores.genuine], "impostor")
+    _, fold, size = np.unique(folds, return_inverse=True, return_counts=True)
+    cut = np.array(accuracy.thresholds)[fold]
+    return ListedPairsResult(
+        operating_points=tuple(operating_point(genuine, impostor, far, rule) for far in fars),
+        accuracy=accuracy,
+        scores=scores,
+        right_decisions=((scores.score > cut) == scores.genuine).astype(np.float64),
+        weights=1 / (len(size) * size[fold]),
+    )
+
+
+def listed_operating_points(
+    embeddings: Embeddings,
+    comparisons: Comparisons,
+    fars: Sequence[Far] = FARS,
+    rule: Rule = "at_most",
+    progress: Progress = quietly,
+    keep_repeated: bool = False,
+) -> tuple[OperatingPoint, ...]:
+    """Operating points of listed pairs without a score of each: the same as `listed_pairs` finds, for any list.
+
+    Args:
+        embeddings: the rows, a template each for the IJB sets.
+        comparisons: the list.
+        fars: target FARs.
+        rule: see `threshold_at`.
+        progress: reports the progress over blocks of products.
+        keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them,
+            which sorts 4 or 8 bytes a pair.
+    """
+    _, genuine, impostor = listed_order(embeddings, comparisons, fars, progress, keep_repeated)
+    return tuple(operating_point(genuine, impostor, far, rule) for far in fars)
+
+
+def listed_order(
+    embeddings: Embeddings,
+    comparisons: Comparisons,
+    fars: Sequence[Far] = FARS,
+    progress: Progress = quietly,
+    keep_repeated: bool = False,
+) -> tuple[ListedPairs, Ordered, Ordered]:
+    """The pairs, and their genuine and impostor scores, ready for the thresholds at these FARs.
+
+    The arguments and errors are those of `listed_operating_points`.
+    """
+    if not keep_repeated:
+        refuse_repeated(embeddings, comparisons)
+    units = unit_rows(embeddings.embeddings)
+    pairs = ListedPairs(units, comparisons.left, comparisons.right, comparisons.genuine, progress)
+    impostors = pairs.scores(genuine=False)
+    genuine, impostor = ordered(pairs.scores(genuine=True), "genuine"), ordered(impostors, "impostor")
+    prepare(impostors, fars)
+    return pairs, genuine, impostor
+
+
+def prepare(impostors: ListedScores, fars: Sequence[Far]) -> None:
+    """Find the pairs that the thresholds at these FARs need by one pass over the list."""
+    ranks = (accepted_impostors(far, impostors.total) + 1 for far in fars)
+    impostors.prepare(rank for rank in ranks if rank <= impostors.total)

@@ -1,0 +1,213 @@
+"""Embeddings that cannot be: labels of other rows, or one vector for many people (see `decide.plausible`).
+
+A seeded sample of people is scored, so that the cost does not grow with the number of pairs.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Float64, Int64
+
+from verisphere.base.seeds import numpy_generator
+from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
+from verisphere.decide.plausible import CHANCE, FEWEST, MOVED, SAMPLED, Sampled, implausible, implausible_list
+from verisphere.measure.protocols.listed_pairs import domains_of_pairs
+from verisphere.score import pair_scores, unit_rows
+
+MOST_PEOPLE = 2_000  # sampled
+SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand, as photographs that were posted again do
+PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
+_EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
+_NUMBERS_AT_ONCE = 1 << 22
+
+
+def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
+    """The reasons why a set cannot be that of a working model with these identities; none for a set that can.
+
+    If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not.
+    """
+    person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
+    found, auc = _of_rows(embeddings.embeddings, person)
+    return (*repeated_vectors(embeddings.embeddings, person), *found) or tuple(
+        f"domain {name}: {reason}"
+        for name, rows in _domains(embeddings)
+        for reason in _of_rows(embeddings.embeddings[rows], person[rows], auc)[0]
+    )
+
+
+def _domains(embeddings: Embeddings) -> list[tuple[str, Bool[np.ndarray, " rows"]]]:
+    """Each domain of a set with the rows that it has; none for a set of one domain."""
+    if embeddings.domains is None:
+        return []
+    names = np.unique(embeddings.domains).tolist()
+    return [(name, embeddings.domains == name) for name in names] if len(names) > 1 else []
+
+
+def _of_rows(
+    rows: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"], whole: float | None = None
+) -> tuple[tuple[str, ...], float]:
+    """The reasons, and the AUC; `whole` is that of the whole set, if these rows are a domain."""
+    if len(rows) < 2:
+        return (), CHANCE
+    one, other = numpy_generator(0).integers(len(person), size=(2, SAMPLED))
+    score = _scores(rows, one, other)
+
+    def sample(moved: int) -> Sampled:
+        labels = np.roll(person, -moved)
+        return Sampled(_genuine(rows, labels), score[labels[one] != labels[other]])
+
+    moved = {where: sample(by) for by, where in MOVED.items()}
+    right = sample(0)
+    return implausible(right, moved, True, whole), right.auc if right.judged else CHANCE
+
+
+def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str]) -> tuple[str, ...]:
+    """The reasons why two sets that are compared with each other cannot be those of a working model.
+
+    If there are none for the whole sets, each domain of one is tested against all of the other.
+
+    Args:
+        left, right: the sets, in which equal identities are one person.
+        names: the name of each set, for the reasons.
+    """
+    people = np.unique(np.concatenate([left.identities, right.identities]), return_inverse=True)[1].astype(np.int64)
+    sides, persons = (left.embeddings, right.embeddings), (people[: len(left)], people[len(left) :])
+    reasons = tuple(
+        f"{name}: {reason}"
+        for name, rows, person in zip(names, sides, persons, strict=True)
+        for reason in repeated_vectors(rows, person)
+    )
+    found, auc = _between(sides, persons, names)
+    return (*reasons, *found) or tuple(
+        f"domain {domain} of {names[side]}: {reason}"
+        for side, embeddings in enumerate((left, right))
+        for domain, rows in _domains(embeddings)
+        for reason in _between(_with(sides, side, rows), _with(persons, side, rows), names, auc)[0]
+    )
+
+
+def _with(pair: tuple[np.ndarray, np.ndarray], side: int, rows: Bool[np.ndarray, " rows"]) -> tuple[Any, Any]:
+    """Both sides, one of them with these rows alone."""
+    return (pair[0][rows], pair[1]) if side == 0 else (pair[0], pair[1][rows])
+
+
+def _between(
+    sides: tuple[np.ndarray, np.ndarray],
+    persons: tuple[np.ndarray, np.ndarray],
+    names: tuple[str, str],
+    whole: float | None = None,
+) -> tuple[tuple[str, ...], float]:
+    """The reasons, and the AUC; `whole` is that of the whole set, if these rows are a domain."""
+    one, other = (numpy_generator(seed).integers(len(person), size=SAMPLED) for seed, person in enumerate(persons))
+    score = _scores(sides[0], one, other, sides[1])
+
+    def sample(*moved: int) -> Sampled:
+        first, second = (np.roll(person, -by) for person, by in zip(persons, moved, strict=True))
+        return Sampled(_genuine_between(sides, (first, second)), score[first[one] != second[other]])
+
+    moved = {f"{where} of {names[0]}": sample(by, 0) for by, where in MOVED.items()}
+    moved |= {f"{where} of {names[1]}": sample(0, by) for by, where in MOVED.items()}
+    right = sample(0, 0)
+    return implausible(right, moved, True, whole), right.auc if right.judged else CHANCE
+
+
+def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple[str, ...]:
+    """The reasons why a list of pairs, or the rows it names, cannot be those of a working model.
+
+    Rows that were moved by one show in their own pairs, not in those of the list, if its labels are of the identities.
+    """
+    names, person = np.unique(embeddings.identities, return_inverse=True)
+    person, known = person.astype(np.int64), (names != NOBODY)[person]
+
+    def score(at: Int64[np.ndarray, " some"]) -> np.ndarray:
+        return _scores(embeddings.embeddings, comparisons.left[at], comparisons.right[at])
+
+    domains = domains_of_pairs(embeddings, comparisons)
+    reasons = repeated_vectors(embeddings.embeddings, person) + implausible_list(comparisons.genuine, score, domains)
+    stated = known[comparisons.left] & known[comparisons.right]
+    same = person[comparisons.left] == person[comparisons.right]
+    if reasons or not stated.any() or (same != comparisons.genuine)[stated].any():
+        return reasons
+    return implausible_set(embeddings.take(known))
+
+
+def repeated_vectors(
+    embeddings: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]
+) -> tuple[str, ...]:
+    """The reason why rows of equal direction cannot be right; rows are compared after one projection has sorted them.
+
+    >>> rows = np.array([[1, 2], [2, 4], [3, 6], [3, 1]], np.float32)
+    >>> repeated_vectors(rows, np.array([0, 1, 2, 2]))
+    ('one vector stands in 3 of 4 rows, under 3 people',)
+    """
+    count = len(embeddings)
+    direction = numpy_generator(0).standard_normal(embeddings.shape[1])
+    key = np.empty(count)
+    step = max(_NUMBERS_AT_ONCE // embeddings.shape[1], 1)
+    for start in range(0, count, step):
+        rows = embeddings[start : start + step].astype(np.float64)
+        key[start : start + step] = rows @ direction / np.linalg.norm(rows, axis=1)
+    order = np.argsort(key, kind="stable")
+    same = np.diff(key[order]) <= _EQUAL * np.abs(direction).sum()
+    candidates = np.flatnonzero(same)
+    for start in range(0, len(candidates), step):
+        part = candidates[start : start + step]
+        same[part] = _equal(embeddings[order[part]], embeddings[order[part + 1]])
+    vector = np.concatenate([[0], np.cumsum(~same)])
+    rows_of = np.bincount(vector)
+    people_of = np.bincount(np.unique(np.stack([vector, person[order]]), axis=1)[0])
+    wrong = (people_of > PEOPLE_OF_A_VECTOR) | ((rows_of >= FEWEST) & (rows_of > SHARE_OF_ROWS * count))
+    if not wrong.any():
+        return ()
+    worst = int(np.argmax(np.where(wrong, rows_of, 0)))
+    people = "1 person" if people_of[worst] == 1 else f"{people_of[worst]:,} people"
+    more = f" ({wrong.sum():,} vectors are so)" if wrong.sum() > 1 else ""
+    return (f"one vector stands in {rows_of[worst]:,} of {count:,} rows, under {people}{more}",)
+
+
+def _equal(left: np.ndarray, right: np.ndarray) -> Bool[np.ndarray, " pairs"]:
+    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (np.float64(left), np.float64(right))]
+    return np.abs(units[0] - units[1]).max(1) <= _EQUAL
+
+
+def _genuine(
+    embeddings: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]
+) -> Float64[np.ndarray, "people draws"]:
+    """Scores of as many genuine pairs of each sampled person; the people are the same wherever the labels are moved."""
+    random = numpy_generator(0)
+    images = np.bincount(person)
+    rows, starts = np.argsort(person, kind="stable"), np.cumsum(images) - images
+    people = random.permutation(np.flatnonzero(images > 1))[:MOST_PEOPLE, None]
+    size = len(people), SAMPLED // max(len(people), 1)
+    first = (random.random(size) * images[people]).astype(np.int64)
+    second = (first + 1 + (random.random(size) * (images[people] - 1)).astype(np.int64)) % images[people]
+    left, right = ((rows[starts[people] + place]).ravel() for place in (first, second))
+    return _scores(embeddings, left, right).reshape(size)
+
+
+def _genuine_between(
+    sides: tuple[np.ndarray, np.ndarray], persons: tuple[np.ndarray, np.ndarray]
+) -> Float64[np.ndarray, "people draws"]:
+    """Scores of as many genuine pairs of each sampled person, a row of one side and a row of the other."""
+    random = numpy_generator(0)
+    count = 1 + max(int(person.max()) for person in persons)
+    images = np.stack([np.bincount(person, minlength=count) for person in persons])
+    people = random.permutation(np.flatnonzero(images.all(0)))[:MOST_PEOPLE, None]
+    size = len(people), SAMPLED // max(len(people), 1)
+
+    def drawn(person: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        place = (random.random(size) * counts[people]).astype(np.int64)
+        return np.argsort(person, kind="stable")[((np.cumsum(counts) - counts)[people] + place).ravel()]
+
+    left, right = (drawn(person, counts) for person, counts in zip(persons, images, strict=True))
+    return _scores(sides[0], left, right, sides[1]).reshape(size)
+
+
+def _scores(
+    embeddings: np.ndarray, left: np.ndarray, right: np.ndarray, others: np.ndarray | None = None
+) -> np.ndarray:
+    """Score of each pair of rows, the second of `others` if they are given; only these rows are normalised."""
+    (first, one), (second, other) = (np.unique(rows, return_inverse=True) for rows in (left, right))
+    units = unit_rows(embeddings[first]), unit_rows((embeddings if others is None else others)[second])
+    return pair_scores(units[0], torch.from_numpy(one), torch.from_numpy(other), units[1]).numpy()

@@ -1,0 +1,1 @@
+"""Questions asked of many trainings: experiments, searches, cleaning, inversion, and the demo."""

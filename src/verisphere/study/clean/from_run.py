@@ -1,0 +1,261 @@
+"""Sub-classes by the sub-centers of a run: from images, or from embeddings that its network has made.
+
+For every image only the K cosines to the sub-centers of its own class are held. A run with K = 1 has one sub-center for
+each class: every sample is then in the dominant sub-class, and the rule of the angle drops by the distance to the class
+center, which the noise has also attracted.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Int64
+
+from verisphere.base.collectives import on_every_rank, on_first_rank
+from verisphere.base.distributed import world
+from verisphere.base.provenance import check_same_origin
+from verisphere.base.vocabulary import NO_CLASS, NOBODY, Origin, Progress, printable, quietly
+from verisphere.files.disk import remove_whole
+from verisphere.files.streamed_rows import StreamedRows, open_rows
+from verisphere.files.work import WorkFiles
+from verisphere.images.faces import Faces
+from verisphere.images.packs.columns import Texts, coded
+from verisphere.models.embed import EmbeddingModel, embed, open_model
+from verisphere.models.run_head import RunHead, open_head
+from verisphere.study.clean.found import Found
+from verisphere.study.clean.nearest_class import NearestClass, nearest_is_own
+from verisphere.study.clean.sub_classes import SubClasses, sub_classes
+from verisphere.train.restore import data_digest
+from verisphere.train.run_folder import versions
+
+#: Batches of a block, which is stored on the disk as a whole.
+BATCHES = 64
+_CPU = torch.device("cpu")
+_COSINES, _NEAREST = "cosines", "nearest"
+#: What needs no head, for the messages about a run that lacks one.
+WITHOUT_HEAD = "`verisphere clean embeddings FILE` needs none"
+
+
+def found_in_run(
+    run: Path,
+    faces: Faces,
+    *,
+    device: torch.device = _CPU,
+    batch_size: int = 128,
+    workers: int = 0,
+    trust: bool = False,
+    work: Path | None = None,
+    rank_1: bool = False,
+    progress: Progress = quietly,
+) -> Found:
+    """The samples of a data set in the sub-classes of a run that was trained on it.
+
+    Images are embedded block by block, without the mirror image and in float32. A finished block is stored in the
+    folder `work`; the next call with the same checkpoint, data and options continues from there, and gives the same
+    bits as an uninterrupted one. The ranks of a joined group share the work, and each returns the whole result; all
+    ranks must see the same files.
+
+    Images without a known person have no class: their sub-center is `NONE`, and no rule drops them.
+
+    Args:
+        run: folder of a run (its newest checkpoint), or of one checkpoint inside a run.
+        faces: the data that the run was trained on.
+        device: device of the network.
+        batch_size: images at a time.
+        workers: processes that read images; 0 reads in this one.
+        trust: also build a network from outside verisphere, which runs its code.
+        work: folder for work files, which the caller removes; None keeps them in a temporary folder, so that the work
+            begins anew each time.
+        rank_1: also find the nearest class of every image, by images x classes x sub-centers products; the embeddings
+            are then among the work files.
+        progress: reports the progress over the blocks.
+    """
+    head = on_every_rank(lambda: _head_for(run, faces))
+    model = on_every_rank(lambda: open_model(head.checkpoint.path, device, trust))
+    about = {
+        "checkpoint": head.checkpoint.sha256,
+        "data": data_digest(faces),
+        "batch": [batch_size, BATCHES, device.type],
+        "embeddings": rank_1,
+        **versions(),
+    }
+    with _folder(work) as folder:
+        files = WorkFiles.open(folder, about)
+        step = BATCHES * batch_size
+        blocks = [range(start, min(start + step, len(faces))) for start in range(0, len(faces), step)]
+        labels = faces.labels.numpy()
+        cosines = _cosines(head, model, faces, blocks, files, labels, batch_size, workers, rank_1, progress)
+        sub = sub_classes(cosines, labels, len(head.people))
+        nearest = _nearest(head, sub, cosines, labels, blocks, files, device, progress) if rank_1 else None
+    return Found(
+        faces.names,
+        faces.identities,
+        head.people,
+        sub,
+        _method(run, head),
+        faces.domains,
+        faces.true_identities,
+        nearest,
+    )
+
+
+def found_by_centers(
+    run: Path,
+    embeddings: Path,
+    *,
+    device: torch.device = _CPU,
+    rank_1: bool = False,
+    progress: Progress = quietly,
+) -> Found:
+    """The rows of an embeddings file in the sub-classes of the run whose network has made it.
+
+    The file is read in portions: once, or twice with `rank_1`. Domains in the file are not read.
+
+    Args:
+        run: see `found_in_run`.
+        embeddings: the file; a file that states its origin must have been made by the run's network.
+        device: device of the products of `rank_1`.
+        rank_1: see `found_in_run`.
+        progress: reports the progress over the portions.
+    """
+    head = open_head(run, WITHOUT_HEAD)
+    rows = open_rows(embeddings, ("names", "identities"))
+    assert rows.identities is not None
+    identities = coded(map(str, rows.identities))
+    people, labels = labels_of(identities)
+    _check_network(head, rows)
+    head.check_people(people, str(embeddings))
+    cosines = np.concatenate(
+        [head.cosines(portion, labels[place]) for place, portion in _portions(rows, "reading", progress)]
+    )
+    sub = sub_classes(cosines, labels, len(people))
+    nearest = None
+    if rank_1:
+        own = nearest_is_own(head.centers, sub.dominant, device)
+        results = [
+            own(portion, labels[place], cosines[place])
+            for place, portion in _portions(rows, "finding the nearest classes", progress)
+        ]
+        nearest = NearestClass(*np.concatenate(results).T)
+    names = Texts.of(map(str, rows.names))
+    return Found(names, identities, head.people, sub, _method(run, head), nearest_class=nearest)
+
+
+def labels_of(identities: Sequence[str]) -> tuple[tuple[str, ...], Int64[np.ndarray, " rows"]]:
+    """The people, sorted, and for each row the position of its person among them, as in `Faces`."""
+    column = coded(identities)
+    people = tuple(sorted({*column.present()} - {NOBODY}))
+    number = {person: label for label, person in enumerate(people)}
+    return people, np.array([number.get(value, NO_CLASS) for value in column.values], np.int64)[column.codes]
+
+
+def _head_for(run: Path, faces: Faces) -> RunHead:
+    head = open_head(run, WITHOUT_HEAD)
+    head.check_people(faces.people, "the data")
+    return head
+
+
+def _method(run: Path, head: RunHead) -> str:
+    return f"{'sub-centers' if head.centers.shape[1] > 1 else 'centers'} of {printable(str(run))}"
+
+
+@contextmanager
+def _folder(work: Path | None) -> Iterator[Path]:
+    """The folder of the work files; if none is given, a temporary one that all ranks share."""
+    if work is not None:
+        yield work
+        return
+    folder = Path(on_first_rank(tempfile.mkdtemp))
+    try:
+        yield folder
+    finally:
+        if world().first:
+            remove_whole(folder)
+
+
+def _cosines(
+    head: RunHead,
+    model: EmbeddingModel,
+    faces: Faces,
+    blocks: Sequence[range],
+    files: WorkFiles,
+    labels: Int64[np.ndarray, " samples"],
+    batch_size: int,
+    workers: int,
+    keep_embeddings: bool,
+    progress: Progress,
+) -> Float32[np.ndarray, "samples subcenters"]:
+    """Cosines of all images to the sub-centers of their own class, block by block."""
+    cosines = np.full((len(labels), head.centers.shape[1]), np.nan, np.float32)
+    done = files.done(_COSINES, len(blocks))
+    for number, block in enumerate(blocks):
+        if done[number]:
+            cosines[block.start : block.stop] = files.load(_COSINES, number, _COSINES)
+    waiting = [number for number, is_done in enumerate(done) if not is_done]
+    alone = len(blocks) == 1  # then the progress over its batches is more informative
+    numbers = waiting if alone else progress(waiting, "embedding", len(blocks), sum(done))
+    for number in numbers:
+        block = blocks[number]
+        embeddings = embed(
+            model,
+            faces.select(block),
+            "",
+            flip=False,
+            batch_size=batch_size,
+            workers=workers,
+            progress=progress if alone else quietly,
+        ).embeddings
+        place = slice(block.start, block.stop)
+        cosines[place] = head.cosines(embeddings, labels[place])
+        arrays = {_COSINES: cosines[place]} | ({"embeddings": embeddings} if keep_embeddings else {})
+        files.save(_COSINES, number, **arrays)
+    return cosines
+
+
+def _nearest(
+    head: RunHead,
+    sub: SubClasses,
+    cosines: Float32[np.ndarray, "samples subcenters"],
+    labels: Int64[np.ndarray, " samples"],
+    blocks: Sequence[range],
+    files: WorkFiles,
+    device: torch.device,
+    progress: Progress,
+) -> NearestClass:
+    """Whether the nearest class of each image is its own, from the embeddings among the work files."""
+    results: list[Bool[np.ndarray, "rows 2"]] = []
+    own = nearest_is_own(head.centers, sub.dominant, device)
+    done = files.done(_NEAREST, len(blocks))
+    for number, block in enumerate(progress(blocks, "finding the nearest classes", len(blocks))):
+        if done[number]:
+            results.append(files.load(_NEAREST, number, _NEAREST))
+            continue
+        place = slice(block.start, block.stop)
+        results.append(own(files.load(_COSINES, number, "embeddings"), labels[place], cosines[place]))
+        files.save(_NEAREST, number, **{_NEAREST: results[-1]})
+    return NearestClass(*np.concatenate(results).T)
+
+
+def _portions(
+    rows: StreamedRows, what: str, progress: Progress
+) -> Iterator[tuple[slice, Float32[np.ndarray, "rows dim"]]]:
+    """The rows of a file in portions, each with its place."""
+    start = 0
+    for _, portion in progress(rows.portions(), what, rows.steps):
+        yield slice(start, start + len(portion)), portion
+        start += len(portion)
+
+
+def _check_network(head: RunHead, rows: StreamedRows) -> None:
+    """Refuse rows of another network."""
+    origin, own = rows.source.origin, Origin(head.checkpoint.sha256["backbone"], False, "float32", "")
+    hint = "embed the images by the run, or name the run that made them"
+    check_same_origin(f"{head.checkpoint.path} embeds", own, rows.path, origin, hint, but=("flip", "precision"))
+    if rows.dim != head.centers.shape[2]:
+        raise ValueError(
+            f"{rows.path}: {rows.dim} numbers an embedding, and the centers of {head.checkpoint.path} have "
+            f"{head.centers.shape[2]}; embed the images by the run"
+        )

@@ -1,0 +1,97 @@
+"""Rank 1 among the classes: whether the class whose sub-center is nearest to a sample is its own.
+
+Only this figure shows the effect of "K = 3 to 1" (Deng et al. 2021, table 3: of a head with K sub-centers only the
+dominant ones are kept). Dropping sub-centers changes no embedding, hence no score of two images and no TAR, but it
+changes the class center that a sample is nearest to.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32, Int64
+from torch import Tensor
+
+from verisphere.base.collectives import gathered
+from verisphere.base.distributed import world
+from verisphere.head.nearest import nearest_others
+from verisphere.head.subcenters import SubCenters
+from verisphere.score.cosine import unit
+
+#: Rows of a product; always the same, since the bits of a product depend on its shape.
+_ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class NearestClass:
+    """Whether the nearest class of each sample is its own; False for a sample of no class.
+
+    A class is as near as the nearest of its sub-centers. Another class that is equally near as the own one is ignored.
+
+    Attributes:
+        all_sub_centers: result with all sub-centers of all classes.
+        dominant_only: result with only the dominant sub-center of each class.
+    """
+
+    all_sub_centers: Bool[np.ndarray, " samples"]
+    dominant_only: Bool[np.ndarray, " samples"]
+
+    def shares(self, samples: Bool[np.ndarray, " samples"]) -> dict[str, float]:
+        """Share of some samples whose nearest class is their own; NaN for no samples.
+
+        >>> nearest = NearestClass(np.array([True, True, False]), np.array([True, False, False]))
+        >>> nearest.shares(np.array([True, True, False]))
+        {'all_sub_centers': 1.0, 'dominant_only': 0.5}
+        """
+        return {
+            name: float(rows[samples].mean()) if samples.any() else float("nan")
+            for name, rows in (("all_sub_centers", self.all_sub_centers), ("dominant_only", self.dominant_only))
+        }
+
+
+def nearest_is_own(
+    centers: Float[Tensor, "classes subcenters dim"], dominant: Int64[np.ndarray, " classes"], device: torch.device
+) -> Callable[..., Bool[np.ndarray, "rows 2"]]:
+    """A function that tests whether the nearest class of embeddings is their own: by all sub-centers, by the dominant.
+
+    The function takes embeddings (rows, dim), labels (rows,) and the cosines (rows, subcenters) to the sub-centers of
+    the own class. The cosines of a block of rows to a part of the classes are held at a time. The ranks of a group
+    share the rows, and all call the function together; each receives all results.
+
+    Args:
+        centers: directions of the sub-centers.
+        dominant: number of the dominant sub-center of each class.
+        device: device of the products.
+    """
+    kept = torch.from_numpy(dominant.clip(min=0))
+    dominant_centers = centers[torch.arange(len(centers)), kept][:, None, :].to(device)
+    centers = centers.to(device)
+
+    def of_tile(rows: np.ndarray, labels: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+        query, own_class = unit(torch.from_numpy(rows).to(device)), torch.from_numpy(labels).to(device)
+        own = np.stack([cosines.max(axis=1), cosines[np.arange(len(labels)), dominant[labels]]], axis=1)
+        heads = ((centers, SubCenters(centers.shape[1])), (dominant_centers, SubCenters(1)))
+        others = [
+            nearest_others(query, directions, own_class, 1, subcenters, "cosine")[:, 0].cpu().numpy()
+            for directions, subcenters in heads
+        ]
+        with np.errstate(invalid="ignore"):  # the cosines of a row without a class are NaN
+            return (own >= np.stack(others, axis=1)) & (labels >= 0)[:, None]
+
+    def of_rows(
+        rows: Float32[np.ndarray, "rows dim"],
+        labels: Int64[np.ndarray, " rows"],
+        cosines: Float32[np.ndarray, "rows subcenters"],
+    ) -> Bool[np.ndarray, "rows 2"]:
+        here, tiles = world(), -(-len(rows) // _ROWS)
+        shares = [here.share(tiles, rank) for rank in range(here.size)]
+        sizes = [min(share.stop * _ROWS, len(rows)) - min(share.start * _ROWS, len(rows)) for share in shares]
+        results = np.zeros((sizes[here.rank], 2), bool)
+        first = shares[here.rank].start * _ROWS
+        for tile in shares[here.rank]:
+            place = slice(tile * _ROWS, min((tile + 1) * _ROWS, len(rows)))
+            results[place.start - first : place.stop - first] = of_tile(rows[place], labels[place], cosines[place])
+        return gathered(torch.from_numpy(results.astype(np.uint8)), sizes).numpy().astype(bool)
+
+    return of_rows

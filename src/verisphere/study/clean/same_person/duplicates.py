@@ -1,0 +1,322 @@
+"""One person under two identities, and one picture under two: proposed from embeddings, and merged on request."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from torch import Tensor
+
+from verisphere.base.vocabulary import NOBODY, Progress, quietly
+from verisphere.files.disk import write_whole
+from verisphere.files.embeddings import note_crowds
+from verisphere.files.json_values import shown
+from verisphere.files.label_lists import LabelList
+from verisphere.files.results import Result
+from verisphere.files.streamed_rows import open_rows
+from verisphere.files.tables import csv_for_people, csv_text
+from verisphere.files.text import table_rows
+from verisphere.images.faces import Faces
+from verisphere.images.loader import batches
+from verisphere.report.blocks import Page
+from verisphere.report.tables import number, table
+from verisphere.study.clean.same_person.near_pairs import class_centers, near_pairs
+
+PAIRS, IMAGES, JSON, PAGE, MERGED = "pairs.csv", "images.csv", "duplicates.json", "index.html", "merged.csv"
+COSINE, IMAGE_COSINE = 0.6, 0.85
+PRINTED = 20  # pairs of each kind in the text; the files have all
+_IMAGES_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class IdentityPair:
+    """Two identities that may be one person: a proposal.
+
+    Attributes:
+        identity, other: the two identities, in the order of the alphabet.
+        cosine: cosine between the centers of the two identities.
+        images, other_images: number of images of each.
+    """
+
+    identity: str
+    other: str
+    cosine: float
+    images: int
+    other_images: int
+
+
+@dataclass(frozen=True)
+class ImagePair:
+    """Two images under two identities that may be one picture.
+
+    Attributes:
+        name, other_name: the two images.
+        identity, other_identity: identities of the two images.
+        cosine: cosine between the embeddings of the two images; None if only equal pixels make the pair.
+        equal_pixels: whether all pixels are equal; None if the images were not read.
+    """
+
+    name: str
+    other_name: str
+    identity: str
+    other_identity: str
+    cosine: float | None
+    equal_pixels: bool | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Duplicates(Result):
+    """People and pictures that may be twice in a data set.
+
+    Attributes:
+        embeddings: name of the file of embeddings.
+        images: number of images.
+        identities: number of people.
+        cosine: threshold of the centers.
+        image_cosine: threshold of the images; None if images were not compared.
+        people: pairs of identities, the highest cosine first.
+        pictures: pairs of images, equal pixels first, then the highest cosine.
+    """
+
+    embeddings: str
+    images: int
+    identities: int
+    cosine: float
+    image_cosine: float | None
+    people: Sequence[IdentityPair]
+    pictures: Sequence[ImagePair]
+
+    def fields(self) -> dict[str, Any]:
+        """All of `duplicates.json`."""
+        return {
+            "embeddings": self.embeddings,
+            "images": self.images,
+            "identities": self.identities,
+            "cosine": self.cosine,
+            "image_cosine": self.image_cosine,
+            "identity_pairs": [asdict(pair) for pair in self.people],
+            "image_pairs": [asdict(pair) for pair in self.pictures],
+        }
+
+    def write(self, folder: Path, page: Page | None = None) -> None:
+        """Write `pairs.csv`, `images.csv`, `duplicates.json` and, where there is one, the page; all or nothing."""
+
+        def write(partial: Path) -> None:
+            partial.mkdir()
+            (partial / PAIRS).write_text(_csv(IdentityPair, self.people, False), encoding="utf-8", newline="")
+            (partial / IMAGES).write_text(_csv(ImagePair, self.pictures, True), encoding="utf-8", newline="")
+            (partial / JSON).write_text(self.json(), encoding="utf-8")
+            if page is not None:
+                page.write(partial / PAGE)
+
+        write_whole(folder, write)
+
+    def text(self) -> str:
+        """The first pairs of each kind as text."""
+        lines = [
+            f"{self.embeddings}: {self.images:,} images of {self.identities:,} people",
+            f"{len(self.people):,} pairs of identities whose centers have a cosine of {self.cosine:g} or more: "
+            "proposals, nothing is merged",
+        ]
+        if self.people:
+            rows = [
+                [f"{pair.identity} / {pair.other}", number(pair.cosine), f"{pair.images} / {pair.other_images}"]
+                for pair in self.people[:PRINTED]
+            ]
+            lines.append(table(["identities", "cosine", "images"], rows))
+        if self.image_cosine is not None:
+            equal = sum(bool(pair.equal_pixels) for pair in self.pictures)
+            pixels = (
+                "" if all(pair.equal_pixels is None for pair in self.pictures) else f", {equal:,} with equal pixels"
+            )
+            lines.append(
+                f"{len(self.pictures):,} pairs of images of two identities with a cosine of {self.image_cosine:g} or "
+                f"more{pixels}"
+            )
+            if self.pictures:
+                lines.append(
+                    table(["images", "cosine", "equal pixels"], [_image_row(p) for p in self.pictures[:PRINTED]])
+                )
+        return "\n".join(lines)
+
+
+def _image_row(pair: ImagePair) -> list[str]:
+    equal = {None: "-", True: "yes", False: "no"}[pair.equal_pixels]
+    return [f"{pair.name} / {pair.other_name}", "-" if pair.cosine is None else number(pair.cosine), equal]
+
+
+def find_duplicates(
+    path: Path,
+    faces: Faces | None = None,
+    cosine: float = COSINE,
+    image_cosine: float | None = IMAGE_COSINE,
+    workers: int = 0,
+    progress: Progress = quietly,
+) -> Duplicates:
+    """Identities whose centers nearly coincide, and images of two identities that nearly do.
+
+    Neither comparison holds a matrix of all pairs. Only the centers are held while the file is streamed; with
+    `image_cosine` the embeddings are held as well, 4 bytes a number.
+
+    Args:
+        path: file of the embeddings, with names and identities.
+        faces: images of these names, for finding images of two identities with equal pixels as well; every image is
+            read.
+        cosine: least cosine of two centers.
+        image_cosine: least cosine of two images; None compares no images.
+        workers: processes that read images.
+        progress: reports the progress.
+    """
+    for option, value in (("cosine", cosine), ("image_cosine", image_cosine)):
+        if value is not None and not -1 < value <= 1:
+            raise ValueError(f"{option} is {value}; a threshold of cosines lies above -1 and is at most 1")
+    rows = open_rows(path, ("names", "identities"))
+    assert rows.identities is not None
+    note_crowds(path, rows.identities)
+    if faces is not None and (absent := sorted(set(rows.names.tolist()) - set(faces.names))):
+        raise ValueError(
+            f"{len(absent):,} of {len(rows):,} images of {path} are not in the set of faces, the first is "
+            f"{shown(absent[0], 200)}; are these the images that were embedded?"
+        )
+    units: list[Float32[Tensor, "rows dim"]] = []
+    centers = class_centers(rows, progress, None if image_cosine is None else units.append)
+    near = near_pairs(centers.units, cosine, progress=progress)
+    people = [
+        IdentityPair(
+            centers.people[left], centers.people[right], value, int(centers.counts[left]), int(centers.counts[right])
+        )
+        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True)
+    ]
+    pictures: list[ImagePair] = []
+    if image_cosine is not None:
+        pictures = _near_images(rows.names, rows.identities, torch.cat(units), image_cosine, progress)
+    if faces is not None:
+        pictures = _with_pixels(pictures, faces, workers, progress)
+    return Duplicates(path.name, len(rows), len(centers.people), cosine, image_cosine, people, pictures)
+
+
+def _near_images(
+    names: np.ndarray,
+    identities: np.ndarray | None,
+    units: Float32[Tensor, "rows dim"],
+    least: float,
+    progress: Progress,
+) -> list[ImagePair]:
+    assert identities is not None
+    _, people = np.unique(identities, return_inverse=True)
+    near = near_pairs(units, least, people, progress=progress)
+    return [
+        ImagePair(str(names[left]), str(names[right]), str(identities[left]), str(identities[right]), value)
+        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True)
+    ]
+
+
+def _with_pixels(near: Sequence[ImagePair], faces: Faces, workers: int, progress: Progress) -> list[ImagePair]:
+    """The pairs, marked where their pixels are equal, and further pairs of equal pixels; equal pixels first."""
+    equal = {
+        frozenset((faces.names[left], faces.names[right])): (left, right)
+        for left, right in equal_images(faces, workers, progress)
+    }
+    pairs = []
+    for pair in near:
+        names = frozenset((pair.name, pair.other_name))
+        pairs.append(replace(pair, equal_pixels=equal.pop(names, None) is not None))
+    for left, right in equal.values():
+        names_and_people = faces.names[left], faces.names[right], faces.identities[left], faces.identities[right]
+        pairs.append(ImagePair(*names_and_people, None, True))
+    return sorted(pairs, key=lambda pair: (not pair.equal_pixels, -(1.0 if pair.cosine is None else pair.cosine)))
+
+
+def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -> list[tuple[int, int]]:
+    """Positions of pairs of images of two identities whose pixels are equal, each image with the first such image.
+
+    Equal files are included, since equal bytes have equal pixels. The function holds 16 bytes an image.
+    """
+    first: dict[bytes, list[int]] = {}
+    read = batches(faces, torch.arange(len(faces)), _IMAGES_AT_ONCE, workers)
+    for batch in progress(read, "comparing pixels", -(-len(faces) // _IMAGES_AT_ONCE)):
+        for place, image in zip(batch.indices.tolist(), batch.images, strict=True):
+            key = hashlib.blake2b(image.contiguous().numpy().tobytes(), digest_size=16).digest()
+            first.setdefault(key, []).append(place)
+    pairs = []
+    for places in first.values():
+        by_person: dict[str, int] = {}
+        for place in places:
+            by_person.setdefault(faces.identities[place], place)
+        earliest, *others = by_person.values()
+        pairs += [(earliest, other) for other in others]
+    return sorted(pairs)
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """The pairs of identities to merge: the columns `identity` and `other` of a CSV, such as `pairs.csv`."""
+    about = "pairs to merge have the columns identity and other, as pairs.csv of `verisphere clean duplicates` has"
+    pairs = []
+    for line, cells in table_rows(path, ("identity", "other"), about=about)[1]:
+        pair = cells[0], cells[1]
+        if not all(text.strip() for text in pair) or pair[0] == pair[1]:
+            raise ValueError(f"{path}: line {line}: {shown(','.join(pair), 200)}; a pair has two different identities")
+        pairs.append(pair)
+    return pairs
+
+
+def merged_identities(counts: Mapping[str, int], pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The identity that each merged one becomes: that of the most images in its connected component.
+
+    Of equally many images the first in the alphabet stays.
+
+    >>> merged_identities({"Ann": 1, "Anne": 5, "A": 2, "Ben": 9}, [("Ann", "Anne"), ("A", "Ann")])
+    {'Ann': 'Anne', 'A': 'Anne'}
+
+    Args:
+        counts: number of images of each identity.
+        pairs: pairs of identities that are one person.
+    """
+    parent = {identity: identity for pair in pairs for identity in pair}
+    absent = [identity for identity in parent if identity not in counts]
+    if absent:
+        raise ValueError(
+            f"{len(absent)} of {len(parent)} identities to merge are not in the set, the first is "
+            f"{shown(absent[0], 200)}; identities there look like {shown(min(counts, default=''), 200)}"
+        )
+
+    def root(identity: str) -> str:
+        while parent[identity] != identity:
+            parent[identity] = parent[parent[identity]]
+            identity = parent[identity]
+        return identity
+
+    for left, right in pairs:
+        stays, goes = sorted((root(left), root(right)), key=lambda identity: (-counts[identity], identity))
+        parent[goes] = stays
+    return {identity: root(identity) for identity in parent if root(identity) != identity}
+
+
+def merged_labels(labels: LabelList, pairs: Sequence[tuple[str, str]]) -> LabelList:
+    """A list of labels whose identities are merged; see `merged_identities`. Images of `NOBODY` stay unchanged."""
+    identities, sizes = np.unique(np.array(labels.identities), return_counts=True)
+    counts = dict(zip(identities.tolist(), sizes.tolist(), strict=True))
+    counts.pop(NOBODY, None)
+    becomes = merged_identities(counts, pairs)
+    merged = tuple(becomes.get(identity, identity) for identity in labels.identities)
+    truth = labels.true_identities
+    return LabelList(
+        labels.names,
+        merged,
+        labels.domains,
+        None if truth is None else tuple(becomes.get(true, true) for true in truth),
+    )
+
+
+def _csv(kind: type, rows: Sequence[Any], for_people: bool) -> str:
+    names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    cells = [[_cell(getattr(row, name)) for name in names] for row in rows]
+    return csv_for_people(names, cells) if for_people else csv_text(names, cells)
+
+
+def _cell(value: object) -> object:
+    return repr(round(value, 6)) if isinstance(value, float) else value

@@ -1,0 +1,376 @@
+"""People of a training set who are also in a test set, by name, id and embedding; and the training set without them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from torch import Tensor
+
+from verisphere.base.provenance import check_same_origin
+from verisphere.base.vocabulary import NOBODY, Progress, quietly
+from verisphere.files.disk import write_whole
+from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.label_lists import LabelList, read_labels, write_labels
+from verisphere.files.people_lists import read_people
+from verisphere.files.results import Result
+from verisphere.files.streamed_rows import open_rows
+from verisphere.files.tables import csv_for_people
+from verisphere.files.text import numbered_lines
+from verisphere.images.packs.columns import coded, take
+from verisphere.models.described_faces import open_faces
+from verisphere.report.tables import number, table
+from verisphere.score.pairs import pair_scores, unit_rows
+from verisphere.study.clean.same_person.names import Grade, matches
+from verisphere.study.clean.same_person.near_pairs import Centers, class_centers, near_pairs
+
+KEPT, KEPT_PEOPLE, CSV, JSON = "kept.txt", "kept_people.txt", "overlap.csv", "overlap.json"
+#: Which matches of names are removed, by the word on the command line: those of this grade and closer ones.
+REMOVED = {
+    "none": None,
+    "equal": Grade.EQUAL,
+    "words": Grade.SAME_WORDS,
+    "initials": Grade.INITIAL,
+    "loose": Grade.FIRST_AND_LAST,
+}
+PRINTED = 30
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """The people of a set, and its images if it has any.
+
+    Attributes:
+        path: data set, list of people or embeddings file.
+        identities: the people, sorted; without `NOBODY`.
+        labels: the images; None for a list of people.
+    """
+
+    path: Path
+    identities: tuple[str, ...]
+    labels: LabelList | None = None
+
+    @property
+    def is_embeddings(self) -> bool:
+        """Whether the path is a file of embeddings."""
+        return self.path.suffix == ".npz"
+
+
+def open_people(path: Path, trust: bool = False) -> People:
+    """The people of a data set, a list of people, a list of labels or a file of embeddings.
+
+    A `.txt` file is a list of people for `read_people`, unless its first line names the columns of a list of labels or
+    holds the path of an image.
+    """
+    if path.suffix == ".npz":
+        rows = open_rows(path, ("names", "identities"))
+        assert rows.identities is not None
+        return _people(path, LabelList(rows.names.tolist(), rows.identities.tolist()))
+    if path.is_file() and path.suffix.lower() in (".txt", ".csv", ".lst"):
+        first = next((text for _, text in numbered_lines(path)), "")
+        columns = [cell.strip() for cell in first.split(",")]
+        images = re.search(f"({'|'.join(map(re.escape, SUFFIXES))})([\\s,]|$)", first, re.IGNORECASE)
+        if {"name", "identity"} <= set(columns):
+            return _people(path, read_labels(path))
+        if path.suffix.lower() == ".txt" and not images:
+            return People(path, tuple(sorted(set(read_people(path)) - {NOBODY})))
+    faces = open_faces(path, trust=trust)
+    return _people(path, LabelList(faces.names, faces.identities, faces.domains, faces.true_identities))
+
+
+def _people(path: Path, labels: LabelList) -> People:
+    return People(path, tuple(sorted({*coded(labels.identities).present()} - {NOBODY})), labels)
+
+
+@dataclass(frozen=True)
+class Match:
+    """A person of the training set who may be in the test set.
+
+    Attributes:
+        identity: the person in the training set.
+        other: the person in the test set; `NOBODY` for an image without a known person.
+        how: `name`, `id`, `center` (the two centers reach the threshold) or `image` (a single image reaches it, and the
+            centers do not).
+        grade: closeness of the names; empty for a match by id or embedding.
+        name, other_name: the names that agree; for a match by image, the image.
+        cosine: cosine of the two centers, or of center and image; None if there are no embeddings.
+        removed: whether the person is removed for this match.
+    """
+
+    identity: str
+    other: str
+    how: str
+    grade: str
+    name: str
+    other_name: str
+    cosine: float | None
+    removed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap(Result):
+    """People of a training set who are in a test set.
+
+    Attributes:
+        train: the training set.
+        test: the test set.
+        matches: every match; the matches of removed people come first.
+        nameless: number of people of either set without a name: their identities are numbers that no list translates.
+        cosine: threshold of embeddings; None if none were compared.
+        unseen: number of people of either set without an embedding, if embeddings were compared.
+    """
+
+    train: People
+    test: People
+    matches: Sequence[Match]
+    nameless: tuple[int, int]
+    cosine: float | None = None
+    unseen: tuple[int, int] = (0, 0)
+
+    @property
+    def removed(self) -> list[str]:
+        """The people who are removed, sorted."""
+        return sorted({match.identity for match in self.matches if match.removed})
+
+    def fields(self) -> dict[str, Any]:
+        """All of `overlap.json`."""
+        ways: dict[str, dict[str, int]] = {}
+        for match in self.matches:
+            way = f"{match.how}: {match.grade}" if match.grade else match.how
+            counts = ways.setdefault(way, {"matches": 0, "removed": 0})
+            counts["matches"] += 1
+            counts["removed"] += match.removed
+        images = 0
+        if self.train.labels is not None:
+            gone = set(self.removed)
+            images = sum(identity in gone for identity in self.train.labels.identities)
+        return {
+            "train": str(self.train.path),
+            "test": str(self.test.path),
+            "train_people": len(self.train.identities),
+            "test_people": len(self.test.identities),
+            "people_without_a_name": {"train": self.nameless[0], "test": self.nameless[1]},
+            "people_without_an_embedding": {"train": self.unseen[0], "test": self.unseen[1]},
+            "cosine": self.cosine,
+            "people_removed": len(self.removed),
+            "images_removed": images,
+            "matches": ways,
+        }
+
+    def write(self, folder: Path) -> None:
+        """Write `overlap.csv`, `overlap.json` and the kept part of the set into a new folder, completely or not at all.
+
+        The kept part is `kept.txt`, a list of labels, if the training set has images, else `kept_people.txt`.
+        """
+        gone = set(self.removed)
+        people_left = [identity for identity in self.train.identities if identity not in gone]
+        if not people_left:
+            raise ValueError(
+                f"{self.train.path}: all of its {len(gone):,} people are in {self.test.path}: nobody is left"
+            )
+
+        def write(partial: Path) -> None:
+            partial.mkdir()
+            labels = self.train.labels
+            if labels is None:
+                (partial / KEPT_PEOPLE).write_text("".join(f"{name}\n" for name in people_left), encoding="utf-8")
+            else:
+                rows = np.array([identity not in gone for identity in labels.identities], bool).nonzero()[0]
+                kept = LabelList(
+                    take(labels.names, rows),
+                    take(labels.identities, rows),
+                    None if labels.domains is None else take(labels.domains, rows),
+                    None if labels.true_identities is None else take(labels.true_identities, rows),
+                )
+                write_labels(partial / KEPT, kept)
+            (partial / CSV).write_text(self._csv(), encoding="utf-8", newline="")
+            (partial / JSON).write_text(self.json(), encoding="utf-8")
+
+        write_whole(folder, write)
+
+    def _csv(self) -> str:
+        rows = []
+        for match in self.matches:
+            cosine = "" if match.cosine is None else repr(round(match.cosine, 6))
+            cells = asdict(match) | {"cosine": cosine, "removed": "yes" if match.removed else "no"}
+            rows.append([*cells.values()])
+        return csv_for_people(Match.__dataclass_fields__, rows)
+
+    def text(self) -> str:
+        """Counts, and the first matches, as text."""
+        fields = self.fields()
+        lines = [
+            f"{self.train.path}: {fields['people_removed']:,} of {fields['train_people']:,} people are in "
+            f"{self.test.path} and are removed, with {fields['images_removed']:,} images"
+        ]
+        if any(self.nameless):
+            lines.append(
+                f"{self.nameless[0]:,} people of the training set and {self.nameless[1]:,} of the test set are numbers "
+                "without a name: --ids LIST states names, --same-ids compares the numbers themselves"
+            )
+        if any(self.unseen):
+            lines.append(
+                f"{self.unseen[0]:,} people of the training set and {self.unseen[1]:,} of the test set have no "
+                "embedding and were searched by name alone"
+            )
+        if self.matches:
+            rows = [
+                [way, f"{counts['matches']:,}", f"{counts['removed']:,}"] for way, counts in fields["matches"].items()
+            ]
+            lines.append(table(["match", "pairs", "removed"], rows))
+            first = [
+                [
+                    match.identity if match.identity == match.other else f"{match.identity} / {match.other}",
+                    f"{match.how}: {match.grade}" if match.grade else match.how,
+                    "-" if match.cosine is None else number(match.cosine),
+                    "yes" if match.removed else "no",
+                ]
+                for match in self.matches[:PRINTED]
+            ]
+            lines.append(table(["person", "match", "cosine", "removed"], first))
+            if len(self.matches) > PRINTED:
+                lines.append(f"... and {len(self.matches) - PRINTED:,} further matches, which {CSV} has")
+        return "\n".join(lines)
+
+
+def find_overlap(
+    train: People,
+    test: People,
+    *,
+    names: str = "equal",
+    ids: Mapping[str, Sequence[str]] | None = None,
+    same_ids: bool = False,
+    embeddings: tuple[Path, Path] | None = None,
+    cosine: float = 0.5,
+    progress: Progress = quietly,
+) -> Overlap:
+    """The people of a training set who are in a test set.
+
+    By name: an identity is a name unless it is a number or `ids` has it; then its names are those of `ids`. Matches of
+    all grades are returned, and those of the grades in `names` are removed. By id: equal identities that `ids` has, or
+    with `same_ids` all equal identities. By embedding: a person whose center has the cosine, or a higher one, to the
+    center of a person of the test set, or to one of its images; only the nearest image of a person is returned. No
+    matrix of all pairs is held, and only the centers of the training set are.
+
+    Args:
+        train: the training set.
+        test: the test set.
+        names: word of `REMOVED` for the matches of names that are removed.
+        ids: names of ids, from `read_ids`.
+        same_ids: whether equal identities are one person even if they are numbers.
+        embeddings: embeddings of the two sets, from one model; None compares none.
+        cosine: least cosine.
+        progress: reports the progress.
+    """
+    if not -1 < cosine <= 1:
+        raise ValueError(f"cosine is {cosine}; a threshold of cosines lies above -1 and is at most 1")
+    if not train.identities:
+        raise ValueError(f"{train.path}: nobody is known in it, so nobody can be removed")
+    known = {} if ids is None else ids
+    all_matches = _by_id(train, test, known, same_ids) + _by_name(train, test, known, REMOVED[names])
+    nameless = tuple(sum(not names_of(person, known) for person in side.identities) for side in (train, test))
+    unseen = (0, 0)
+    if embeddings is not None:
+        all_matches, unseen = _by_embedding(train, test, all_matches, embeddings, cosine, progress)
+    gone = {match.identity for match in all_matches if match.removed}
+    ways = {"id": 0, "name": 1, "center": 2, "image": 3}
+    grades = {grade.word: int(grade) for grade in Grade}
+    all_matches.sort(
+        key=lambda m: (m.identity not in gone, not m.removed, ways[m.how], grades.get(m.grade, 0), m.identity, m.other)
+    )
+    return Overlap(
+        train, test, tuple(all_matches), (nameless[0], nameless[1]), None if embeddings is None else cosine, unseen
+    )
+
+
+def names_of(identity: str, ids: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The names of an identity; empty for a number without an entry in a list."""
+    if identity in ids:
+        return ids[identity]
+    return (identity,) if any(letter.isalpha() for letter in identity) else ()
+
+
+def _by_id(train: People, test: People, ids: Mapping[str, Sequence[str]], same_ids: bool) -> list[Match]:
+    both = set(train.identities) & set(test.identities)
+    return [
+        Match(identity, identity, "id", "", identity, identity, None, True)
+        for identity in sorted(both)
+        if same_ids or identity in ids
+    ]
+
+
+def _by_name(train: People, test: People, ids: Mapping[str, Sequence[str]], weakest: Grade | None) -> list[Match]:
+    """The closest match of names of each pair of people."""
+    people: list[dict[str, list[str]]] = [{}, {}]
+    for side, of_name in zip((train, test), people, strict=True):
+        for identity in side.identities:
+            for name in names_of(identity, ids):
+                of_name.setdefault(name, []).append(identity)
+    closest: dict[tuple[str, str], Match] = {}
+    grades: dict[tuple[str, str], Grade] = {}
+    for match in matches(people[0], people[1]):
+        for identity in people[0][match.name]:
+            for other in people[1][match.other]:
+                if match.grade >= grades.get((identity, other), len(Grade)):
+                    continue
+                grades[identity, other] = match.grade
+                removed = weakest is not None and match.grade <= weakest
+                closest[identity, other] = Match(
+                    identity, other, "name", match.grade.word, match.name, match.other, None, removed
+                )
+    return list(closest.values())
+
+
+def _by_embedding(
+    train: People, test: People, before: Sequence[Match], paths: tuple[Path, Path], cosine: float, progress: Progress
+) -> tuple[list[Match], tuple[int, int]]:
+    """The matches with the cosines of their centers, further matches, and the number of people without an embedding."""
+    ours, theirs = (open_rows(path, ("names", "identities")) for path in paths)
+    hint = "cosines compare embeddings of one model, made in one way"
+    check_same_origin(f"{paths[0]} was", ours.source.origin, paths[1], theirs.source.origin, hint)
+    centers = class_centers(ours, progress, people=train.identities)
+    units: list[Float32[Tensor, "rows dim"]] = []
+    assert theirs.identities is not None
+    meant = {*test.identities, NOBODY}
+    if set(theirs.identities.tolist()) <= {NOBODY}:  # distractors, or a verification set: images without people
+        others = None
+        units += [unit_rows(rows) for _, rows in progress(theirs.portions(), "reading embeddings", theirs.steps)]
+    else:
+        others = class_centers(theirs, progress, units.append, test.identities)
+    matches_found = _with_cosine(before, centers, others)
+    if others is not None:
+        near = near_pairs(centers.units, cosine, others=others.units, progress=progress)
+        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True):
+            person, other = centers.people[left], others.people[right]
+            matches_found.append(Match(person, other, "center", "", person, other, value, True))
+    images = np.array([identity in meant for identity in theirs.identities.tolist()], bool).nonzero()[0]
+    near = near_pairs(centers.units, cosine, others=torch.cat(units)[torch.from_numpy(images)], progress=progress)
+    seen = {(match.identity, match.other) for match in matches_found if match.how == "center"}
+    for left, image, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True):
+        person, row = centers.people[left], int(images[image])
+        other = str(theirs.identities[row])
+        if (person, other) not in seen:  # the nearest image comes first
+            seen.add((person, other))
+            matches_found.append(Match(person, other, "image", "", person, str(theirs.names[row]), value, True))
+    with_embedding = len(centers.people), 0 if others is None else len(others.people)
+    return matches_found, (len(train.identities) - with_embedding[0], len(test.identities) - with_embedding[1])
+
+
+def _with_cosine(matches_found: Sequence[Match], centers: Centers, others: Centers | None) -> list[Match]:
+    """The matches, with the cosine of the two centers if both people have embeddings."""
+    if others is None:
+        return list(matches_found)
+    left, right = ({person: row for row, person in enumerate(side.people)} for side in (centers, others))
+    places = [place for place, match in enumerate(matches_found) if match.identity in left and match.other in right]
+    cosines = pair_scores(
+        centers.units,
+        torch.tensor([left[matches_found[place].identity] for place in places], dtype=torch.int64),
+        torch.tensor([right[matches_found[place].other] for place in places], dtype=torch.int64),
+        others.units,
+    )
+    cosine_at = dict(zip(places, cosines.clamp(max=1.0).tolist(), strict=True))
+    return [replace(match, cosine=cosine_at.get(place)) for place, match in enumerate(matches_found)]

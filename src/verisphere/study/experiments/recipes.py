@@ -1,0 +1,124 @@
+"""The recipes and sets of an experiment, resolved and checked before the first training."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.extract import extract
+from verisphere.files.errors import errors_naming
+from verisphere.measure.measured_set import MeasuredSet, complete_set, open_set
+from verisphere.study.experiments.arms import SEED, START, Experiment
+from verisphere.study.experiments.checks import check_cleaned, check_start, check_trainable
+from verisphere.study.experiments.cleaned import CleanedFrom
+from verisphere.study.search.definition import search_over
+from verisphere.train.recipe import ReadRecipe, Settings, read_recipe
+
+VALIDATION = "validation"
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedRecipe:
+    """The recipe of an arm with the values of all fields.
+
+    Attributes:
+        fields: the fields as plain data; all but the seed are those of all trainings of the arm.
+        yaml: for each seed, the recipe of the training.
+    """
+
+    fields: dict[str, Any]
+    yaml: dict[int, str]
+
+    @classmethod
+    def of(cls, read: ReadRecipe, seeds: Sequence[int]) -> "ResolvedRecipe":
+        """A recipe at some seeds; its network and images are released."""
+        return cls(read.resolved, {seed: replace(read, resolved=read.resolved | {SEED: seed}).yaml for seed in seeds})
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """An experiment whose recipes are resolved and whose sets are open.
+
+    Attributes:
+        warm: recipe of the warm training; None if there is none.
+        arms: recipes of the arms, by name.
+        seeds: seeds of each arm.
+        sets: sets to measure on; empty if neither experiment nor recipe names one.
+        described: the sets as plain data.
+        cleaned: for each arm that trains on cleaned data, the arm that cleans and the rule.
+        searches: for each arm that is a search, its space, method, schedule and reward with all values.
+    """
+
+    warm: ResolvedRecipe | None
+    arms: dict[str, ResolvedRecipe]
+    seeds: tuple[int, ...]
+    sets: dict[str, MeasuredSet]
+    described: dict[str, dict[str, Any]]
+    cleaned: dict[str, CleanedFrom] = field(default_factory=dict)
+    searches: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
+    """Read all recipes and open all sets, so that errors in them are found before hours of training.
+
+    Args:
+        experiment: definition of the experiment.
+        warm_at: folder of the warm training, if there is one.
+    """
+    warm_recipe = None if experiment.warm is None else _read("warm", experiment, experiment.warm, None)
+    warm = None if warm_recipe is None else ResolvedRecipe.of(warm_recipe, [warm_recipe.recipe.seed])
+    start: Settings = {} if experiment.warm is None else {START: str(warm_at)}
+    arms: dict[str, ResolvedRecipe] = {}
+    described, sets, seeds = {}, {}, experiment.seeds or ()
+    searches: dict[str, dict[str, Any]] = {}
+    checked_backbones = set()
+    for name, settings in experiment.arms.items():
+        read = _read(f"arm {name!r}", experiment, settings | start, warm_recipe)
+        if not arms:
+            seeds = experiment.seeds or (read.recipe.seed,)
+            described = _described(experiment, read)
+            sets = {title: open_set(f"evaluate: {title}", given) for title, given in described.items()}
+        backbone = json.dumps(read.resolved["backbone"])
+        if backbone not in checked_backbones:
+            checked_backbones.add(backbone)
+            _check_images(f"arm {name!r}", read.recipe.backbone, sets)
+        if name in experiment.searches:
+            with errors_naming(f"arm {name!r}: search"):
+                searches[name] = search_over(read, experiment.searches[name]).described
+        arms[name] = ResolvedRecipe.of(read, seeds[: experiment.first_seeds.get(name, len(seeds))])
+    for name, entry in experiment.cleaned.items():
+        check_cleaned(name, arms[name].fields, entry.arm, arms[entry.arm].fields)
+    complete = {name: complete_set(given) for name, given in described.items()}
+    return Resolved(warm, arms, seeds, sets, complete, experiment.cleaned, searches)
+
+
+def _read(who: str, experiment: Experiment, settings: Settings, warm: ReadRecipe | None) -> ReadRecipe:
+    """Read the recipe of a training, and check everything that can be checked before it begins."""
+    try:
+        read = read_recipe(experiment.recipe, (), [*experiment.common, *settings.items()])
+        check_trainable(read.recipe)
+        if warm is not None:
+            check_start(read, warm)
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from None
+    return read
+
+
+def _described(experiment: Experiment, base: ReadRecipe) -> dict[str, dict[str, Any]]:
+    """The sets as plain data: those of the experiment, or the recipe's validation set."""
+    if experiment.evaluate is not None:
+        return experiment.evaluate
+    if base.recipe.validation is None:
+        return {}
+    faces, far = base.resolved[VALIDATION], base.resolved["validation_far"]
+    return {VALIDATION: {"faces": faces, "far": far}}
+
+
+def _check_images(who: str, backbone: Backbone, sets: Mapping[str, MeasuredSet]) -> None:
+    for name, measured in sets.items():
+        try:
+            extract(backbone, measured.faces.select([0]))
+        except ValueError as error:
+            raise ValueError(f"evaluate: {name}: {who}: {error}") from None

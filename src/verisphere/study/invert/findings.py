@@ -1,0 +1,216 @@
+"""The findings of an inversion: the content of `inversion.json`, and their text."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from verisphere.base.vocabulary import OperatingPoint
+from verisphere.files.results import Result
+from verisphere.report.tables import number, table
+
+#: The quantile of the cosines with other people to which an image's cosine with its own person is compared.
+QUANTILE = 0.95
+_OF = {"inverted": "the model itself", "judge": "the judge"}
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """Cosines of images with photographs.
+
+    Attributes:
+        count: number of comparisons.
+        mean: mean of the cosines.
+        quantile_95: the value that 5 % of the cosines exceed.
+    """
+
+    count: int
+    mean: float
+    quantile_95: float
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, " comparisons"]) -> "Cosines | None":
+        """A summary of cosines; None if there are none."""
+        if not len(values):
+            return None
+        return cls(len(values), float(values.mean()), float(np.quantile(values, QUANTILE)))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One comparison that `Likeness.points` counts: accepted if the cosine exceeds the threshold.
+
+    Attributes:
+        image: name of the image, or of a stranger's photograph.
+        given: the photograph that the image stands for.
+        photograph: another photograph of the same person, with which the image is compared.
+        cosine: cosine of image and photograph.
+        real: cosine of the two photographs; None if they are one, and for strangers.
+    """
+
+    image: str
+    given: str
+    photograph: str
+    cosine: float
+    real: float | None = None
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Generated images against photographs, under one model.
+
+    Attributes:
+        model: the model that compares: `inverted` itself, or `judge`, a second one.
+        same_photo: cosines with the photograph whose embedding was the target; None in a closed set.
+        same_person: cosines with other photographs of the same person; None if there are none.
+        others: cosines with photographs of other people.
+        real_same_person: cosines of two photographs of one person, for comparison; None if there is no such pair.
+        real_others: cosines of two photographs of two people.
+        points: at each FAR, the share of images accepted against one photograph of their person other than the target;
+            the threshold comes from pairs of photographs of two people.
+        real_points: the same share for photographs in place of the images, if there is such a photograph.
+        comparisons: the comparisons of `points` and `real_points`.
+        stranger_points: where an image stands for the most similar person, the share of strangers' photographs that are
+            accepted as the person chosen for them in the same way, at the same thresholds; otherwise empty.
+        stranger_comparisons: the comparisons of `stranger_points`.
+    """
+
+    model: str
+    same_photo: Cosines | None
+    same_person: Cosines | None
+    others: Cosines | None
+    real_same_person: Cosines | None
+    real_others: Cosines | None
+    points: tuple[OperatingPoint, ...] = ()
+    real_points: tuple[OperatingPoint, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    stranger_points: tuple[OperatingPoint, ...] = ()
+    stranger_comparisons: tuple[Comparison, ...] = ()
+
+    @property
+    def own(self) -> Cosines | None:
+        """The cosines with the person's other photographs or, if there are none, with the photograph itself."""
+        return self.same_person or self.same_photo
+
+    @property
+    def recognised(self) -> bool | None:
+        """Whether the mean own cosine exceeds the 95 % quantile of the cosines with others; None if one is missing."""
+        if self.own is None or self.others is None:
+            return None
+        return self.own.mean > self.others.quantile_95
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The distance of a set of generated images from real images, and of real images from other real images.
+
+    Attributes:
+        name: `kernel` or `frechet`.
+        space: the model whose unit embeddings are compared.
+        images: number of images in each set.
+        generated: generated images against photographs of other people.
+        real: the photographs whose people were generated against the same photographs of other people.
+    """
+
+    name: str
+    space: str
+    images: int
+    generated: float
+    real: float
+
+
+@dataclass(frozen=True)
+class PairAccuracy:
+    """Accuracy on the pairs of a list with generated images on one side or both.
+
+    Attributes:
+        model: the model that compares: `inverted` or `judge`.
+        sides: `both generated`, `generated and photograph`, or `both photographs`.
+        pairs: number of pairs.
+        folds: number of folds.
+        mean: mean accuracy over the folds.
+        standard_error: standard error of the mean accuracy over the folds.
+    """
+
+    model: str
+    sides: str
+    pairs: int
+    folds: int
+    mean: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class InversionFindings(Result):
+    """An inversion.
+
+    Attributes:
+        model: name of the inverted model.
+        sha256: digest of the model's weights; None for an untrained network.
+        judge: name of the second model; None without a second model.
+        target: `photographs`, `embeddings`, `centers`, or `directions` drawn at random.
+        images: name of each image.
+        people: the person of each image.
+        settings: the numbers of the inversion.
+        likeness: comparison with photographs under each model.
+        distances: the distances that the number of images allows.
+        pairs: accuracy on a list.
+        version: version of verisphere.
+        reached: mean cosine of the images with their targets under the inverted model; None in files of earlier
+            versions.
+    """
+
+    model: str
+    sha256: str | None
+    judge: str | None
+    target: str
+    images: tuple[str, ...]
+    people: tuple[str, ...]
+    settings: dict[str, Any]
+    likeness: tuple[Likeness, ...]
+    distances: tuple[Distance, ...]
+    pairs: tuple[PairAccuracy, ...]
+    version: str
+    reached: float | None = None
+
+    def text(self) -> str:
+        """Tables of likeness, distances and pairs."""
+        blocks = []
+        if self.likeness:
+            header = ["cosine under", "own photo", "own person", "others", "others, 95 %", "real, own", "real, others"]
+            blocks.append(table(header, [_row(entry) for entry in self.likeness]))
+        blocks += [
+            f"accepted at FAR {ours.far_target} under {_OF[entry.model]}: {ours.genuine_accepted} of "
+            f"{ours.genuine_total} images (95 % {number(ours.tar_lower_95, 3)} .. {number(ours.tar_upper_95, 3)})"
+            + (f"; photographs {number(entry.real_points[place].tar, 3)}" if entry.real_points else "")
+            + (
+                f"; strangers' photographs, chosen likewise, {number(entry.stranger_points[place].tar, 3)}"
+                if entry.stranger_points
+                else ""
+            )
+            for entry in self.likeness
+            for place, ours in enumerate(entry.points)
+            if not ours.below_resolution
+        ]
+        blocks += [
+            f"{one.name} distance from photographs of others ({_OF[one.space]}, {one.images:,} images): "
+            f"{number(one.generated, 4)}; real photographs {number(one.real, 4)}"
+            for one in self.distances
+        ]
+        blocks += [
+            f"accuracy on {one.pairs:,} pairs, {one.sides} ({_OF[one.model]}): {number(one.mean, 4)} +- "
+            f"{number(one.standard_error, 4)} over {one.folds} folds"
+            for one in self.pairs
+        ]
+        if self.likeness and (judged := self.likeness[-1]).recognised is not None:
+            verdict = "exceeds" if judged.recognised else "does not exceed"
+            blocks.append(f"mean own cosine under {_OF[judged.model]} {verdict} the 95 % quantile of those to others")
+        return "\n".join(blocks) or f"{len(self.images):,} images; without photographs nothing is compared"
+
+
+def _row(entry: Likeness) -> list[str]:
+    cells = [None if found is None else found.mean for found in (entry.same_photo, entry.same_person, entry.others)]
+    quantile = None if entry.others is None else entry.others.quantile_95
+    real = [None if found is None else found.mean for found in (entry.real_same_person, entry.real_others)]
+    return [_OF[entry.model], *("-" if value is None else number(value, 3) for value in (*cells, quantile, *real))]

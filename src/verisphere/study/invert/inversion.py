@@ -1,0 +1,309 @@
+"""Gradient descent on pixels: images that a network takes for given people (ArcFace, algorithm 1).
+
+Deng et al. 2021, arXiv:1801.07698v4, sections 3.3 and 4.5. Images begin as noise from N(0, 1), a value v being the
+pixel 127.5 + 127.5 v. Batches are made one after another; each has its own noise and its own steps of Adam, so a batch
+does not depend on the others; a finished batch is stored.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from functools import partial
+from math import cos, isfinite, pi
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.base.seeds import Stream, check_seed, mixed_seed
+from verisphere.base.vocabulary import Progress, check_word, quietly
+from verisphere.files.work import WorkFiles
+from verisphere.head import Head
+from verisphere.score.cosine import unit
+from verisphere.study.invert.terms import BatchNormStatistics, energy, total_variation, toward_embeddings
+
+_HALF = 127.5  # half of the range of a pixel
+_IMAGES, _STATE = "images", "state"
+_NOISE, _MOVES = 0, 1  # purposes of a step's random numbers
+_CPU = torch.device("cpu")
+#: Receives the images of an inversion while it runs.
+Watch = Callable[[UInt8[Tensor, "count 3 height width"]], None]
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """The numbers of an inversion; those of the paper unless stated.
+
+    Attributes:
+        steps: steps of Adam.
+        batch_size: images that are made together, whose statistics the batch-norm term compares.
+        rate: learning rate, in values of which 1 is 127.5 pixels.
+        decay: whether the rate is constant or falls to 0 along a cosine; the latter is ours.
+        identity: weight of the identity term.
+        batch_norm: weight of the batch-norm term; 0 omits it, as is needed for a network without batch norm.
+        total_variation, energy: weights of the means of the absolute differences of neighbours and of the squares.
+        flip: mirror all images of a step with probability 1/2; ours.
+        shift: largest number of pixels by which all images of a step are moved, wrapping around the border; ours.
+        held: whether to clip the values to [-1, 1], the range of pixels, after each step; ours.
+        seed: seed of the noise, the flips and the shifts.
+    """
+
+    steps: int = 20_000
+    batch_size: int = 256
+    rate: float = 0.25
+    decay: Literal["none", "cosine"] = "none"
+    identity: float = 1.0
+    batch_norm: float = 0.05
+    total_variation: float = 1e-3
+    energy: float = 1e-4
+    flip: bool = False
+    shift: int = 0
+    held: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("batch_size", 1), ("shift", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        if not (isfinite(self.rate) and self.rate > 0):
+            raise ValueError(f"rate is {self.rate}; it must be a positive number")
+        for name in ("identity", "batch_norm", "total_variation", "energy"):
+            if not (isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise ValueError(f"{name} is {getattr(self, name)}; a weight is a number of at least 0")
+        check_word("decay", self.decay, Literal["none", "cosine"])
+        check_seed(self.seed)
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step, counted from 0.
+
+        >>> Inversion(steps=4, rate=0.1, decay="cosine").rate_at(2)
+        0.05
+        """
+        return self.rate if self.decay == "none" else 0.5 * self.rate * (1.0 + cos(pi * step / self.steps))
+
+
+class Identity(ABC):
+    """The people that the images approach.
+
+    Attributes:
+        count: number of images.
+    """
+
+    count: int
+
+    @abstractmethod
+    def loss(self, embeddings: Float[Tensor, "batch dim"], places: range) -> Float[Tensor, ""]:
+        """The identity term of some of the images.
+
+        Args:
+            embeddings: embeddings of the current images.
+            places: positions of these images among all.
+        """
+
+    @abstractmethod
+    def cosines(self, embeddings: Float[Tensor, "count dim"]) -> Float[Tensor, "count"]:
+        """The cosine of each image's embedding with its target."""
+
+
+class TowardEmbeddings(Identity):
+    """The open-set term: toward embeddings of images that the network never saw. See `toward_embeddings`.
+
+    Args:
+        targets: an embedding for each image.
+    """
+
+    def __init__(self, targets: Float[Tensor, "count dim"]) -> None:
+        self.count = len(targets)
+        self._targets = targets
+
+    def loss(self, embeddings: Float[Tensor, "batch dim"], places: range) -> Float[Tensor, ""]:
+        """Mean Euclidean distance between unit embeddings."""
+        return toward_embeddings(embeddings, self._targets[places.start : places.stop].to(embeddings.device))
+
+    def cosines(self, embeddings: Float[Tensor, "count dim"]) -> Float[Tensor, "count"]:
+        """The cosine with the embedding that was the target."""
+        return (unit(embeddings) * unit(self._targets.to(embeddings))).sum(1)
+
+
+class TowardCenters(Identity):
+    """The closed-set term: toward the class centers of a head, by the training loss with constant centers.
+
+    Args:
+        head: the head of the training, in evaluation mode.
+        labels: the class of each image.
+    """
+
+    def __init__(self, head: Head, labels: Int64[Tensor, "count"]) -> None:
+        self.count = len(labels)
+        self._head, self._labels = head.eval().requires_grad_(False), labels
+
+    def loss(self, embeddings: Float[Tensor, "batch dim"], places: range) -> Float[Tensor, ""]:
+        """The mean of the training loss."""
+        labels = self._labels[places.start : places.stop].to(embeddings.device)
+        return self._head.to(embeddings.device)(embeddings, labels).loss
+
+    def cosines(self, embeddings: Float[Tensor, "count dim"]) -> Float[Tensor, "count"]:
+        """The cosine with the nearest center of the class."""
+        centers = unit(self._head.centers[self._labels, :, : self._head.size].to(embeddings))
+        return (unit(embeddings)[:, None] * centers).sum(2).amax(1)
+
+
+def invert(
+    backbone: Backbone,
+    identity: Identity,
+    settings: Inversion,
+    *,
+    device: torch.device = _CPU,
+    work: Path | None = None,
+    about: dict[str, Any] | None = None,
+    save_every: int = 200,
+    watch: Watch | None = None,
+    progress: Progress = quietly,
+) -> UInt8[Tensor, "count 3 height width"]:
+    """Images that the network takes for the given people.
+
+    Args:
+        backbone: the network; it is put into evaluation mode, and its weights are frozen.
+        identity: the person that each image approaches.
+        settings: the numbers.
+        device: device of the computation.
+        work: folder of work files, which the caller removes; the next call with the same arguments continues there, and
+            gives the same bits as an uninterrupted one. None keeps nothing.
+        about: network and people that the work files belong to, as JSON values; work files of others are removed.
+        save_every: steps after which the current batch is stored, and passed to `watch`.
+        watch: receives the images so far: those of earlier batches and the current ones of this batch.
+        progress: reports the progress over the steps of a batch.
+
+    Returns:
+        RGB pixels.
+    """
+    backbone.to(device).eval().requires_grad_(False)
+    files = None if work is None else WorkFiles.open(work, {"settings": asdict(settings), "about": about or {}})
+    starts = range(0, identity.count, settings.batch_size)
+    images = []
+    for number, start in enumerate(starts):
+        places = range(start, min(start + settings.batch_size, identity.count))
+        if files is not None and files.done(_IMAGES, number + 1)[number]:
+            images.append(torch.from_numpy(files.load(_IMAGES, number, "pixels")))
+            continue
+        title = f"batch {number + 1} of {len(starts)}"
+        batch = _Batch(backbone, identity, settings, places, device)
+        pixels = batch.descended(files, number, save_every, progress, title, partial(_show, watch, images))
+        if files is not None:
+            files.save(_IMAGES, number, pixels=pixels.numpy())
+        images.append(pixels)
+    return torch.cat(images)
+
+
+def _show(
+    watch: Watch | None,
+    earlier: list[UInt8[Tensor, "batch 3 height width"]],
+    now: UInt8[Tensor, "count 3 height width"],
+) -> None:
+    if watch is not None:
+        watch(torch.cat([*earlier, now]))
+
+
+class _Batch:
+    """Images that are generated together."""
+
+    def __init__(
+        self, backbone: Backbone, identity: Identity, settings: Inversion, places: range, device: torch.device
+    ) -> None:
+        self.backbone, self.identity, self.settings, self.places = backbone, identity, settings, places
+        noise = torch.Generator().manual_seed(mixed_seed(Stream.INVERSION, settings.seed, places.start, _NOISE))
+        values = torch.randn(len(places), 3, *backbone.input_size, generator=noise)
+        self.values = values.to(device).requires_grad_()
+        self.adam = torch.optim.Adam([self.values], lr=settings.rate)
+        self.statistics = BatchNormStatistics(backbone) if settings.batch_norm else None
+
+    def descended(
+        self,
+        files: WorkFiles | None,
+        number: int,
+        save_every: int,
+        progress: Progress,
+        title: str,
+        watch: Watch,
+    ) -> UInt8[Tensor, "batch 3 height width"]:
+        """The images after all steps, continued from the state of an earlier call."""
+        first = self._restored(files, number)
+        steps = range(first, self.settings.steps)
+        with self.statistics or nullcontext():
+            for step in progress(steps, title, self.settings.steps, first):
+                self._descend(step)
+                if (step + 1) % save_every == 0:
+                    watch(self.pixels())
+                    if files is not None:
+                        self._save(files, number, step + 1)
+        return self.pixels()
+
+    def pixels(self) -> UInt8[Tensor, "batch 3 height width"]:
+        """The current images, rounded to whole pixels."""
+        return (self.values.detach() * _HALF + _HALF).round().clamp(0, 255).to(torch.uint8).cpu()
+
+    def _descend(self, step: int) -> None:
+        settings = self.settings
+        for group in self.adam.param_groups:
+            group["lr"] = settings.rate_at(step)
+        embeddings = self.backbone(self._moved(step))
+        if not embeddings.requires_grad:
+            raise ValueError(
+                f"{type(self.backbone).__name__} gives embeddings without a gradient, so no image can follow one; "
+                "adopt the model by `verisphere adopt --trainable`"
+            )
+        loss = settings.identity * self.identity.loss(embeddings, self.places)
+        if self.statistics is not None:
+            loss = loss + settings.batch_norm * self.statistics.distance()
+        loss = loss + settings.total_variation * total_variation(self.values)
+        loss = loss + settings.energy * energy(self.values)
+        if not torch.isfinite(loss):
+            raise ValueError(f"step {step + 1}: the loss is {loss.item()}; lower the rate")
+        self.adam.zero_grad()
+        loss.backward()
+        self.adam.step()
+        if settings.held:
+            with torch.no_grad():
+                self.values.clamp_(-1.0, 1.0)
+
+    def _moved(self, step: int) -> Float[Tensor, "batch 3 height width"]:
+        """The flipped and shifted images for the network; random numbers follow from the step."""
+        settings, values = self.settings, self.values
+        if settings.flip or settings.shift:
+            seed = mixed_seed(Stream.INVERSION, settings.seed, self.places.start, _MOVES, step)
+            chance = np.random.default_rng(seed)
+            down, right = chance.integers(-settings.shift, settings.shift, 2, endpoint=True).tolist()
+            values = values.roll((down, right), (2, 3))
+            if settings.flip and chance.random() < 0.5:
+                values = values.flip(3)
+        return (values * _HALF + (_HALF - self.backbone.mean)) / self.backbone.scale
+
+    def _save(self, files: WorkFiles, number: int, step: int) -> None:
+        state = self.adam.state[self.values]
+        files.save(
+            _STATE,
+            number,
+            step=np.array(step),
+            values=self.values.detach().cpu().numpy(),
+            mean=state["exp_avg"].cpu().numpy(),
+            square=state["exp_avg_sq"].cpu().numpy(),
+        )
+
+    def _restored(self, files: WorkFiles | None, number: int) -> int:
+        """Restore the stored state of the batch; returns the number of finished steps."""
+        if files is None or not files.done(_STATE, number + 1)[number]:
+            return 0
+        step = int(files.load(_STATE, number, "step"))
+        with torch.no_grad():
+            self.values.copy_(torch.from_numpy(files.load(_STATE, number, "values")))
+        self.adam.state[self.values] = {
+            "step": torch.tensor(float(step)),
+            "exp_avg": torch.from_numpy(files.load(_STATE, number, "mean")).to(self.values.device),
+            "exp_avg_sq": torch.from_numpy(files.load(_STATE, number, "square")).to(self.values.device),
+        }
+        return step

@@ -1,0 +1,273 @@
+"""A test of leakage: faces recovered from parts of a model that an attacker may have, matched by a second model.
+
+There are three attackers: one has only the network (`folder`), one also has its class centers (`head`), and one has the
+network and embeddings of photographs (`embeddings`). For each of them inversions are made; the judge compares each face
+with one photograph of the person that was not its target, at the threshold of a FAR.
+
+An attack has worked if its faces reach, under the attacked model itself, at least the mean cosine that two photographs
+of one person have there. Where it has not, its figures are in the files, and no claim is made of them.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from verisphere import __version__
+from verisphere.base.trained_on import image_digests
+from verisphere.base.vocabulary import OperatingPoint, Progress, quietly
+from verisphere.files.disk import real_path, write_text
+from verisphere.files.documents import read_json_file
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import from_json
+from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, LeakFigures, LeakRow
+from verisphere.files.lock import alone_in
+from verisphere.models.embed import EmbeddingModel, open_model
+from verisphere.report.tables import number, table
+from verisphere.study.invert.findings import InversionFindings
+from verisphere.study.invert.inversion import Inversion
+from verisphere.study.invert.likeness import INVERTED, JUDGE
+from verisphere.study.invert.photographs import Photographs, read_photographs
+from verisphere.study.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
+
+log = logging.getLogger(__name__)
+
+LEAK_JSON, _ASKED, _PHOTOGRAPHS = "leak.json", "asked.json", "photographs"
+_AT_ONCE = 64  # photographs that are in memory for their digests
+_SOURCES = {
+    "photographs": "photographs themselves",
+    "embeddings": "embeddings of photographs",
+    "head": "the head's centers",
+    "folder": "the network alone",
+}
+_VERDICTS = {True: "worked", False: "failed", None: "not known"}
+_NOBODY = "{}: nobody has a second photograph to compare with; give photographs of more people"
+
+
+@dataclass(frozen=True)
+class LeakAsked:
+    """The settings of a test.
+
+    Attributes:
+        model: the model: a run, or a model folder.
+        judge: a second, independently trained model.
+        settings: the numbers of the inversions.
+        faces: photographs of people, whom the model need not have seen.
+        people: list of the people of `faces` to use; None uses all.
+        head: the run whose class centers are attacked, or `model` itself; None tests no centers.
+        trained: photographs of the people whom the model was trained on; None tests no centers.
+        count: faces recovered from each source.
+        fars: target FARs.
+        trust: also build classes from outside verisphere, which runs their code.
+    """
+
+    model: Path
+    judge: Path
+    settings: Inversion
+    faces: Path
+    people: Path | None = None
+    head: Path | None = None
+    trained: Path | None = None
+    count: int = 16
+    fars: tuple[str, ...] = ("1e-1", "1e-2")
+    trust: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.head is None) != (self.trained is None):
+            raise ValueError("--head and --trained belong together: centers, and photographs of their people")
+        self.attacks()  # refuses what an inversion refuses
+
+    def attacks(self) -> dict[str, Asked]:
+        """The inversion of each source."""
+        common = Asked(
+            self.model, self.settings, self.faces, self.people, judge=self.judge, count=self.count, fars=self.fars,
+            trust=self.trust,
+        )  # fmt: skip
+        attacks = {"embeddings": common}
+        if self.head is not None:
+            attacks["head"] = replace(common, model=self.head, faces=self.trained, people=None, centers=True)
+        return attacks | {"folder": replace(common, directions=True)}
+
+
+def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progress = quietly) -> LeakFigures:
+    """Make the inversions, each in a separate folder, and write `leak.json`.
+
+    A stopped test continues where it was; a finished inversion is not repeated.
+
+    Args:
+        asked: the settings of the test.
+        out: folder of the test.
+        device: device of the computation.
+        progress: reports the progress of each inversion.
+    """
+    model, judge = (open_model(path, device, asked.trust) for path in (asked.model, asked.judge))
+    if model.sha256 is None:
+        raise ValueError(f"{asked.model}: an untrained network reveals nobody; name a run or a model folder")
+    opened = {asked.model: model, asked.judge: judge}
+    if asked.head is not None:
+        opened[asked.head] = open_model(asked.head, device, asked.trust)
+        if opened[asked.head].sha256 != model.sha256:
+            raise ValueError(
+                f"--head {asked.head}: has other weights than {asked.model}; name the run that it came from"
+            )
+    described = _described(asked, model.sha256, judge.sha256)
+    if out.exists():
+        _check_same(out, described)
+    attacks = asked.attacks()
+    prepared = {source: _prepared(source, attack, opened, device, progress) for source, attack in attacks.items()}
+    described[_PHOTOGRAPHS] = _digest_of_photographs([part.photographs for part in prepared.values()])
+    with alone_in(out):
+        if not (out / _ASKED).is_file():
+            write_text(out / _ASKED, json.dumps(described, indent=2) + "\n")
+        _check_same(out, described)
+        found = {}
+        for source, attack in attacks.items():
+            if not (out / source / INVERSION_JSON).is_file():
+                log.info("faces from %s: %s", _SOURCES[source], prepared[source].plan.text())
+                run_inversion(attack, prepared.pop(source), out / source, device, save_every=50, progress=progress)
+            found[source] = _findings(out / source / INVERSION_JSON)
+        result = LeakFigures(
+            FORMAT,
+            asked.model.name,
+            model.sha256,
+            asked.judge.name,
+            judge.sha256,
+            tuple(_rows(found)),
+            asdict(asked.settings),
+            __version__,
+            model.preprocessing,
+        )
+        result.write_json(out / LEAK_JSON)
+    return result
+
+
+def _described(asked: LeakAsked, sha256: str, judge_sha256: str | None) -> dict[str, Any]:
+    """The inputs of the faces and figures of a test, as JSON values."""
+    paths = {name: getattr(asked, name) for name in ("faces", "people", "trained")}
+    return {
+        "format": FORMAT,
+        "model": sha256,
+        "judge": judge_sha256,
+        "judge file": str(real_path(asked.judge)),
+        **{name: None if path is None else str(real_path(path)) for name, path in paths.items()},
+        "settings": asdict(asked.settings),
+        "count": asked.count,
+        "far": list(asked.fars),
+    }
+
+
+def _digest_of_photographs(sets: Sequence[Photographs | None]) -> str:
+    """The digest of the names, people and pixels of all photographs of a test."""
+    digest = hashlib.sha256()
+    for used in filter(None, sets):
+        places = sorted({*used.given, *chain.from_iterable(used.own), *used.others})
+        for start in range(0, len(places), _AT_ONCE):
+            part = places[start : start + _AT_ONCE]
+            named = [(used.faces.names[place], used.faces.identities[place]) for place in part]
+            digest.update(json.dumps(named).encode())
+            digest.update(image_digests(read_photographs(used.faces, part).numpy()).tobytes())
+    return digest.hexdigest()
+
+
+def _check_same(out: Path, described: dict[str, Any]) -> None:
+    """Refuse to continue another test in its folder, or to write into a folder that holds anything else."""
+    path = out / _ASKED
+    if not path.is_file():
+        if not out.is_dir() or any(entry.name != ".lock" for entry in out.iterdir()):
+            raise ValueError(f"{out}: it holds something, and no test of leaks; choose another --out")
+        return
+    before = read_json_file(path)
+    if isinstance(before, dict) and _PHOTOGRAPHS not in before:  # a test that an earlier version began
+        before |= {name: described[name] for name in {_PHOTOGRAPHS} & described.keys()}
+    differing = [name for name in described if not isinstance(before, dict) or before.get(name) != described[name]]
+    if differing:
+        raise ValueError(f"{out}: holds another test of leaks, by its {', '.join(differing)}; choose another --out")
+
+
+def _prepared(
+    source: str, attack: Asked, opened: Mapping[Path, EmbeddingModel], device: torch.device, progress: Progress
+) -> Prepared:
+    """An inversion before its first step, refused if its faces could be compared with nobody."""
+    prepared = prepare(attack, device, progress, opened)
+    photographs = prepared.photographs
+    assert photographs is not None, "every attack has photographs"
+    if len(photographs.faces.people) < 2 or not any(len(own) > (not photographs.open_set) for own in photographs.own):
+        raise ValueError(_NOBODY.format(_SOURCES[source]))
+    return prepared
+
+
+def _findings(path: Path) -> InversionFindings:
+    with errors_naming(path):
+        return from_json(InversionFindings, read_json_file(path))
+
+
+def _rows(found: dict[str, InversionFindings]) -> Sequence[LeakRow]:
+    """The rows, real photographs first."""
+    rows = []
+    for source, findings in found.items():
+        attacked, judged = (
+            next(entry for entry in findings.likeness if entry.model == name) for name in (INVERTED, JUDGE)
+        )
+        if judged.same_person is None or judged.others is None or not judged.points:
+            raise ValueError(_NOBODY.format(_SOURCES[source]))
+        if source == "embeddings" and judged.real_same_person is not None and judged.real_others is not None:
+            rows.append(
+                LeakRow("photographs", judged.real_same_person.mean, judged.real_others.mean, judged.real_points)
+            )
+        needed = None if attacked.real_same_person is None else attacked.real_same_person.mean
+        rows.append(
+            LeakRow(
+                source,
+                judged.same_person.mean,
+                judged.others.mean,
+                judged.points,
+                findings.reached,
+                needed,
+                judged.stranger_points,
+            )
+        )
+    return rows
+
+
+def leak_text(figures: LeakFigures) -> str:
+    """The figures as a table, without those of attacks that have failed."""
+    fars = [point.far_target for point in figures.rows[-1].points]
+    header = ["recovered from", "cosine, target", "attack", "cosine, own", "cosine, others"]
+    header += [f"TAR at FAR {far}, 95 %" for far in fars]
+    rows = []
+    for row in figures.rows:
+        real = row.source == "photographs"
+        reached = "-" if row.reached is None else number(row.reached, 3)
+        if row.needed is not None:
+            reached += f" (needed {number(row.needed, 3)})"
+        verdict = "-" if real else _VERDICTS[row.worked]
+        shares = _shares(row.points if real or row.worked else (), len(fars))
+        rows.append([_SOURCES[row.source], reached, verdict, number(row.mean, 3), number(row.others, 3), *shares])
+        if row.strangers:
+            rows.append(["strangers' photographs, chosen likewise", *"----", *_shares(row.strangers, len(fars))])
+    steps = figures.settings.get("steps")
+    told = (
+        f"by {figures.judge} (steps: {steps}); an attack worked if the attacked model finds its faces as similar "
+        "to their targets as two photographs of one person.\nby chance, a face has a TAR of the FAR itself where its "
+        "person was fixed before, and that of the strangers' photographs where the most similar person was chosen"
+    )
+    if any(row.worked is False for row in figures.rows):
+        told += "\nan attack that failed says nothing on what can be recovered: raise --steps, or change --rate"
+    if any(row.worked and not row.recognised for row in figures.rows):
+        told += f"\n{UNRECOGNISED}"
+    return f"{table(header, rows)}\n{told}"
+
+
+def _shares(points: Sequence[OperatingPoint], count: int) -> list[str]:
+    """A cell for each FAR; dashes without points, as where nobody has two of the photographs."""
+    cells = [
+        f"{number(point.tar, 3)} ({number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)})"
+        for point in points
+    ]
+    return cells or ["-"] * count

@@ -1,0 +1,420 @@
+"""An inversion from files to a folder: `inversion.json`, the marked images, a grid and a page."""
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, UInt8
+from torch import Tensor
+
+from verisphere import __version__
+from verisphere.backbones.backbone import Backbone
+from verisphere.base.provenance import check_same_origin
+from verisphere.base.seeds import Stream, mixed_seed
+from verisphere.base.vocabulary import ImageSource, Progress, quietly
+from verisphere.decide import exact_rate
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.work import result_folder
+from verisphere.images.detect.unaligned import warn_if_unaligned
+from verisphere.images.faces import Faces
+from verisphere.models.described_faces import open_faces
+from verisphere.models.embed import EmbeddingModel, open_model, origin_of
+from verisphere.study.invert.closed_set import open_closed_set
+from verisphere.study.invert.findings import InversionFindings
+from verisphere.study.invert.generated_pairs import GeneratedPairs
+from verisphere.study.invert.inversion import Identity, Inversion, TowardCenters, TowardEmbeddings, invert
+from verisphere.study.invert.likeness import INVERTED, JUDGE, Compared
+from verisphere.study.invert.marks import IMAGES, UNDER_MARKS, write_grid, write_marked, write_under_marks
+from verisphere.study.invert.most_similar import MostSimilar, Strangers
+from verisphere.study.invert.page import write_page
+from verisphere.study.invert.photographs import (
+    Photographs,
+    chosen_people,
+    labels_of,
+    photographs_of,
+    read_photographs,
+    unit_embeddings,
+    with_two_photographs,
+)
+from verisphere.study.invert.plan import Plan, plan_of
+
+log = logging.getLogger(__name__)
+
+INVERSION_JSON, GRID = "inversion.json", "grid.png"
+_CHOICE, _DIRECTION = 4, 5  # purposes of random numbers; see photographs.py
+_CANDIDATES = 200  # people whom an image of a random direction may stand for
+_ALIKE = 0.999  # cosine of two embeddings of one image by one network, in float32 and in int8
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The settings of an inversion: the model and the targets.
+
+    Attributes:
+        model: the model: a run, a checkpoint, a model folder, or a recipe.
+        settings: the numbers.
+        faces: photographs; None without any.
+        people: list of the people of `faces` to use; None uses all.
+        embeddings: embeddings file whose rows are the targets; None for photographs or centers.
+        centers: whether the class centers of `model` are the targets.
+        judge: a second model, which compares; None for none.
+        pairs: list of pairs of `faces` whose images are the targets.
+        directions: whether random directions are the targets, as for an attacker who has only the network; each image
+            then stands for the person on the photograph of `faces` that the model finds most similar.
+        count: number of images.
+        fars: target FARs at which the images are compared.
+        trust: also build classes from outside verisphere, which runs their code.
+    """
+
+    model: Path
+    settings: Inversion
+    faces: Path | None = None
+    people: Path | None = None
+    embeddings: Path | None = None
+    centers: bool = False
+    judge: Path | None = None
+    pairs: Path | None = None
+    directions: bool = False
+    count: int = 16
+    fars: tuple[str, ...] = ("1e-1", "1e-2")
+    trust: bool = False
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"--count {self.count}: at least 1 image")
+        for far in self.fars:
+            exact_rate(far)  # raises if it is no rate
+        if self.centers + self.directions + (self.embeddings is not None) > 1:
+            raise ValueError("--centers, --embeddings, --directions: images are drawn to one of them; give one")
+        if self.faces is None and self.embeddings is None and not self.centers and not self.directions:
+            raise ValueError("nobody to draw images to: give --faces, --embeddings, --centers or --directions")
+        elsewhere = self.centers or self.directions or self.embeddings is not None
+        if self.pairs is not None and (self.faces is None or elsewhere):
+            raise ValueError(
+                "--pairs names photographs of --faces, whose embeddings are the targets: give --faces alone"
+            )
+        if self.people is not None and self.faces is None:
+            raise ValueError("--people chooses among --faces; give --faces")
+        if self.judge is not None and self.faces is None:
+            raise ValueError("--judge compares with photographs; give --faces")
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """An inversion before its first step.
+
+    Attributes:
+        model: the model to invert.
+        judge: the second model.
+        identity: the person that each image approaches.
+        names: name of each image.
+        people: person of each image.
+        target: see `InversionFindings`.
+        digest: SHA-256 of the targets, in hexadecimal.
+        photographs: photographs that the images are compared with; None without photographs.
+        pairs: the pairs of a list; None without one.
+        plan: memory and work.
+    """
+
+    model: EmbeddingModel
+    judge: EmbeddingModel | None
+    identity: Identity
+    names: tuple[str, ...]
+    people: tuple[str, ...]
+    target: str
+    digest: str
+    photographs: Photographs | None
+    pairs: GeneratedPairs | None
+    plan: Plan
+
+
+def _alike(one: EmbeddingModel, other: EmbeddingModel) -> bool:
+    """Whether two models embed alike, as a network does that was adopted in two ways, or made smaller.
+
+    The other model takes the noise as its own pixels and as those of the first, each in both orders of the colours.
+    """
+    first, second = ((model.backbone.input_size, model.backbone.embedding_size) for model in (one, other))
+    if first != second:
+        return False
+    noise = torch.randint(256, (4, 3, *one.backbone.input_size), generator=torch.Generator().manual_seed(0))
+    ours, theirs = (model.backbone.normalise(noise.to(torch.uint8)) for model in (one, other))
+    rows = _rows(one.backbone, ours)
+    return any(
+        bool((torch.nn.functional.cosine_similarity(rows, _rows(other.backbone, given)) > _ALIKE).all())
+        for pixels in (theirs, ours)
+        for given in (pixels, pixels.flip(1))
+    )
+
+
+def _rows(backbone: Backbone, pixels: Float[Tensor, "batch 3 height width"]) -> Float64[Tensor, "batch dim"]:
+    with torch.inference_mode():
+        return backbone(pixels.to(next(iter(backbone.parameters()), pixels).device)).double().cpu()
+
+
+def prepare(
+    asked: Asked,
+    device: torch.device,
+    progress: Progress = quietly,
+    opened: Mapping[Path, EmbeddingModel] | None = None,
+) -> Prepared:
+    """Open everything, choose people and photographs, and plan.
+
+    Args:
+        asked: the settings of the inversion.
+        device: device of the computation.
+        progress: reports the embedding of photographs.
+        opened: models that are open already, by their paths.
+    """
+    opened = opened or {}
+    model = opened.get(asked.model) or open_model(asked.model, device, asked.trust)
+    judge = None
+    if asked.judge is not None:
+        judge = opened.get(asked.judge) or open_model(asked.judge, device, asked.trust)
+    if judge is not None and ((judge.sha256 is not None and judge.sha256 == model.sha256) or _alike(judge, model)):
+        raise ValueError(f"--judge {asked.judge}: has the weights of {asked.model}; the judge is another model")
+    faces = None
+    if asked.faces is not None:
+        faces = open_faces(asked.faces, asked.people, model.backbone.input_size, asked.trust)
+        warn_if_unaligned(faces)
+    if asked.directions:
+        parts = _toward_directions(asked, model, faces)
+    elif asked.centers:
+        parts = _toward_centers(asked, faces)
+    elif asked.embeddings is not None:
+        parts = _toward_stored(asked, model, faces)
+    else:
+        assert faces is not None
+        parts = _toward_photographs(asked, model, faces, device, progress)
+    identity, names, people, target, digest, photographs, pairs = parts
+    plan = plan_of(model.backbone, len(names), asked.settings)
+    return Prepared(model, judge, identity, names, people, target, digest, photographs, pairs, plan)
+
+
+_Parts = tuple[Identity, tuple[str, ...], tuple[str, ...], str, str, Photographs | None, GeneratedPairs | None]
+
+
+def _toward_centers(asked: Asked, faces: Faces | None) -> _Parts:
+    closed = open_closed_set(asked.model, asked.trust)
+    seed = asked.settings.seed
+    if faces is None:
+        if closed.people is None:
+            raise ValueError(f"{asked.model}: does not say whose its centers are; give --faces, what it was trained on")
+        classes = people = closed.people
+        if len(people) < asked.count:
+            raise ValueError(f"--count {asked.count}: the model has {len(people):,} classes")
+        order = np.random.default_rng(mixed_seed(Stream.INVERSION, seed, _CHOICE)).permutation(len(people))
+        chosen = [people[place] for place in order[: asked.count].tolist()]
+        photographs = None
+    else:
+        classes = closed.named(faces.people, str(asked.faces))
+        known = set(classes) & set(faces.people)
+        if not known:
+            raise ValueError(f"{asked.faces}: nobody on whom {asked.model} was trained")
+        members = faces.select([place for place, person in enumerate(faces.identities) if person in known])
+        chosen = chosen_people(members, asked.count, seed)
+        photographs = photographs_of(faces, chosen, asked.count, seed)
+    labels = labels_of(chosen, classes)
+    digest = _digest(closed.head.centers[labels])
+    return TowardCenters(closed.head, labels), tuple(chosen), tuple(chosen), "centers", digest, photographs, None
+
+
+def _toward_directions(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> _Parts:
+    """Random directions; the person of an image is determined once it exists, and is a candidate until then."""
+    seed = mixed_seed(Stream.INVERSION, asked.settings.seed, _DIRECTION)
+    chance = torch.Generator().manual_seed(seed)
+    targets = torch.randn(asked.count, model.backbone.embedding_size, generator=chance)
+    names = tuple(f"direction-{number}" for number in range(1, asked.count + 1))
+    photographs = None
+    if faces is not None:
+        # an image of a person with a single photograph could be compared with nothing
+        most = min(max(with_two_photographs(faces), 2), len(faces.people), _CANDIDATES)
+        photographs = photographs_of(faces, chosen_people(faces, most, asked.settings.seed), 0, asked.settings.seed)
+    return (
+        TowardEmbeddings(targets),
+        names,
+        ("nobody",) * asked.count,
+        "directions",
+        _digest(targets),
+        photographs,
+        None,
+    )
+
+
+def _toward_photographs(
+    asked: Asked, model: EmbeddingModel, faces: Faces, device: torch.device, progress: Progress
+) -> _Parts:
+    seed, pairs = asked.settings.seed, None
+    if asked.pairs is None:
+        chosen = chosen_people(faces, asked.count, seed)
+        first: dict[str, int] = {}
+        for place, person in enumerate(faces.identities):
+            first.setdefault(person, place)
+        given: Sequence[int] = [first[person] for person in chosen]
+    else:
+        pairs = GeneratedPairs(asked.pairs, faces, asked.count)
+        given = pairs.photos
+    people = tuple(faces.identities[place] for place in given)
+    photographs = photographs_of(faces, people, asked.count, seed, given)
+    targets = unit_embeddings(model, read_photographs(faces, given), progress).float().to(device)
+    names = tuple(faces.names[place] for place in given)
+    return TowardEmbeddings(targets), names, people, "photographs", _digest(targets), photographs, pairs
+
+
+def _toward_stored(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> _Parts:
+    """Embeddings of a file; if photographs are given, they are found by name."""
+    assert asked.embeddings is not None
+    stored = read_embeddings(asked.embeddings)
+    own = origin_of(model, bool(model.flip), torch.float32, "", ImageSource(""))
+    hint = "name the model that made them"
+    check_same_origin(f"{asked.model} embeds", own, asked.embeddings, stored.origin, hint, but=("flip", "precision"))
+    if stored.embeddings.shape[1] != model.backbone.embedding_size:
+        raise ValueError(
+            f"{asked.embeddings}: {stored.embeddings.shape[1]} numbers an embedding, and {asked.model} gives "
+            f"{model.backbone.embedding_size}"
+        )
+    if stored.origin is not None and stored.origin.flip:
+        log.warning(
+            "%s: its embeddings add those of mirror images; images are drawn to the sums by themselves",
+            asked.embeddings,
+        )
+    seed = asked.settings.seed
+    first: dict[str, int] = {}
+    for place, person in enumerate(stored.identities.tolist()):
+        first.setdefault(person, place)
+    if len(first) < asked.count:
+        raise ValueError(f"{asked.embeddings}: {len(first):,} people; --count {asked.count} asks for more")
+    order = np.random.default_rng(mixed_seed(Stream.INVERSION, seed, _CHOICE)).permutation(len(first)).tolist()
+    people = tuple(list(first)[place] for place in order[: asked.count])
+    rows = [first[person] for person in people]
+    names = tuple(str(stored.names[row]) for row in rows)
+    photographs = None
+    if faces is not None:
+        position = {name: place for place, name in enumerate(faces.names)}
+        absent = next((name for name in names if name not in position), None)
+        if absent is not None:
+            raise ValueError(f"{asked.faces}: has no photograph {absent!r}, which {asked.embeddings} names")
+        photographs = photographs_of(faces, people, asked.count, seed, [position[name] for name in names])
+    targets = torch.from_numpy(stored.embeddings[rows].copy())
+    return TowardEmbeddings(targets), names, people, "embeddings", _digest(targets), photographs, None
+
+
+def _digest(targets: Tensor) -> str:
+    return hashlib.sha256(targets.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+
+
+def run_inversion(
+    asked: Asked,
+    prepared: Prepared,
+    out: Path,
+    device: torch.device,
+    *,
+    save_every: int = 100,
+    progress: Progress = quietly,
+) -> InversionFindings:
+    """Invert, compare, and write the folder; a stopped inversion continues where it was.
+
+    The folder receives `images/`, `under_marks.npz`, `grid.png`, `inversion.json`, `index.html` and `plots/`. While the
+    inversion runs, `grid.png` shows the current images.
+
+    Args:
+        asked: the settings of the inversion.
+        prepared: result of `prepare`.
+        out: folder to create, or that of a stopped inversion.
+        device: device of the computation.
+        save_every: steps after which the state is stored and the grid is drawn.
+        progress: reports the progress over the steps of each batch.
+    """
+    photos = [] if prepared.target == "directions" else _photos(prepared)
+    with result_folder(out) as work:
+
+        def watch(pixels: UInt8[Tensor, "count 3 height width"]) -> None:
+            write_grid(out / GRID, pixels, photos[: len(pixels)])
+
+        pixels = invert(
+            prepared.model.backbone,
+            prepared.identity,
+            asked.settings,
+            device=device,
+            work=work,
+            about={"model": prepared.model.sha256, "targets": prepared.digest, "names": list(prepared.names)},
+            save_every=save_every,
+            watch=watch,
+            progress=progress,
+        )
+        strangers = None
+        if prepared.target == "directions" and prepared.photographs is not None:
+            most_similar = MostSimilar(prepared.model, prepared.photographs)
+            photographs, strangers = most_similar.photographs(pixels), most_similar.strangers()
+            prepared = replace(prepared, people=photographs.people, photographs=photographs)
+            photos = _photos(prepared)
+        watch(pixels)
+        findings, by_last = compare(asked, prepared, pixels, strangers)
+        write_images(out / IMAGES, prepared.names, pixels)
+        write_under_marks(out / UNDER_MARKS, pixels)
+        write_page(findings, pixels, photos, by_last, out)
+        findings.write_json(out / INVERSION_JSON)
+    return findings
+
+
+def compare(
+    asked: Asked, prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"], strangers: Strangers | None
+) -> tuple[InversionFindings, Compared | None]:
+    """The figures of generated images; and their comparison under the judge, or without one under the model itself.
+
+    Args:
+        asked: the settings of the inversion.
+        prepared: result of `prepare`.
+        pixels: the images, not marked.
+        strangers: photographs for which people are chosen as for the images; None where people are not chosen.
+    """
+    models = [(INVERTED, prepared.model)] + ([] if prepared.judge is None else [(JUDGE, prepared.judge)])
+    compared = (
+        []
+        if prepared.photographs is None
+        else [Compared.by(name, model, pixels, prepared.photographs) for name, model in models]
+    )
+    accuracies = []
+    if prepared.pairs is not None:
+        for entry in compared:
+            accuracies += prepared.pairs.accuracies(entry.name, entry.generated, entry.given)
+    findings = InversionFindings(
+        model=asked.model.name,
+        sha256=prepared.model.sha256,
+        judge=None if asked.judge is None else asked.judge.name,
+        target=prepared.target,
+        images=prepared.names,
+        people=prepared.people,
+        settings=asdict(asked.settings),
+        likeness=tuple(
+            entry.likeness(asked.fars, prepared.names, () if strangers is None else strangers.comparisons(model))
+            for entry, (_, model) in zip(compared, models, strict=False)  # nothing is compared without photographs
+        ),
+        distances=compared[-1].distances() if compared else (),
+        pairs=tuple(accuracies),
+        version=__version__,
+        reached=float(prepared.identity.cosines(unit_embeddings(prepared.model, pixels)).mean()),
+    )
+    return findings, compared[-1] if compared else None
+
+
+def _photos(prepared: Prepared) -> list[UInt8[Tensor, "3 height width"]]:
+    photographs = prepared.photographs
+    return [] if photographs is None else list(read_photographs(photographs.faces, photographs.given))
+
+
+def write_images(folder: Path, names: Sequence[str], pixels: UInt8[Tensor, "count 3 height width"]) -> None:
+    """Write each image, marked, under a number and the last part of its name.
+
+    Args:
+        folder: folder to make.
+        names: name of each image.
+        pixels: the images.
+    """
+    folder.mkdir(exist_ok=True)
+    for number, (name, image) in enumerate(zip(names, pixels, strict=True), start=1):
+        kept = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in Path(name).stem)
+        write_marked(folder / f"{number:05d}_{kept[:80]}.png", image)

@@ -1,0 +1,176 @@
+"""What the teachers of a training say of its images: embeddings, kept or made batch by batch, and class centers."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32, Int64
+from torch import Tensor
+
+from verisphere.backbones.extract import extract
+from verisphere.base.collectives import on_every_rank, on_first_rank
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import Progress, quietly
+from verisphere.files.disk import write_whole
+from verisphere.images.augment import Augment
+from verisphere.images.faces import Faces
+from verisphere.score.cosine import unit
+from verisphere.train.distill.centers import mean_centers, own_centers
+from verisphere.train.distill.teachers import Teachers
+
+#: The folder in a run for the teacher's embeddings.
+FOLDER = "teacher"
+
+
+class Taught:
+    """The teachers of one training.
+
+    Args:
+        teachers: opened teachers.
+        faces: the training images.
+        augment: the augmentation of the images.
+        folder: where embeddings that can be kept are kept.
+        data: digest of the images, their names and people.
+        workers: processes that read images.
+        progress: reports the progress of the embedding.
+
+    Attributes:
+        live: whether the teachers embed the augmented images of each batch.
+        centers: the teachers' centers, of length 1 each; None where nothing needs them.
+    """
+
+    def __init__(
+        self,
+        teachers: Teachers,
+        faces: Faces,
+        augment: Augment,
+        folder: Path,
+        data: str,
+        workers: int = 0,
+        progress: Progress = quietly,
+    ) -> None:
+        self.teachers = teachers
+        settings = teachers.settings
+        self.live = embeds_batches(teachers, augment)
+        if self.live and teachers.rows is not None:
+            raise ValueError(
+                "distill.teachers: an embeddings file knows plain images, but the recipe augments them; set "
+                "distill.images: plain"
+            )
+        self._plain: np.ndarray | None = None
+        self._mirrored: np.ndarray | None = None
+        centers = None
+        if settings.needs_centers:
+            centers = on_every_rank(lambda: own_centers(teachers.paths, faces.people, settings.centers))
+        keeps = not self.live or (settings.needs_centers and centers is None)
+        if settings.cache is not None and (not keeps or teachers.rows is not None):
+            live = (
+                "the teacher embeds every batch, as the recipe augments it; distill.images: plain keeps its embeddings"
+            )
+            why = live if teachers.rows is None else "the teacher is a file of embeddings"
+            raise ValueError(f"distill.cache is {settings.cache}, but nothing is kept there: {why}")
+        if keeps:
+            kept = _Kept(teachers, faces, folder, data, workers, progress)
+            self._plain = kept.rows(mirrored=False)
+            if not self.live and settings.images == "same" and augment.flip:
+                self._mirrored = kept.rows(mirrored=True)
+        if settings.needs_centers and centers is None:
+            assert self._plain is not None
+            centers = mean_centers(self._plain, faces.labels.numpy(), faces.people)
+        self.centers = centers
+
+    @torch.no_grad()
+    def rows(
+        self,
+        indices: Int64[Tensor, " batch"],
+        mirrored: Bool[Tensor, " batch"],
+        pixels: Float[Tensor, "batch 3 height width"],
+    ) -> Float[Tensor, "batch dim"]:
+        """The teachers' embeddings of a batch, each of length 1, on the device of the images.
+
+        Args:
+            indices: position of each image in the set.
+            mirrored: whether each image was flipped.
+            pixels: the images as the student sees them, in [0, 255].
+        """
+        if self.live:
+            assert self.teachers.network is not None
+            return unit(self.teachers.network(pixels))
+        assert self._plain is not None
+        rows = self._plain[indices.numpy()]
+        if self._mirrored is not None:
+            flipped = mirrored.cpu().numpy()
+            rows[flipped] = self._mirrored[indices.numpy()[flipped]]
+        return unit(torch.from_numpy(rows)).to(pixels.device, non_blocking=True)
+
+
+def embeds_batches(teachers: Teachers, augment: Augment) -> bool:
+    """Whether the teachers must see every batch, since its images are more than flipped; see `Distillation.images`."""
+    flipped_only = augment == Augment(flip=augment.flip)
+    only_files = teachers.network is None
+    return teachers.settings.images == "same" and not (flipped_only and not (only_files and augment.flip))
+
+
+class _Kept:
+    """The teachers' embeddings of all training images, in files that are made where they are missing."""
+
+    def __init__(
+        self, teachers: Teachers, faces: Faces, folder: Path, data: str, workers: int, progress: Progress
+    ) -> None:
+        self.teachers, self.faces, self.folder, self.data = teachers, faces, folder, data
+        self.workers, self.progress = workers, progress
+
+    def rows(self, mirrored: bool) -> Float32[np.ndarray, "images dim"]:
+        """The embeddings, from the file or computed by all ranks."""
+        network, of_files = self.teachers.network, self.teachers.rows
+        if network is None:
+            assert of_files is not None
+            return of_files
+        path = self.folder / f"teacher-{self._key(mirrored)}.npy"
+        if on_first_rank(lambda: "there" if path.is_file() else ""):
+            return on_every_rank(lambda: self._read(path))
+        network.mirrored = mirrored
+        try:
+            made = extract(network, self.faces, workers=self.workers, progress=self.progress, here=world()).embeddings
+        finally:
+            network.mirrored = False
+        if of_files is not None:
+            made = made + of_files
+
+        def write() -> str:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(path, lambda partial: _save(partial, made))
+            return ""
+
+        on_first_rank(write)
+        return on_every_rank(lambda: self._read(path))
+
+    def _key(self, mirrored: bool) -> str:
+        """What the rows depend on: the weights, the images, the flip."""
+        network = self.teachers.network
+        assert network is not None
+        said = [list(self.teachers.sha256), network._flips, list(network.input_size), self.data, mirrored]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:24]
+
+    def _read(self, path: Path) -> Float32[np.ndarray, "images dim"]:
+        """The rows, which stay on the disk until they are used."""
+        try:
+            rows = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise ValueError(f"{path}: damaged ({error}); remove it, and it is made again") from None
+        wanted = len(self.faces), self.teachers.size
+        if rows.shape != wanted or rows.dtype != np.float32:
+            raise ValueError(
+                f"{path}: {rows.dtype} {rows.shape}, not float32 {wanted}; remove it, and it is made again"
+            )
+        for start in range(0, len(rows), 2**16):
+            if not np.isfinite(rows[start : start + 2**16]).all():
+                raise ValueError(f"{path}: some embeddings hold NaN or infinity; remove it, and it is made again")
+        return rows
+
+
+def _save(path: Path, rows: Float32[np.ndarray, "images dim"]) -> None:
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(rows, np.float32), allow_pickle=False)

@@ -1,0 +1,153 @@
+"""Teachers: models or embeddings files that are opened and checked before a training, and their common network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32
+from torch import Tensor, nn
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.files.disk import digest
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.json_values import shown
+from verisphere.images.faces import Faces
+from verisphere.models.embed import EmbeddingModel, open_model
+from verisphere.score.cosine import unit
+from verisphere.train.distill.settings import Distillation
+
+#: How a recipe allows what commands allow by an option.
+_BY_A_FIELD = "allow it by --trust-code", "allow it by distill.trust_code: true"
+#: Ending of an embeddings file.
+EMBEDDINGS = ".npz"
+
+
+class TeacherNetwork(Backbone):
+    """Models as one network: the sum of their unit embeddings, from RGB pixels in [0, 255].
+
+    A model that was exported with the flip adds the embedding of the mirror image to its own, as everywhere.
+
+    Args:
+        models: opened models, all of one embedding size and one input size.
+    """
+
+    mean, scale = 0.0, 1.0
+
+    def __init__(self, models: Sequence[EmbeddingModel]) -> None:
+        super().__init__(models[0].backbone.embedding_size)
+        self.input_size = models[0].backbone.input_size
+        self.networks = nn.ModuleList(model.backbone for model in models)
+        self._flips = [bool(model.flip) and not model.fixed for model in models]
+        self.mirrored = False
+        self.requires_grad_(False).eval()
+
+    def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
+        """The sum of the unit embeddings, of the mirror images where `mirrored` is set."""
+        images = images.flip(-1) if self.mirrored else images
+        total = images.new_zeros(len(images), self.embedding_size)
+        for network, flip in zip(self.networks, self._flips, strict=True):
+            assert isinstance(network, Backbone)
+            normalised = (images - network.mean) / network.scale
+            embedded = network(normalised).float()
+            total += unit(embedded + network(normalised.flip(-1)).float() if flip else embedded)
+        return total
+
+    def train(self, mode: bool = True) -> "TeacherNetwork":
+        """Stay in evaluation mode."""
+        return super().train(False)
+
+
+@dataclass(frozen=True, eq=False)
+class Teachers:
+    """The teachers of a training.
+
+    Attributes:
+        settings: what the recipe says of them.
+        paths: what was opened, in the order of the recipe.
+        sha256: digest of the weights, or the file, of each; a continued training must find them again.
+        network: the models among them; None if all are embeddings files.
+        rows: sum of the unit embeddings of the embeddings files, a row for each training image; None without files.
+        size: numbers in an embedding.
+    """
+
+    settings: Distillation
+    paths: tuple[Path, ...]
+    sha256: tuple[str, ...]
+    network: TeacherNetwork | None
+    rows: Float32[np.ndarray, "images dim"] | None
+    size: int
+
+
+def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone, device: torch.device) -> Teachers:
+    """Open the teachers, and check that they fit the student and the images.
+
+    Args:
+        settings: what the recipe says of them.
+        faces: the training images; None opens the models alone, for a dry run.
+        student: the network that is trained.
+        device: device of the teachers' networks.
+    """
+    paths = tuple(Path(name) for name in settings.teachers)
+    models: list[EmbeddingModel] = []
+    files: list[Float32[np.ndarray, "images dim"]] = []
+    digests, sizes = [], []
+    for path in paths:
+        if path.suffix == EMBEDDINGS:
+            rows = _rows_of(path, faces)
+            files.append(rows)
+            digests.append(digest(path))
+            sizes.append(rows.shape[1])
+            continue
+        try:
+            model = open_model(path, device, settings.trust_code)
+        except ValueError as error:
+            raise ValueError(f"distill.teachers: {error}".replace(*_BY_A_FIELD)) from None
+        if model.sha256 is None:
+            raise ValueError(f"distill.teachers: {path} is a recipe, whose network is untrained; name a run or a model")
+        if model.backbone.input_size != student.input_size:
+            (height, width), (own_height, own_width) = model.backbone.input_size, student.input_size
+            raise ValueError(
+                f"distill.teachers: {path} takes images of {height} x {width} pixels and the student {own_height} x "
+                f"{own_width}; embed the training images by it, and name the embeddings file"
+            )
+        models.append(model)
+        digests.append(model.sha256)
+        sizes.append(model.backbone.embedding_size)
+    if len(set(sizes)) > 1:
+        named = ", ".join(f"{path} {size}" for path, size in zip(paths, sizes, strict=True))
+        raise ValueError(f"distill.teachers have embeddings of different sizes ({named}); a mean needs one size")
+    own = student.embedding_size
+    if settings.l2 and sizes[0] != own and not settings.projection:
+        raise ValueError(
+            f"distill.l2 compares embeddings, of which the student's have {own} numbers and the teacher's {sizes[0]}: "
+            f"set backbone.embedding_size to {sizes[0]}, or distill.projection to true, or distill.l2 to 0"
+        )
+    if settings.start_centers and sizes[0] != own:
+        raise ValueError(
+            f"distill.start_centers: the student's embeddings have {own} numbers and the teacher's centers {sizes[0]}"
+        )
+    network = TeacherNetwork(models).to(device) if models else None
+    of_files = sum(files[1:], files[0]) if files else None
+    return Teachers(settings, paths, tuple(digests), network, of_files, sizes[0])
+
+
+def _rows_of(path: Path, faces: Faces | None) -> Float32[np.ndarray, "images dim"]:
+    """The unit embedding of every training image in an embeddings file, in the order of the images."""
+    read = read_embeddings(path)
+    names = read.names if faces is None else np.array(faces.names)
+    place = {name: row for row, name in enumerate(read.names.tolist())}
+    missing = [name for name in names.tolist() if name not in place]
+    if missing:
+        raise ValueError(
+            f"distill.teachers: {path} has no embedding of {len(missing):,} of the {len(names):,} training images, the "
+            f"first is {shown(missing[0], 200)}"
+        )
+    rows = unit(torch.from_numpy(read.embeddings[[place[name] for name in names.tolist()]])).numpy()
+    without = np.flatnonzero(~(np.einsum("ij,ij->i", rows, rows) > 0.5))
+    if len(without):
+        raise ValueError(
+            f"distill.teachers: {path}: the embedding of {shown(str(names[without[0]]), 200)} has no direction"
+        )
+    return rows

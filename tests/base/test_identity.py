@@ -1,0 +1,353 @@
+"""Who is who: folding, missing names, and what is refused, merged and kept apart, by every reader alike."""
+
+import json
+import logging
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+import verisphere
+from verisphere.base.identity import MISSING, crowds, folded, is_missing, names_taken, settled
+from verisphere.base.vocabulary import Embeddings
+from verisphere.cli.start import main
+from verisphere.files.calibration import read_calibration
+from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
+from verisphere.files.label_lists import read_labels
+from verisphere.files.streamed_rows import open_rows
+from verisphere.images.photos import Photos
+from verisphere.ship.card_words import file_in_words
+
+PEOPLE = [f"Person_{number // 6}" for number in range(720)]  # 120 people of 6 images
+HALF = [name.lower() if row % 2 else name for row, name in enumerate(PEOPLE)]
+ALIKE = [("Ann", "ann"), ("ǅan", "ǄAN"),
+         ("Zoë", "Zoe\u0308"), ("Ann Lee", "Ann\u00a0 Lee"), ("Ann", "A\u200bnn"), ("Ann", "\ufeffAnn "),
+         ("Straße", "STRASSE"), ("Ann", "An\u00adn"), ("Ann", "Ann\ufe0f"), ("-1", " -1")]  # fmt: skip
+
+
+def drawn(people: list[str]) -> np.ndarray:
+    """Rows around a center of each person, the same for each spelling of a name."""
+    draws = np.random.default_rng(0)
+    centers = dict.fromkeys(map(str.lower, people))
+    of = {name: draws.normal(size=24) for name in centers}
+    return np.array([of[name.lower()] + 0.5 * draws.normal(size=24) for name in people], np.float32)
+
+
+def save(path: Path, people: list[str]) -> Path:
+    """An embeddings file as another project may write it."""
+    names = np.arange(len(people)).astype(str)
+    np.savez(path, embeddings=drawn(people), names=names, identities=np.array(people))
+    return path
+
+
+def refused(capsys, *words: object) -> str:
+    """The error of a command, which ends with exit code 2 and one line."""
+    assert main([str(word) for word in words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+# --- folding and missing names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "other"), ALIKE)
+def test_names_that_look_alike_are_equal_once_folded(name: str, other: str):
+    assert name != other
+    assert folded(name) == folded(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("Zoë", "Zoe"), ("Ann_Lee", "Ann Lee"), ("AnnLee", "Ann Lee"), ("1", "01"), ("m.01", "m_01")]
+)
+def test_other_names_differ(name: str, other: str):
+    assert folded(name) != folded(other)
+
+
+@given(st.text(max_size=8))
+def test_folding_again_changes_nothing_and_no_normal_form_matters(text: str):
+    assert folded(folded(text)) == folded(text)
+    assert folded(unicodedata.normalize("NFD", text)) == folded(unicodedata.normalize("NFC", text)) == folded(text)
+
+
+@given(st.lists(st.text(st.sampled_from("aB é\u200b\n"), max_size=3), max_size=8))
+def test_many_names_are_compared_as_one_by_one(names: list[str]):
+    column = np.array([f"x{name}" for name in names], str)
+    (merged,) = settled([("", column, column)], "merge")
+    assert len(set(merged.tolist())) == len({folded(name) for name in column.tolist()})
+
+
+@pytest.mark.parametrize(
+    "text", [*sorted(MISSING), "NaN", "NULL", "N/A", "-NaN", "<Na>", "\u200b", "\xa0", " None\ufeff"]
+)
+def test_a_missing_name_is_missing_in_any_spelling(text: str):
+    assert is_missing(text)
+
+
+@pytest.mark.parametrize("text", ["Nan Li", "Nullius", "Na", "NA", "0", "unknown", "-1"])
+def test_other_texts_are_names(text: str):
+    assert not is_missing(text)
+
+
+# --- the decision ----------------------------------------------------------------------------------------------------
+
+
+def test_two_spellings_are_refused_merged_or_kept_apart():
+    rows = drawn(HALF)
+    with pytest.raises(
+        ValueError, match=r"'Person_0' \('0', row 0\) and 'person_0' \('1', row 1\) .* 119 more; --names"
+    ):
+        verisphere.evaluate(rows, HALF, far="1e-3")
+    truth = verisphere.evaluate(rows, PEOPLE, far="1e-3")
+    assert verisphere.evaluate(rows, HALF, far="1e-3", names="merge") == truth
+    apart = verisphere.evaluate(rows, HALF, far="1e-3", names="exact")
+    assert truth.tar > 0.9 > 0.5 > apart.tar  # what passed in silence before
+
+
+@pytest.mark.parametrize(("column", "people"), [
+    (["52.0", "-1.0", "52.0"], ["52", "-1", "52"]),
+    (["1.0", "1.00", "2.0"], ["1.0", "1.00", "2.0"]),
+    (["1.0", "01.0"], ["1.0", "01.0"]),
+    (["52.0", "52"], ["52.0", "52"]),
+    (["p1.0", "52.0"], ["p1.0", "52.0"]),
+    (["1.5", "2.0"], ["1.5", "2.0"]),
+    (["007.0"], ["7"]),
+])  # fmt: skip
+def test_whole_numbers_with_a_point_are_whole_numbers(tmp_path: Path, column: list[str], people: list[str]):
+    names = [f"{place}.png" for place in range(len(column))]
+    made = Embeddings(np.eye(len(column) + 1, dtype=np.float32)[:-1], names, column)
+    assert made.identities.tolist() == people
+    lines = [f"{name},{person}" for name, person in zip(names, column, strict=True)]
+    (tmp_path / "l.csv").write_text("\n".join(["name,identity", *lines]) + "\n")
+    assert list(read_labels(tmp_path / "l.csv").identities) == people
+    for name in names:
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    assert list(Photos(tmp_path / "l.csv", size=(4, 4)).identities) == people
+
+
+def test_the_first_file_decides_the_spelling():
+    """What is drawn from the first file stays the same whatever a second one calls its people."""
+    first, second = np.array(["ann", "Ben", "cy"]), np.array(["ANN", "ANN", "BEN", "BEN", "Dee"])
+    sides = [(f" of {name}", column, column) for name, column in (("a", first), ("b", second))]
+    assert [column.tolist() for column in settled(sides, "merge")] == [
+        ["ann", "Ben", "cy"], ["ann", "ann", "Ben", "Ben", "Dee"]]  # fmt: skip
+
+
+def test_the_spelling_of_most_images_stays():
+    made = Embeddings(np.eye(5), identities=["ann", "Ann", "Ann", "Ben", "BEN"], names_rule="merge")
+    assert made.identities.tolist() == ["Ann", "Ann", "Ann", "BEN", "BEN"]
+    assert made.take(np.array([0])).names_rule == "merge"
+
+
+def test_names_that_look_the_same_are_shown_escaped():
+    with pytest.raises(ValueError, match=r"'Zo\\xeb' .*'Zoe\\u0308' "):
+        Embeddings(np.eye(2), identities=["Zoë", "Zoe\u0308"])
+
+
+def test_a_name_of_nobody_is_not_a_person():
+    with pytest.raises(ValueError, match=r"'-1' \(nobody\)|'-1 ' .*nobody"):
+        Embeddings(np.eye(2), identities=["-1 ", "Ann"])
+    assert Embeddings(np.eye(2), identities=["-1 ", "Ann"], names_rule="merge").identities.tolist() == ["-1", "Ann"]
+
+
+@pytest.mark.parametrize("text", ["NAN", "null", "N/A", "-nan", "\u200b", "<na>", "None"])
+@pytest.mark.parametrize("names", [None, "merge", "exact"])
+def test_missing_names_are_refused_whatever_is_decided(text: str, names):
+    with pytest.raises(ValueError, match=r"2 of 4 identities are empty or the text of a missing value.*row 1"):
+        verisphere.calibrate(np.eye(4), ["Ann", text, text, "Ben"], names=names)
+
+
+# --- every reader ----------------------------------------------------------------------------------------------------
+
+
+def _npz(folder: Path, people: list[str]) -> object:
+    return read_embeddings(save(folder / "a.npz", people)).identities
+
+
+def _streamed(folder: Path, people: list[str]) -> object:
+    return open_rows(save(folder / "a.npz", people), ("names", "identities")).identities
+
+
+def _csv(folder: Path, people: list[str]) -> object:
+    lines = [f"{row},{name},1,{row}" for row, name in enumerate(people)]
+    (folder / "a.csv").write_text("\n".join(["name,identity,e0,e1", *lines]))
+    return read_embeddings(folder / "a.csv").identities
+
+
+def _npy(folder: Path, people: list[str]) -> object:
+    np.save(folder / "a.npy", drawn(people))
+    (folder / "a.txt").write_text("\n".join(f"{row}\t{name}" for row, name in enumerate(people)))
+    return read_embeddings(folder / "a.npy").identities
+
+
+def _parquet(folder: Path, people: list[str]) -> object:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"name": [str(row) for row in range(len(people))], "identity": people, "e0": [1.0] * len(people)}
+    parquet.write_table(pyarrow.table(columns), folder / "a.parquet")
+    return read_embeddings(folder / "a.parquet").identities
+
+
+def _labels(folder: Path, people: list[str]) -> object:
+    (folder / "a.csv").write_text("\n".join(["name,identity", *(f"{row},{name}" for row, name in enumerate(people))]))
+    return read_labels(folder / "a.csv").identities
+
+
+def _list(folder: Path, people: list[str]) -> object:
+    for row in range(len(people)):
+        Image.new("RGB", (8, 8)).save(folder / f"{row}.png")
+    (folder / "a.csv").write_text("\n".join(["name,identity", *(f"{row}.png,{n}" for row, n in enumerate(people))]))
+    return Photos(folder / "a.csv").identities
+
+
+def _folders(folder: Path, people: list[str]) -> object:
+    for row, name in enumerate(people):
+        (folder / name).mkdir(exist_ok=True)
+        Image.new("RGB", (8, 8)).save(folder / name / f"{row}.png")
+    return Photos(folder).identities
+
+
+READERS = [_npz, _streamed, _csv, _npy, _parquet, _labels, _list, _folders]
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_every_reader_has_the_rule(tmp_path: Path, read):
+    people = ["Ann", "Ben", "ann", "Ann"]
+    with pytest.raises(ValueError, match=r"'Ann' .* and 'ann' .* are one name but for case"):
+        read(tmp_path, people)
+    with names_taken("merge"):
+        assert set(read(tmp_path, people)) == {"Ann", "Ben"}
+    with names_taken("exact"):
+        assert set(read(tmp_path, people)) == {"Ann", "Ben", "ann"}
+
+
+@pytest.mark.parametrize("read", [reader for reader in READERS if reader is not _folders])
+@pytest.mark.parametrize("text", ["null", "N\u200baN"])
+def test_every_reader_has_the_table_of_missing_values(tmp_path: Path, read, text: str):
+    with pytest.raises(ValueError, match="1 of 3 identities is empty or the text of a missing value"):
+        read(tmp_path, ["Ann", text, "Ben"])
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_healthy_names_pass_in_silence(tmp_path: Path, read, caplog):
+    assert list(read(tmp_path, ["Ann", "Anna", "Ben_2", "Ben_3"])) == ["Ann", "Anna", "Ben_2", "Ben_3"]
+    assert not caplog.records
+
+
+# --- two sets --------------------------------------------------------------------------------------------------------
+
+
+def test_the_rule_holds_across_pooled_sets():
+    one, other = Embeddings(np.eye(2), identities=["Ann", "Ben"]), Embeddings(np.eye(2), identities=["ann", "Cy"])
+    with pytest.raises(ValueError, match=r"'Ann' \('0', row 0 of a\) and 'ann' \('0', row 0 of b\)"):
+        pool_embeddings([("a", one), ("b", other)])
+    with names_taken("merge"):
+        both = (Embeddings(part.embeddings, identities=part.identities) for part in (one, other))
+        assert pool_embeddings(list(zip("ab", both, strict=True))).identities.tolist() == ["Ann", "Ben", "Ann", "Cy"]
+    one = Embeddings(np.eye(2), identities=["Ann", "Ben"], names_rule="exact")
+    assert len(set(pool_embeddings([("a", one), ("b", other)]).identities)) == 4
+
+
+def test_the_option_decides_where_one_file_records_that_names_were_merged():
+    one = Embeddings(np.eye(2), identities=["Ann", "Ben"], names_rule="merge")
+    for other in (None, "exact"):
+        two = Embeddings(np.eye(2), identities=["ann", "Cy"], names_rule=other)
+        with pytest.raises(ValueError, match="--names merge takes such names as one person, --names exact as"):
+            pool_embeddings([("a", one), ("b", two)])
+        for how, people in (("exact", 4), ("merge", 3)):
+            with names_taken(how):
+                pooled = pool_embeddings([("a", one), ("b", two)])
+            assert (len(set(pooled.identities)), pooled.names_rule) == (people, how)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("evaluate", "two-sets", "a.npz", "b.npz", "--far", "1e-1"),
+        ("evaluate", "all-pairs", "a.npz", "b.npz", "--far", "1e-1"),
+        ("evaluate", "identification", "b.npz", "--gallery", "a.npz", "--closed-set"),
+        ("calibrate", "a.npz", "--check", "b.npz", "--far", "5e-1", "--out", "c.json"),
+    ],
+)
+def test_every_verb_that_compares_two_sets_asks(tmp_path: Path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    save(Path("a.npz"), PEOPLE[:72])
+    np.savez("b.npz", embeddings=drawn(HALF[:72])[::-1], names=[f"b{row}" for row in range(72)],
+             identities=[name.lower() for name in PEOPLE[:72]][::-1])  # fmt: skip
+    assert "are one name but for case" in refused(capsys, *words)
+    assert main([*words, "--names", "merge"]) == 0
+
+
+def test_a_list_of_people_follows_the_rule(tmp_path: Path):
+    _list(tmp_path, ["Ann", "Ben"])
+    (tmp_path / "people.txt").write_text("ann\n")
+    with pytest.raises(ValueError, match=r"people.txt, .*'ann' \(entry 1 of the list\) and 'Ann' \(in the set\)"):
+        Photos(tmp_path / "a.csv", people=tmp_path / "people.txt")
+    assert Photos(tmp_path / "a.csv", people=tmp_path / "people.txt", names="merge").identities == ("Ann",)
+    with pytest.raises(ValueError, match="1 of 1 people are not in the set"):
+        Photos(tmp_path / "a.csv", people=tmp_path / "people.txt", names="exact")
+
+
+def test_an_overlap_matches_each_spelling_by_itself(tmp_path: Path):
+    (tmp_path / "train.csv").write_text("name,identity\n1,Ann\n2,Ben\n3,ann\n")
+    (tmp_path / "test.txt").write_text("ANN\n")
+    assert (
+        main(["clean", "overlap", str(tmp_path / "train.csv"), str(tmp_path / "test.txt"), "--out", f"{tmp_path}/o"])
+        == 0
+    )
+    assert read_labels(tmp_path / "o" / "kept.txt").names == ("2",)
+
+
+# --- what the output records -----------------------------------------------------------------------------------------
+
+
+def test_the_decision_is_in_json_and_calibration(tmp_path: Path, capsys):
+    path, out = save(tmp_path / "a.npz", HALF), tmp_path / "out.json"
+    assert str(path) in refused(capsys, "evaluate", "all-pairs", path)
+    assert main(["evaluate", "all-pairs", str(path), "--names", "merge", "--json", str(out)]) == 0
+    assert json.loads(out.read_text())["sources"][0]["names_rule"] == "merge"
+    assert main(["calibrate", str(path), "--far", "1e-1", "--names", "exact", "--out", str(out)]) == 0
+    assert read_calibration(out).source.names_rule == "exact"
+    assert "240 people by names exactly as written" in file_in_words(read_calibration(out).source)
+    assert "--names is for embeddings" in refused(
+        capsys, "calibrate", _scores(tmp_path), "--names", "exact", "--independent", "--far", "5e-1", "--out", out
+    )
+
+
+def _scores(folder: Path) -> Path:
+    (folder / "s.csv").write_text("score,label\n" + "0.1,0\n0.9,1\n" * 40)
+    return folder / "s.csv"
+
+
+def test_a_file_keeps_the_decision_and_is_not_asked_about_again(tmp_path: Path):
+    made = Embeddings(drawn(HALF), identities=HALF, names_rule="exact")
+    write_embeddings(tmp_path / "a.npz", made)
+    assert read_embeddings(tmp_path / "a.npz").names_rule == "exact"
+    assert main(["evaluate", "all-pairs", str(tmp_path / "a.npz"), "--far", "1e-2"]) == 0
+    assert open_rows(tmp_path / "a.npz", ("names", "identities")).source.names_rule == "exact"
+
+
+def test_a_decision_that_is_none_is_refused(tmp_path: Path, capsys):
+    np.savez(tmp_path / "a.npz", embeddings=np.eye(2), names=["a", "b"], identities=["a", "b"], names_rule="yes")
+    assert "its array names_rule is none of merge, exact" in refused(
+        capsys, "evaluate", "all-pairs", tmp_path / "a.npz"
+    )
+
+
+# --- names of nobody -------------------------------------------------------------------------------------------------
+
+
+def test_a_crowd_under_unknown_is_named(tmp_path: Path, caplog):
+    people = PEOPLE[:60] + ["Unknown"] * 40
+    with caplog.at_level(logging.WARNING):
+        assert main(["evaluate", "all-pairs", str(save(tmp_path / "a.npz", people)), "--far", "1e-1"]) == 0
+    assert "'Unknown' holds 40 images, where the median person has 6" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "images", [{"Ann": 2, "unknown": 9}, {"Ann": 9, "unknown": 40}, {"Ann": 2, "Ben": 400}, {"unknown": 50}, {}]
+)
+def test_a_name_that_holds_no_crowd_is_not_named(images: dict[str, int]):
+    assert not crowds(images)

@@ -1,0 +1,122 @@
+"""Digests of people and images, and what two sets of them share."""
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from verisphere.base.trained_on import (
+    RENAMED,
+    RowsInTraining,
+    SharedWithTraining,
+    TrainedOn,
+    image_digests,
+    name_digests,
+    pooled_rows,
+)
+from verisphere.base.vocabulary import Embeddings
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (4, 3, 6, 5), np.uint8)
+
+
+def test_a_digest_is_of_the_shape_and_the_pixels_alone():
+    found = image_digests(PIXELS)
+    expected = hashlib.sha256(b"(3, 6, 5)" + PIXELS[1].tobytes()).digest()[:8]
+    assert found[1] == int.from_bytes(expected, "little", signed=True)
+    apart = np.ascontiguousarray(PIXELS.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)  # as decoders leave them
+    assert image_digests(apart).tolist() == found.tolist()
+    changed = PIXELS.copy()
+    changed[:, 0, 0, 0] += 1
+    for others in (changed, PIXELS.reshape(4, 3, 5, 6), PIXELS[..., ::-1]):
+        assert not np.isin(image_digests(others), found).any()
+    assert image_digests(PIXELS[:0]).shape == (0,)
+
+
+def test_names_count_and_numbers_do_not():
+    assert len(name_digests(["0001", "17", "-1", "Ann"])) == 1
+    ann = name_digests(["Ann_Lee"])
+    for same in ("ann_lee", " ANN_LEE ", "Ann\u200b_Lee"):
+        assert name_digests([same]).tolist() == ann.tolist()
+    assert name_digests(["Beyonce\u0301"]).tolist() == name_digests(["Beyonc\u00e9"]).tolist()
+    for other in ("Ann Lee", "AnnLee", "Anne_Lee"):
+        assert name_digests([other]).tolist() != ann.tolist()
+
+
+def record(people: list[str], images: np.ndarray, gap: str = "") -> TrainedOn:
+    return TrainedOn(name_digests(people), np.unique(images), gap)
+
+
+def test_rows_are_found_by_name_and_by_image():
+    digests = image_digests(PIXELS)
+    known = record(["Ann", "0002"], digests[[2]]).rows(np.array(["ann", "0002", "Bea", "Bea"]), digests)
+    assert known.people.tolist() == [True, False, False, False]
+    assert known.images.tolist() == [False, False, True, False]
+    shared = known.shared(np.array(["ann", "0002", "Bea", "Bea"]))
+    assert shared == SharedWithTraining(1, 1, 3, 4, True)
+    assert shared.found() == "the model was trained on 1 of the 3 people (by name) and 1 of the 4 images"
+    rest = known.take(known.digests != digests[2])
+    assert rest.shared(np.array(["ann", "0002", "Bea"])) == SharedWithTraining(1, 0, 3, 3, True)
+    pooled = known.pooled(np.array([0, 1, 1, 1]), 2)
+    assert (pooled.people.tolist(), pooled.images.tolist(), pooled.digests) == ([True, False], [False, True], None)
+
+
+def test_sets_that_share_nothing_say_so_and_what_was_not_compared():
+    digests = image_digests(PIXELS)
+    people = np.array(["a", "a", "b", "c"])
+    nothing = record(["Ann"], digests[:0]).rows(people, digests).shared(people)
+    assert not nothing
+    assert nothing.described() == "none of the 4 images and, by name, none of the 3 people were in the training"
+    numbers = record(["17"], digests[:0]).rows(people, digests).shared(people)
+    assert numbers.described() == "none of the 4 images were in the training"
+    unknown = TrainedOn.unknown("it was adopted").rows(people, digests).shared(people)
+    assert unknown.described() == "images could not be compared with those of the training: it was adopted"
+    both = record(["C"], digests[:0], "it was adopted").rows(people, digests).shared(people)
+    assert both.described() == f"the model was trained on 1 of the 3 people (by name); {unknown.described()}"
+
+
+def test_renamed_people_are_known_by_what_is_known_of_their_new_names():
+    digests, people = image_digests(PIXELS), ["Ann", "Ann", "Bea", "17"]
+    rows = Embeddings(
+        np.eye(4), identities=people, in_training=record(["ann"], digests[:0]).rows(np.array(people), digests)
+    )
+    assert rows.shared_with_training == SharedWithTraining(1, 0, 3, 4, True)
+    moved = replace(rows, identities=["Bea", "ANN", "Bea", "18"])
+    assert moved.shared_with_training == SharedWithTraining(1, 0, 3, 4, True)
+    assert replace(rows, identities=["Bea", "Bea", "Bea", "17"]).shared_with_training == SharedWithTraining(
+        0, 0, 2, 4, True
+    )
+    renamed = replace(rows, identities=["Cem", "Dan", "Bea", "17"]).take(np.arange(3)).shared_with_training
+    assert renamed == SharedWithTraining(0, 0, 3, 3, False, RENAMED)
+    assert renamed.described() == f"none of the 3 images were in the training; {RENAMED}"
+    again = replace(rows, identities=["Cem", "Ann", "Bea", "17"], in_training=replace(rows.in_training, gap="old"))
+    again = replace(again, identities=["Eva", "Ann", "Bea", "17"])
+    assert again.shared_with_training == SharedWithTraining(1, 0, 4, 4, False, f"old; {RENAMED}")
+
+
+def test_a_training_after_others_has_their_people_and_images_and_gaps():
+    first, second = record(["Ann"], np.array([5, 9]), "old"), record(["Bea", "Ann"], np.array([1, 9]))
+    both = second.after([first, TrainedOn.unknown("old")])
+    assert both.people.tolist() == name_digests(["Ann", "Bea"]).tolist()
+    assert (both.images.tolist(), both.gap) == ([1, 5, 9], "old")
+
+
+def test_sets_one_after_another():
+    parts = [
+        RowsInTraining(np.array([True, False]), np.zeros(2, bool), True, "", np.array([1, 2])),
+        RowsInTraining(np.array([False]), np.ones(1, bool), True, "why", np.array([3])),
+    ]
+    pooled = pooled_rows(parts)
+    assert pooled is not None
+    assert (pooled.people.tolist(), pooled.images.tolist(), pooled.gap) == (
+        [True, False, False],
+        [False, False, True],
+        "why",
+    )
+    assert pooled_rows([*parts, None]) is None
+
+
+@pytest.mark.parametrize("counts", [(3, 0, 2, 9), (0, 3, 2, 2), (-1, 0, 2, 2)])
+def test_counts_that_cannot_be_are_refused(counts: tuple[int, int, int, int]):
+    with pytest.raises(ValueError, match="cannot be"):
+        SharedWithTraining(*counts, named=True)

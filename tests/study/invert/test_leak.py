@@ -1,0 +1,325 @@
+"""The test of leaks: its three attackers, what they reach, resumption, the files, and the line of the model card."""
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from verisphere.cli import main
+from verisphere.decide import operating_point
+from verisphere.files.json_values import from_json
+from verisphere.files.leak_figures import LeakFigures, LeakRow, read_leak
+from verisphere.images import Faces
+from verisphere.models.described_faces import open_faces
+from verisphere.models.embed import EmbeddingModel, open_model
+from verisphere.ship.card_leak import leak_section
+from verisphere.ship.export import export_model
+from verisphere.study.invert.findings import InversionFindings
+from verisphere.study.invert.inversion import Inversion
+from verisphere.study.invert.leak import LeakAsked, leak_text, run_leak
+from verisphere.study.invert.marks import read_unmarked
+from verisphere.study.invert.most_similar import MostSimilar
+from verisphere.study.invert.photographs import photographs_of, read_photographs, unit_embeddings, with_two_photographs
+
+CPU = torch.device("cpu")
+SHORT = Inversion(steps=4, batch_size=4, rate=1e-3, batch_norm=0.01)
+
+
+def asked(tiny: Path, **changes: Any) -> LeakAsked:
+    given = LeakAsked(
+        tiny / "run", tiny / "judge.yaml", SHORT, tiny / "others.yaml", count=4, fars=("1e-1",), trust=True
+    )
+    return replace(given, **changes)
+
+
+@pytest.fixture(scope="module")
+def tested(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a test with all attackers."""
+    out = tmp_path_factory.mktemp("leak") / "out"
+    run_leak(asked(tiny, head=tiny / "run", trained=tiny / "data.yaml"), out, CPU)
+    return out
+
+
+def test_every_attacker_has_a_row(tested: Path):
+    figures = read_leak(tested / "leak.json")
+    assert [row.source for row in figures.rows] == ["photographs", "embeddings", "head", "folder"]
+    for row in figures.rows:
+        assert [point.far_target for point in row.points] == ["1e-1"]
+        assert row.points[0].genuine_total == 4
+        assert row.points[0].far <= 0.1
+    assert "the head's centers" in leak_text(figures)
+    for source in ("embeddings", "head", "folder"):
+        findings = json.loads((tested / source / "inversion.json").read_text())
+        assert findings["judge"] == "judge.yaml"
+    # an image of a random direction stands for whom the model itself finds most alike
+    people = json.loads((tested / "folder" / "inversion.json").read_text())["people"]
+    assert "nobody" not in people
+
+
+def findings_of(folder: Path) -> InversionFindings:
+    return from_json(InversionFindings, json.loads((folder / "inversion.json").read_text()))
+
+
+def embedded(model: EmbeddingModel, faces: Faces, names: list[str]) -> torch.Tensor:
+    places = [list(faces.names).index(name) for name in names]
+    return unit_embeddings(model, read_photographs(faces, places))
+
+
+@pytest.mark.parametrize("source", ["embeddings", "head", "folder"])
+def test_every_score_can_be_computed_again_from_the_files(tiny: Path, tested: Path, source: str):
+    figures, findings = read_leak(tested / "leak.json"), findings_of(tested / source)
+    pixels = read_unmarked(tested / source)
+    faces = open_faces(tiny / ("data.yaml" if source == "head" else "others.yaml"), None, (48, 48), False)
+    for likeness, path in zip(findings.likeness, (tiny / "run", tiny / "judge.yaml"), strict=True):
+        model = open_model(path, CPU, True)
+        assert [one.image for one in likeness.comparisons] == list(findings.images)
+        photographs = embedded(model, faces, [one.photograph for one in likeness.comparisons])
+        again = (unit_embeddings(model, pixels) * photographs).sum(1)
+        assert again.tolist() == pytest.approx([one.cosine for one in likeness.comparisons], abs=1e-6)
+        given = embedded(model, faces, [one.given for one in likeness.comparisons])
+        for one, real in zip(likeness.comparisons, (given * photographs).sum(1).tolist(), strict=True):
+            assert real == pytest.approx(1.0 if one.real is None else one.real, abs=1e-6)
+        # in the closed set the photograph that stands for a center may be the one that is compared with
+        (point,) = likeness.points
+        assert (again > point.threshold).sum() == point.genuine_accepted
+        row = next(row for row in figures.rows if row.source == source)
+        if likeness.model == "judge":
+            assert asdict(row.points[0]) == asdict(point)
+        else:
+            assert row.needed == pytest.approx(likeness.real_same_person.mean)
+            if source == "embeddings":
+                assert row.reached == pytest.approx((unit_embeddings(model, pixels) * given).sum(1).mean().item())
+
+
+def test_strangers_are_chosen_for_as_faces_are(tiny: Path, tested: Path):
+    """Each person's photograph, beside the most similar photograph of anybody else, judged by another one of them."""
+    inverted, judged = findings_of(tested / "folder").likeness
+    faces = open_faces(tiny / "others.yaml", None, (48, 48), False)
+    person = dict(zip(faces.names, faces.identities, strict=True))
+    model, judge = (open_model(path, CPU, True) for path in (tiny / "run", tiny / "judge.yaml"))
+    names = list(faces.names)
+    cosines = embedded(model, faces, names) @ embedded(model, faces, names).T
+    assert len({person[one.image] for one in judged.stranger_comparisons}) == 9
+    for one in judged.stranger_comparisons:
+        others = [place for place, name in enumerate(names) if person[name] != person[one.image]]
+        best = max(others, key=lambda place: cosines[names.index(one.image), place].item())
+        assert one.given == names[best]
+        assert person[one.photograph] == person[one.given]
+        assert one.photograph != one.given
+    again = embedded(judge, faces, [one.image for one in judged.stranger_comparisons]) * embedded(
+        judge, faces, [one.photograph for one in judged.stranger_comparisons]
+    )
+    assert again.sum(1).tolist() == pytest.approx([one.cosine for one in judged.stranger_comparisons], abs=1e-6)
+    (floor,) = judged.stranger_points
+    assert (floor.threshold, floor.genuine_total) == (judged.points[0].threshold, 9)
+    assert (again.sum(1) > floor.threshold).sum() == floor.genuine_accepted
+    assert read_leak(tested / "leak.json").rows[-1].strangers == (floor,)
+    assert inverted.stranger_points != ()
+    assert findings_of(tested / "embeddings").likeness[1].stranger_points == ()
+
+
+def test_strangers_are_also_people_who_are_no_candidates(tiny: Path):
+    faces = open_faces(tiny / "others.yaml", None, (48, 48), False)
+    candidates = photographs_of(faces, faces.people[:3], 0, 0)
+    found = MostSimilar(open_model(tiny / "run", CPU, True), candidates).strangers()
+    assert {faces.identities[place] for place in found.photographs} == set(faces.people)
+    assert {faces.identities[place] for place in found.given} <= set(faces.people[:3])
+
+
+def with_reached(reached: float | None, needed: float | None = 0.5) -> Callable[[LeakRow], LeakRow]:
+    return lambda row: row if row.source == "photographs" else replace(row, reached=reached, needed=needed)
+
+
+@pytest.mark.parametrize(
+    ("reached", "table", "card"),
+    [
+        (0.6, "worked", "were taken for their people by a second model (judge.yaml)"),
+        (0.4, "failed", "The attack from class centers failed: its faces (steps: 4) have a mean cosine of 0.400"),
+        (None, "not known", "Whether the attack from embeddings of photographs, class centers, the network alone"),
+    ],
+)
+def test_an_attack_that_failed_makes_no_claim(tested: Path, tmp_path: Path, reached, table: str, card: str):
+    figures = read_leak(tested / "leak.json")
+    figures = replace(figures, rows=tuple(map(with_reached(reached), figures.rows)))
+    (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
+    (text,) = leak_section(tmp_path, "leak.json")
+    assert card in text
+    rows = leak_text(figures).splitlines()
+    for row in figures.rows[1:]:
+        point = row.points[0]
+        line = next(
+            line
+            for line in rows
+            if line.startswith("| " + {"head": "the head", "folder": "the net"}.get(row.source, row.source))
+        )
+        assert table in line
+        share = f"{point.genuine_accepted} of {point.genuine_total}"
+        assert (f"{point.tar:.3f} ({point.tar_lower_95:.3f} .." in line) == (reached == 0.6)
+        assert (share in text) == (reached == 0.6)
+    assert ("strangers that are chosen in the same way" in text) == (reached == 0.6)
+    assert any("raise --steps" in row for row in rows) == (reached == 0.4)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_an_attack_whose_faces_the_judge_does_not_recognise_is_no_proof_of_safety(
+    tested: Path, tmp_path: Path, share: float
+):
+    figures = read_leak(tested / "leak.json")
+
+    def with_share(row: LeakRow) -> LeakRow:
+        impostors = [place / 100 for place in range(10)]
+        points = (operating_point([share, share], impostors, "1e-1"),)
+        strangers = (operating_point([0.0, 1.0], impostors, "1e-1"),) if row.strangers else ()
+        return replace(with_reached(0.6)(row), points=points, strangers=strangers)
+
+    figures = replace(figures, rows=tuple(map(with_share, figures.rows)))
+    (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
+    (text,) = leak_section(tmp_path, "leak.json")
+    assert ("is no proof of safety" in text) == (share == 0.0)
+    assert ("Settings: steps 4, batch size 4, rate 0.001" in text) == (share == 0.0)
+    assert ("is no proof of safety" in leak_text(figures)) == (share == 0.0)
+
+
+def test_people_with_two_photographs_are_counted():
+    class Few(Faces):
+        def __init__(self) -> None:
+            self.names = [f"{place}.png" for place in range(44)]
+            self.identities = [*"aabb", *(f"p{place}" for place in range(40))]
+
+        def images(self, indices: Sequence[int]) -> torch.Tensor:
+            raise AssertionError("no image is read")
+
+    assert with_two_photographs(Few()) == 2
+
+
+def test_one_step_recovers_nothing_and_says_so(tiny: Path, tmp_path: Path):
+    given = asked(tiny, settings=replace(SHORT, steps=1))
+    figures = run_leak(given, tmp_path / "out", CPU)
+    assert [row.worked for row in figures.rows] == [None, False, False]
+    assert "(steps: 1)" in leak_text(figures)
+
+
+def test_a_file_of_format_1_is_read_and_makes_no_claim(tested: Path, tmp_path: Path):
+    whole = json.loads((tested / "leak.json").read_text())
+    rows = [{key: row[key] for key in ("source", "mean", "others", "points")} for row in whole["rows"]]
+    (tmp_path / "leak.json").write_text(json.dumps(whole | {"format": 1, "rows": rows}))
+    assert [row.worked for row in read_leak(tmp_path / "leak.json").rows] == [None] * 4
+    (text,) = leak_section(tmp_path, "leak.json")
+    assert "so nothing is claimed of it" in text
+
+
+def test_whole_inversions_are_not_made_again(tiny: Path, tested: Path, monkeypatch: pytest.MonkeyPatch):
+    before = (tested / "leak.json").read_bytes()
+    monkeypatch.setattr("verisphere.study.invert.leak.run_inversion", None)
+    again = asked(tiny, head=tiny / "run", trained=tiny / "data.yaml")
+    run_leak(again, tested, CPU)
+    assert (tested / "leak.json").read_bytes() == before
+    for changes, named in (
+        ({"count": 3}, "count"),
+        ({"fars": ("1e-1", "1e-2")}, "far"),
+        ({"settings": replace(SHORT, steps=5)}, "settings"),
+        ({"faces": tiny / "data.yaml"}, "faces"),
+        ({"head": None, "trained": None}, "trained"),
+    ):
+        with pytest.raises(ValueError, match=f"holds another test of leaks, by its {named}; choose another"):
+            run_leak(replace(again, **changes), tested, CPU)
+
+
+def test_photographs_that_changed_under_their_path_are_another_test(tiny: Path, tmp_path: Path):
+    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text())
+    given = asked(tiny, faces=tmp_path / "others.yaml", settings=replace(SHORT, steps=1))
+    run_leak(given, tmp_path / "out", CPU)
+    run_leak(given, tmp_path / "out", CPU)
+    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text().replace("seed: 9", "seed: 8"))
+    with pytest.raises(ValueError, match="holds another test of leaks, by its photographs; choose another"):
+        run_leak(given, tmp_path / "out", CPU)
+    (tmp_path / "out" / "folder" / "inversion.json").unlink()
+    with pytest.raises(ValueError, match="holds another test of leaks, by its photographs; choose another"):
+        run_leak(given, tmp_path / "out", CPU)
+    before = json.loads((tmp_path / "out" / "asked.json").read_text())
+    assert before.pop("photographs")
+    (tmp_path / "out" / "asked.json").write_text(json.dumps(before))  # as an earlier version wrote it
+    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text())
+    shutil.rmtree(tmp_path / "out" / "folder")
+    run_leak(given, tmp_path / "out", CPU)
+
+
+def test_what_is_refused(tiny: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match="--head and --trained belong together"):
+        asked(tiny, head=tiny / "run")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").touch()
+    with pytest.raises(ValueError, match="full: it holds something, and no test of leaks"):
+        run_leak(asked(tiny), tmp_path / "full", CPU)
+    with pytest.raises(ValueError, match="an untrained network reveals nobody"):
+        run_leak(asked(tiny, model=tiny / "judge.yaml"), tmp_path / "out", CPU)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["full", "notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--count", "40"], "9 people, and 40 images of different people were asked for"),
+        (["--judge", "run"], "--judge run: has the weights of run"),
+        (["--far", "2"], "a FAR must lie between 0 and 1"),
+        (["--faces", "single.yaml"], "nobody has a second photograph to compare with"),
+    ],
+)
+def test_a_refused_one_leaves_nothing(tiny: Path, tmp_path: Path, monkeypatch, capsys, option, message):
+    single = (tiny / "others.yaml").read_text().replace("images: 3", "images: 1")
+    for name in ("run", "judge.yaml", "others.yaml"):
+        (tmp_path / name).symlink_to(tiny / name)
+    (tmp_path / "single.yaml").write_text(single)
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    given = ["leak", "run", "--judge", "judge.yaml", "--faces", "others.yaml", "--count", "4", "--out", "out"]
+    given += ["--trust-code", *option]
+    assert main(given) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_card_has_a_line(tiny: Path, tested: Path, tmp_path: Path):
+    pytest.importorskip("onnx", reason="the extra export is not installed")
+    export_model(tiny / "run", tmp_path / "model", template="small", trust_code=True, leak=tested / "leak.json")
+    card = (tmp_path / "model" / "model_card.md").read_text()
+    assert "The attack from class centers failed: its faces (steps: 4) have" in card
+    assert "were taken for their people" not in card
+    export_model(tiny / "run", tmp_path / "plain", template="small", trust_code=True)
+    assert "was not tested" in (tmp_path / "plain" / "model_card.md").read_text()
+    whole = json.loads((tested / "leak.json").read_text())
+    pixels = whole["preprocessing"]
+    for changes, message in (
+        ({"sha256": "0" * 64}, r"other\.json: not made as .*run.* is \(weights 000000000000\.\.\. against"),
+        ({"preprocessing": pixels | {"mean": 3.0}}, r"other\.json: not made as .*\(mean 3 against 127\.5\); test this"),
+        ({"preprocessing": None}, r"other\.json: .*--accept-unrecorded-pixels"),
+    ):
+        (tmp_path / "other.json").write_text(json.dumps(whole | changes))
+        with pytest.raises(ValueError, match=message):
+            export_model(
+                tiny / "run", tmp_path / "wrong", template="small", trust_code=True, leak=tmp_path / "other.json"
+            )
+    assert not (tmp_path / "wrong").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 3}, "format is 3; this version reads 1 and 2"),
+        ({"rows": []}, "rows is empty"),
+        ({"rows": [{"source": "guess", "mean": 0.0, "others": 0.0, "points": []}]}, "source is 'guess'"),
+        ({"rows": [{"source": "head", "mean": 0.0, "others": 0.0, "points": []}]}, "head has no points"),
+        ({"judge": 3}, "judge"),
+    ],
+)
+def test_a_file_that_is_none(tested: Path, tmp_path: Path, changes: dict[str, Any], message: str):
+    whole = json.loads((tested / "leak.json").read_text())
+    (tmp_path / "leak.json").write_text(json.dumps(whole | changes))
+    with pytest.raises(ValueError, match=message):
+        read_leak(tmp_path / "leak.json")
+    assert isinstance(read_leak(tested / "leak.json"), LeakFigures)

@@ -1,0 +1,209 @@
+"""An inversion from files to a folder: open and closed set, stored embeddings, pairs, resumption, bad input."""
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from onnx import numpy_helper
+from PIL import Image
+
+from foreign_graphs import SIDE, SIZE, graph, weights
+from tiny_inversion import SmallNet
+from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.models.embed import EmbeddingModel, embed_faces, open_model
+from verisphere.study.invert.findings import InversionFindings
+from verisphere.study.invert.inversion import Inversion
+from verisphere.study.invert.plan import plan_of
+from verisphere.study.invert.run import Asked, _alike, prepare, run_inversion
+
+CPU = torch.device("cpu")
+SHORT = Inversion(steps=8, batch_size=3, rate=0.1, batch_norm=0.01, flip=True, shift=2)
+
+
+def inverted(asked: Asked, out: Path) -> InversionFindings:
+    return run_inversion(asked, prepare(asked, CPU), out, CPU, save_every=3)
+
+
+def test_an_open_set(tiny: Path, tmp_path: Path):
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", judge=tiny / "judge.yaml", count=4)
+    findings = inverted(asked, tmp_path / "out")
+    assert findings.target == "photographs"
+    assert len(set(findings.people)) == 4
+    assert [entry.model for entry in findings.likeness] == ["inverted", "judge"]
+    own = findings.likeness[0]
+    assert own.same_photo is not None
+    assert own.same_person is not None
+    assert own.others is not None
+    assert (own.same_photo.count, own.same_person.count, own.others.count) == (4, 8, 4 * (3 * 3 + 5))
+    written = json.loads((tmp_path / "out" / "inversion.json").read_text())
+    assert written["people"] == list(findings.people)
+    images = sorted((tmp_path / "out" / "images").iterdir())
+    assert len(images) == 4
+    with Image.open(images[0]) as file:
+        assert file.size == (48, 48)
+        assert "Not a photograph" in file.text["Description"]
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert all(person in page for person in findings.people)
+    assert "second model" in page
+    assert not (tmp_path / "out" / ".work").exists()
+
+
+def test_a_closed_set(tiny: Path, tmp_path: Path):
+    settings = replace(SHORT, steps=60, flip=False, shift=0)
+    asked = Asked(tiny / "run", settings, trust=True, faces=tiny / "data.yaml", centers=True, count=3)
+    findings = inverted(asked, tmp_path / "out")
+    assert (findings.target, findings.judge) == ("centers", None)
+    own = findings.likeness[0]
+    assert own.same_photo is None
+    assert own.same_person is not None
+    assert own.others is not None
+    assert own.same_person.mean > own.others.mean  # the model itself is led there
+    without = Asked(tiny / "run", SHORT, trust=True, centers=True, count=2)
+    assert inverted(without, tmp_path / "alone").likeness == ()
+    assert "without photographs" not in (tmp_path / "alone" / "index.html").read_text()
+
+
+def test_stored_embeddings(tiny: Path, tmp_path: Path):
+    embed_faces(tiny / "run", tiny / "others.yaml", tmp_path / "set.npz", device=CPU, trust=True)
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", embeddings=tmp_path / "set.npz", count=3)
+    findings = inverted(asked, tmp_path / "out")
+    assert findings.target == "embeddings"
+    assert findings.likeness[0].same_photo is not None
+    with pytest.raises(ValueError, match=r"512 numbers an embedding, and .*judge\.yaml gives 16"):
+        prepare(replace(asked, model=tiny / "judge.yaml", embeddings=_wrong_size(tmp_path)), CPU)
+    with pytest.raises(ValueError, match="has no photograph"):
+        prepare(replace(asked, faces=_strangers(tmp_path)), CPU)
+
+
+def _wrong_size(folder: Path) -> Path:
+    from verisphere.base.vocabulary import Embeddings
+    from verisphere.files.embeddings import write_embeddings
+
+    path = folder / "wrong.npz"
+    write_embeddings(path, Embeddings(torch.randn(3, 512), ["a", "b", "c"], ["a", "b", "c"]))
+    return path
+
+
+def test_listed_pairs_of_generated_images(tiny: Path, tmp_path: Path):
+    names = open_names(tiny / "others.yaml")
+    lines = []
+    for fold in range(2):
+        one, other = names[6 * fold : 6 * fold + 3], names[6 * fold + 3 : 6 * fold + 6]
+        lines += [f"{one[0]},{one[1]},1,{fold}", f"{one[0]},{other[0]},0,{fold}"]
+    (tmp_path / "pairs.csv").write_text("left,right,label,fold\n" + "\n".join(lines) + "\n")
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", pairs=tmp_path / "pairs.csv", count=6)
+    findings = inverted(asked, tmp_path / "out")
+    assert len(findings.images) == 6
+    assert [one.sides for one in findings.pairs] == ["both generated", "generated and photograph", "both photographs"]
+    assert {(one.pairs, one.folds) for one in findings.pairs} == {(4, 2)}
+    with pytest.raises(ValueError, match=r"pairs.csv: 3 images make no genuine and impostor pair"):
+        prepare(replace(asked, count=3), CPU)
+
+
+def open_names(path: Path) -> list[str]:
+    from verisphere.models.described_faces import open_faces
+
+    return list(open_faces(path).names)
+
+
+class Killed(Exception):
+    pass
+
+
+def test_one_that_was_ended_goes_on_with_the_same_bits(tiny: Path, tmp_path: Path):
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", count=4)
+    inverted(asked, tmp_path / "whole")
+
+    def ends(items, title, total=None, done=0):
+        for number, item in enumerate(items):
+            if title == "batch 2 of 2" and number == 5:
+                raise Killed
+            yield item
+
+    with pytest.raises(Killed):
+        run_inversion(asked, prepare(asked, CPU), tmp_path / "out", CPU, save_every=3, progress=ends)
+    assert (tmp_path / "out" / "grid.png").is_file()  # shown as it runs
+    assert not (tmp_path / "out" / "inversion.json").exists()
+    steps = []
+
+    def counting(items, title, total=None, done=0):
+        steps.append((title, done))
+        return items
+
+    run_inversion(asked, prepare(asked, CPU), tmp_path / "out", CPU, save_every=3, progress=counting)
+    assert ("batch 2 of 2", 3) in steps
+    assert not any(title == "batch 1 of 2" for title, _ in steps)
+    for image in (tmp_path / "whole" / "images").iterdir():
+        assert image.read_bytes() == (tmp_path / "out" / "images" / image.name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"faces": None}, "nobody to draw images to"),
+        ({"centers": True, "embeddings": Path("x.npz")}, "give one"),
+        ({"count": 0}, "--count 0"),
+        ({"faces": None, "centers": True, "judge": Path("x")}, "--judge compares with photographs"),
+        ({"centers": True, "pairs": Path("x")}, "--pairs names photographs"),
+        ({"faces": None, "centers": True, "people": Path("x")}, "--people chooses among --faces"),
+    ],
+)
+def test_what_does_not_go_together(tiny: Path, changes: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        Asked(**{"model": tiny / "run", "settings": SHORT, "faces": tiny / "others.yaml", **changes})
+
+
+def test_what_the_files_refuse(tiny: Path, tmp_path: Path):
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", count=4)
+    with pytest.raises(ValueError, match="the judge is another model"):
+        prepare(replace(asked, judge=tiny / "run"), CPU)
+    with pytest.raises(ValueError, match="9 people, and 10 images"):
+        prepare(replace(asked, count=10), CPU)
+    with pytest.raises(FileNotFoundError, match="neither a checkpoint"):
+        prepare(replace(asked, model=tiny), CPU)
+    with pytest.raises(ValueError, match="nobody on whom"):
+        prepare(replace(asked, centers=True, faces=_strangers(tmp_path)), CPU)
+
+
+def _strangers(folder: Path) -> Path:
+    path = folder / "strangers.yaml"
+    faces = "{people: 3, images: 2, size: 48, seed: 1, first_person: 50}"
+    path.write_text(f"class_path: verisphere.images.SyntheticFaces\ninit_args: {faces}\n")
+    return path
+
+
+def test_the_plan_grows_with_the_batch(tiny: Path):
+    network = open_model(tiny / "run", CPU, True).backbone
+    small, large = (plan_of(network, 12, replace(SHORT, batch_size=batch)) for batch in (3, 6))
+    assert (small.batches, large.batches, small.steps) == (4, 2, 8)
+    assert small.flops == large.flops > 0
+    weights = sum(tensor.nbytes for tensor in network.state_dict().values())
+    assert large.bytes - weights == pytest.approx(2 * (small.bytes - weights), rel=0.05)
+    assert "12 images in 4 batches of 8 steps" in small.text()
+
+
+def test_a_network_that_was_adopted_in_two_ways_is_no_judge_of_itself():
+    first, other = SmallNet(16).eval(), SmallNet(16).eval()
+    rounded = copy.deepcopy(first).half().float()  # as in a smaller precision, with other weights
+    assert _alike(EmbeddingModel(first, "a"), EmbeddingModel(rounded, "b"))
+    assert not _alike(EmbeddingModel(first, "a"), EmbeddingModel(other, "b"))
+
+
+@pytest.mark.parametrize("told", [{"colour": "BGR"}, {"mean": 0.0, "scale": 1.0}, {"colour": "BGR", "scale": 255.0}])
+def test_a_network_that_was_adopted_with_other_pixels_is_no_judge_of_itself(tmp_path: Path, told: dict[str, Any]):
+    first, second, other = (
+        OnnxNetwork(SIZE, SIDE, SIDE, image_input="images", **pixels) for pixels in ({}, told, told)
+    )
+    content = graph().SerializeToString()
+    for network in (first, second):
+        network.read(content, tmp_path / "net.onnx")
+    different = graph()
+    different.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights(1), "weights"))
+    other.read(different.SerializeToString(), tmp_path / "other.onnx")
+    for one, two in ((first, second), (second, first)):
+        assert _alike(EmbeddingModel(one, "a"), EmbeddingModel(two, "b"))
+    assert not _alike(EmbeddingModel(first, "a"), EmbeddingModel(other, "b"))

@@ -1,0 +1,83 @@
+"""The dry run of a search: its rounds are those that the search takes, and nothing is made."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tiny_runs import OWN
+from tiny_searches import searched, written
+from verisphere.cli.start import main
+from verisphere.study.search.dry_run import search_cost
+from verisphere.train.dry_run.text import DryRunOptions
+
+HALVING = "{class_path: verisphere.study.search.SuccessiveHalving, init_args: {trainings: 4, first: 0.5}}"
+
+
+@pytest.fixture(autouse=True)
+def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(OWN)
+
+
+def with_schedule(path: Path, schedule: str) -> Path:
+    lines = [f"schedule: {schedule}" if line.startswith("schedule") else line for line in path.read_text().splitlines()]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("schedule", [None, HALVING], ids=["each epoch", "halving"])
+def test_the_rounds_are_those_that_the_search_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: str | None
+):
+    monkeypatch.setattr(
+        "verisphere.study.search.search.write_page", lambda *_: None
+    )  # it takes longer than such a search
+    path = written(tmp_path)
+    if schedule is not None:
+        with_schedule(path, schedule)
+    cost = search_cost(path, ["--epochs=2"], DryRunOptions(device="cpu"))
+    result = searched(path, tmp_path / "out", "--epochs=2")
+    assert [len(entry.starts) for entry in cost.rounds] == [len(whole.round.starts) for whole in result.rounds]
+    assert cost.trainings.count * 2 == pytest.approx(result.epochs)
+
+
+def test_it_makes_nothing_and_says_what_all_of_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], process_as_it_was: None
+):
+    path = written(tmp_path, candidates=3)
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["search", str(path), "--dry-run", "--epochs", "4", "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "12 candidates in 4 rounds; 12 epochs of training, 3 times as many as of one training; " in out
+    assert sorted(tmp_path.rglob("*")) == before
+    assert main(["search", str(path), "--dry-run", "--epochs", "4", "--json", str(tmp_path / "cost.json")]) == 0
+    found = json.loads((tmp_path / "cost.json").read_text())
+    assert (found["rounds"], found["candidates"], found["trainings"]) == (4, 12, 3)
+    assert found["steps"] * found["training"]["backbone_flops"] < found["flops"]
+
+
+def test_without_data_or_people_of_the_reward(tmp_path: Path):
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace("own_parts.Noise, init_args: {people: 6, images: 3}", "own_parts.Absent"))
+    words = ["--epochs=2", "--batch_size=8"]
+    cost = search_cost(path, words, DryRunOptions(classes=1000, images=80, device="cpu"))
+    assert (cost.trainings.steps, cost.trainings.all_steps) == (20, 60)
+    assert search_cost(path, words, DryRunOptions(classes=1000, device="cpu")).trainings.flops is None
+    in_steps = "--unit=steps --steps=9 --epochs=null --save_every=3 --schedule.warmup=0 --schedule.margin_warmup=0"
+    with pytest.raises(ValueError, match="a training is stated in steps and the rounds of a search in epochs"):
+        search_cost(path, in_steps.split(), DryRunOptions(classes=1000, device="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--dry-run", "--out", "x"], "omit --out"),
+        ([], "--out is missing"),
+        (["--images", "3"], "belongs to --dry-run"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], process_as_it_was: None, words: list[str], message: str
+):
+    assert main(["search", str(written(tmp_path)), *words]) == 2
+    assert message in capsys.readouterr().err
