@@ -29,9 +29,8 @@ def with_schedule(path: Path, schedule: str) -> Path:
 def test_the_rounds_are_those_that_the_search_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: str | None
 ):
-    monkeypatch.setattr(
-        "verisphere.study.search.search.write_page", lambda *_: None
-    )  # it takes longer than such a search
+    # The page takes longer than such a search.
+    monkeypatch.setattr("verisphere.study.search.search.write_page", lambda *_: None)
     path = written(tmp_path)
     if schedule is not None:
         with_schedule(path, schedule)
