@@ -167,7 +167,7 @@ def test_an_experiment_that_is_killed_leaves_no_training_behind(tmp_path: Path):
     (run,) = runs_of(tmp_path, a="long")
     script = f"""
 import sys
-sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]}
+sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:3]]}
 from pathlib import Path
 from test_run import Stand, runs_of, train_runs
 train_runs(runs_of(Path({str(tmp_path)!r}), a="long"), Stand())
