@@ -184,6 +184,26 @@ def test_an_image_does_not_meet_itself_under_another_spelling_of_its_person(file
         evaluate_galleries(files / "probes.npz", [files / "upper.npz", files / "g1.npz"], OPTIONS)
 
 
+def test_an_image_does_not_meet_itself_in_another_batch_or_under_another_path(files: Path):
+    """Embeddings differ by rounding; where both files record the pixels, these decide."""
+    probes = read_embeddings(files / "probes.npz")
+    part = probes.take(np.arange(9))
+    rounded = part.embeddings * np.float32(1 + 1e-6)
+    write_embeddings(files / "again.npz", replace(part, embeddings=rounded))
+    with pytest.raises(ValueError, match=r"again\.npz: 9 of its images are probes in .*probes"):
+        evaluate_galleries(files / "probes.npz", [files / "again.npz", files / "g1.npz"], OPTIONS)
+
+    def recorded(rows: Embeddings, first: int) -> Embeddings:
+        none, digests = np.zeros(len(rows), bool), np.arange(first, first + len(rows))
+        return replace(rows, in_training=RowsInTraining(none, none, True, "", digests))
+
+    write_embeddings(files / "seen.npz", recorded(probes, 0))
+    moved = replace(part, names=np.char.add("enrolled/", part.names), embeddings=-part.embeddings)
+    write_embeddings(files / "moved.npz", recorded(moved, 0))
+    with pytest.raises(ValueError, match=r"moved\.npz: 9 of its images are probes in .*, the first is 'enrolled/"):
+        evaluate_galleries(files / "seen.npz", [files / "moved.npz", files / "g1.npz"], OPTIONS)
+
+
 def test_the_record_of_a_gallery_stays_where_distractors_are_enrolled(files: Path):
     gallery = read_embeddings(files / "g1.npz")
     trained = RowsInTraining(np.arange(30) < 4, np.zeros(30, bool), True, "")

@@ -385,6 +385,20 @@ def test_validation_on_people_of_the_training_is_said(recipe, tmp_path, caplog):
     assert "validation: 5 of its 5 people are people of the training, such as p0; a network knows" in caplog.text
 
 
+def test_validation_on_people_of_the_training_before_is_said(recipe, tmp_path, caplog):
+    train_run(read(recipe), tmp_path / "before")
+    fields = ("--start", str(tmp_path / "before"), "--validation", "own_parts.Noise", "--validation_far", '["1e-1"]')
+    train_run(read(recipe, *fields), tmp_path / "next", measure=validation_figures, until=1)
+    assert "starts or learns from was trained on 5 of its 5 people (by name); a network knows" in caplog.text
+
+
+def test_spellings_of_a_name_are_one_person_in_that_warning(caplog):
+    pixels = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
+    upper, lower = (InMemory(pixels, (f"{name}/a",), (name,)) for name in ("ANN", "Ann"))
+    warn_of_shared_people(upper, "validation", lower, "the validation")
+    assert "validation: 1 of its 1 people are people of the training, such as ANN;" in caplog.text
+
+
 def test_numbers_are_one_person_in_one_place_alone(caplog):
     pixels = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
     sets = {

@@ -229,13 +229,19 @@ def test_a_model_that_would_embed_otherwise_is_not_started_from(recipe, tmp_path
 
 def test_the_epsilon_of_a_batch_norm_must_be_that_of_the_model():
     backbone = {"class_path": "verisphere.backbones.IResNet", "init_args": {"depth": 18, "embedding_size": 8}}
-    parts = (preprocessing(Pixels()), False, (), TrainingRecord(), {"backbone.safetensors": FileDigest("0", 1)})
-    about = Description("net", "0", "0", backbone, 8, "arcface_112x112", *parts)
     with torch.device("meta"):
         same, other = IResNet(18, 8), IResNet(18, 8, epsilon=2e-5)
-    _check_alike(about, same, "start: model")
+    pixels = preprocessing(Pixels())
+    _check_alike(pixels, backbone, same, "start: model", "backbone of its model.json")
     with pytest.raises(ValueError, match=r"stem\.1\.eps of its backbone is 1e-05 and that of the recipe's 2e-05"):
-        _check_alike(about, other, "start: model")
+        _check_alike(pixels, backbone, other, "start: model", "backbone of its model.json")
+
+
+def test_a_run_that_takes_other_pixels_is_not_started_from(recipe, tmp_path):
+    folder = model_folder(tmp_path / "model")
+    train_run(with_model(recipe, folder, *STILL), tmp_path / "before", until=1)
+    with pytest.raises(ValueError, match=r"mean of its backbone is 0\.0 and that of the recipe's 127\.5"):
+        train_run(with_model(recipe, tmp_path / "before", mean=127.5), tmp_path / "next")
 
 
 def test_a_graph_cannot_be_trained(recipe, tmp_path):

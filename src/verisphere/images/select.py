@@ -120,7 +120,8 @@ def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str
         figures: name of what is measured.
     """
     same_place = faces.source.place == training.source.place
-    both = {person for person in {*faces.people} & {*training.people} if same_place or is_name(person)}
+    trained = {folded(person) for person in training.people}
+    both = {person for person in faces.people if folded(person) in trained and (same_place or is_name(person))}
     if both:
         log.warning(
             "%s: %d of its %d people are people of the training, such as %s; a network knows those, so %s says little "

@@ -1,5 +1,7 @@
 """The images that a training has seen, as digests for the record in its checkpoints."""
 
+import logging
+
 import numpy as np
 import torch
 from jaxtyping import Int64
@@ -13,6 +15,8 @@ from verisphere.models.embed import trained_on
 from verisphere.models.trained_on import of_checkpoint
 from verisphere.train.recipe import Recipe
 from verisphere.train.restore import models_before
+
+log = logging.getLogger(__name__)
 
 
 class ImagesSeen:
@@ -47,3 +51,16 @@ def trained_before(recipe: Recipe, checkpoint: Checkpoint | None) -> TrainedOn:
     if checkpoint is not None:
         return of_checkpoint(checkpoint)
     return TrainedOn.unknown("").after([trained_on(model) for model in models_before(recipe)])
+
+
+def warn_of_people_before(recipe: Recipe) -> None:
+    """Warn where people of the validation are in the record of the models that a training starts or learns from."""
+    assert recipe.validation is not None
+    people = name_digests(recipe.validation.people)
+    known = np.isin(people, trained_before(recipe, None).people).sum()
+    if known:
+        log.warning(
+            "validation: what the training starts or learns from was trained on %d of its %d people (by name); a "
+            "network knows those, so the validation says little of others",
+            known, len(recipe.validation.people),
+        )  # fmt: skip

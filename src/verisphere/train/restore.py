@@ -3,7 +3,7 @@ names.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from verisphere.models.build import all_ours, build_backbone
 from verisphere.models.checkpoint import Checkpoint, load_into, load_optimizer, read_checkpoint, shared_rows
 from verisphere.models.folder import check_listed, is_model_folder, training_record
 from verisphere.models.image_sources import recorded_sources
-from verisphere.models.model_json import NAME, NETWORK, WEIGHTS, Description, preprocessing, read_model_json
+from verisphere.models.model_json import NAME, NETWORK, WEIGHTS, preprocessing, read_model_json
 from verisphere.train.distill.teachers import EMBEDDINGS, Teachers
 from verisphere.train.objective import Objective
 from verisphere.train.recipe import Recipe
@@ -162,6 +162,7 @@ def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opti
     checkpoint = read_checkpoint(Path(recipe.start))
     where = f"start: {checkpoint.path}"
     load_into(objective.backbone, checkpoint.tensors("backbone"), f"{where}: backbone")
+    _check_alike({}, checkpoint.state.get("backbone"), objective.backbone, where, "backbone of its recipe")
     if not recipe.start_head:
         return
     listed = checkpoint.path.parent.parent / "people.txt"
@@ -200,22 +201,31 @@ def _begin_with_model(folder: Path, backbone: Backbone) -> None:
         raise FileNotFoundError(f"{where}: {WEIGHTS} is not there; copy the model folder anew")
     check_listed(folder / WEIGHTS)
     load_into(backbone, load_file(folder / WEIGHTS), f"{where}: backbone")
-    _check_alike(description, backbone, where)
+    _check_alike(description.preprocessing, description.backbone, backbone, where, f"backbone of its {NAME}")
 
 
-def _check_alike(description: Description, backbone: Backbone, where: str) -> None:
-    """Refuse a backbone that has the names and shapes of the weights, but would compute other embeddings."""
-    before, now = dict(description.preprocessing), preprocessing(backbone)
-    described = present_names(description.backbone)
-    if all_ours(described):
+def _check_alike(recorded: Mapping[str, Any], of_weights: Any, backbone: Backbone, where: str, what: str) -> None:
+    """Refuse a backbone that has the names and shapes of the weights, but would compute other embeddings.
+
+    Args:
+        recorded: what is known of the pixels that the weights take.
+        of_weights: class path and arguments of the backbone of the weights; None where nothing is recorded.
+        backbone: the backbone that takes the weights.
+        where: what is started from, for the error.
+        what: where the backbone of the weights is described, for the error.
+    """
+    before, now = dict(recorded), preprocessing(backbone)
+    described = present_names(of_weights)
+    if described is not None and all_ours(described):
         with torch.device("meta"):  # uses no memory: only the arguments are compared
-            before |= _computed(build_backbone(described))
+            built = build_backbone(described)
+            before = {**preprocessing(built), **before, **_computed(built)}
         now |= _computed(backbone)
     for name, value in now.items():
         if name in before and before[name] != value:
             raise ValueError(
                 f"{where}: {name} of its backbone is {shortened(str(before[name]), 200)} and that of the recipe's "
-                f"{shortened(str(value), 200)}; take the backbone of its {NAME}: {shown(described, 400)}"
+                f"{shortened(str(value), 200)}; take the {what}: {shown(described, 400)}"
             )
 
 

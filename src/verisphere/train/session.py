@@ -43,7 +43,7 @@ from verisphere.models.image_sources import record_sources, recorded_sources
 from verisphere.models.trained_on import PART, as_tensors
 from verisphere.train.distill.taught import FOLDER, Taught
 from verisphere.train.distill.teachers import Teachers, open_teachers
-from verisphere.train.images_seen import ImagesSeen, trained_before
+from verisphere.train.images_seen import ImagesSeen, trained_before, warn_of_people_before
 from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective
 from verisphere.train.preparation import domains_for_loss, length_of, loss_of, terms_of, training_of
@@ -148,6 +148,7 @@ def train_run(
         warn_if_unaligned(recipe.data, recipe.validation)
         if recipe.validation is not None:
             warn_of_shared_people(recipe.validation, "validation", recipe.data, "the validation")
+            warn_of_people_before(recipe)
     log.info(
         "%d images of %d people; %s on %s%s; %d steps",
         len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place,
