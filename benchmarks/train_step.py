@@ -13,7 +13,7 @@ three products are added. Its counter takes depthwise filters for full ones in t
 2026 CPUs a share above one is possible in float32: oneDNN has convolutions with fewer products than they stand for.
 
 `python benchmarks/train_step.py [--case NAME ...] [--only VARIANT ...] [--batch B] [--rounds R] [--steps S]
-[--compiled] [--profile]`. `--only` takes names and patterns: "backbone alone*" is the table of docs/distributed.md, "*"
+[--compiled] [--profile]`. `--only` takes names and patterns: "backbone alone*" is the table of docs/lab/speed.md, "*"
 is everything. Without --compiled, patterns leave out what is compiled, which takes minutes on a CPU. On CUDA, where
 there is one, the batches are larger, R100 is measured too, and patterns take all.
 """

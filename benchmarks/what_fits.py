@@ -1,4 +1,4 @@
-"""The table of docs/distributed.md: the most classes that fit, by network, engine, processes and memory.
+"""The table of docs/machines.md: the most classes that fit, by network, engine, processes and memory.
 
 `python benchmarks/what_fits.py [--local-batch B]`: bfloat16 backbone and head products, momentum, B images a process.
 All figures are the dry run's. No GPU is needed; what a GPU's allocator loses is an assumption

@@ -1,4 +1,4 @@
-"""`PYTHONPATH=docs python -m figures.distillation`: draw the table of the study in docs/distillation.md as a picture.
+"""`PYTHONPATH=docs python -m figures.distillation`: draw the table of docs/lab/distillation.md as a picture.
 
 The numbers are read from the page, so that the picture cannot say anything else.
 """
@@ -13,7 +13,7 @@ from figures.loss_plots import save_compact, wide_figure
 from verisphere.report.plots import INK, LINES, PALE, SERIES, tidy
 
 DOCS = Path(__file__).parents[1]
-PAGE, PICTURE = DOCS / "distillation.md", DOCS / "images" / "distillation_lfw.png"
+PAGE, PICTURE = DOCS / "lab" / "distillation.md", DOCS / "images" / "distillation_lfw.png"
 #: The columns of the table that a panel takes: mean, interval over people, interval over seeds; and the teacher "ours".
 PANELS = {"1e-2": (1, 4, 5, 0.496), "1e-3": (6, 8, 9, 0.244)}
 _HEIGHT = 3.4  # inches

@@ -1,4 +1,4 @@
-"""The picture of docs/distillation.md: drawn from the page's own table, in the page, and small."""
+"""The picture of docs/lab/distillation.md: drawn from the page's own table, in the page, and small."""
 
 from PIL import Image
 
@@ -23,7 +23,7 @@ def test_rows_are_read_from_the_table() -> None:
 
 def test_the_picture_shows_every_arm_of_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert f"](images/{PICTURE.name})" in text
+    assert f"](../images/{PICTURE.name})" in text
     figure = study_figure(text)
     for axes, far in zip(figure.axes, PANELS, strict=True):
         rows = rows_of(text, far)

@@ -1,4 +1,4 @@
-"""docs/schedules.md: the recipes that it shows can be trained."""
+"""docs/recipes.md: the recipes that its part on schedules shows can be trained."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 from verisphere.train.preparation import length_of
 from verisphere.train.recipe import read_recipe
 
-TEXT = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
+TEXT = PAGE.partition("## How long a training is, and at what rate\n")[2].partition("\n## ")[0]
 PARTS = """\
 data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 4, images: 2}}
 backbone: {class_path: verisphere.backbones.Pixels, init_args: {side: 4}}

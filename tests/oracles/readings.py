@@ -1,6 +1,6 @@
 """What others call TAR at a FAR: seven readings in use, each with what it accepts, to be set beside ours.
 
-The figures in docs/oracles.md are counted by test_readings.py from these.
+The figures in docs/lab/oracles.md are counted by test_readings.py from these.
 """
 
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def quantile(case: Case, target: str) -> Reading:
     return strictly_above(case, np.quantile(case.impostor, 1 - float(target)))
 
 
-#: By the words of docs/oracles.md. The remaining one there, bob.measure, is read from its answers.
+#: By the words of docs/lab/oracles.md. The remaining one there, bob.measure, is read from its answers.
 READINGS: dict[str, Callable[[Case, str], Reading]] = {
     "scikit-learn `roc_curve(drop_intermediate=False)`, last point with FAR <= f": lambda case, target: last_not_above(
         case, target, drop_intermediate=False

@@ -1,4 +1,4 @@
-"""How often other readings of TAR at a FAR differ from ours: the table of docs/oracles.md, counted again."""
+"""How often other readings of TAR at a FAR differ from ours: the table of docs/lab/oracles.md, counted again."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from verisphere.decide import SortedScores, threshold_at
 from .cases import POOLS, make_cases
 from .readings import READINGS, Reading
 
-DOCS = Path(__file__).parents[2] / "docs" / "oracles.md"
+DOCS = Path(__file__).parents[2] / "docs" / "lab" / "oracles.md"
 BOB = "bob.measure 6.1.1 `far_threshold`, `farfrr`"
 
 

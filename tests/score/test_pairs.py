@@ -94,7 +94,7 @@ def test_a_score_is_the_same_for_any_threads_and_any_layout_of_the_rows(dim: int
 
 
 def test_pairs_of_equal_rows_are_ties_and_pairs_of_equal_sums_nearly():
-    """As docs/all_pairs.md says: numbers in another order are added in another order, and round differently."""
+    """As docs/evaluation.md says: numbers in another order are added in another order, and round differently."""
     dim = 512
     units = random_units(40, dim)
     left, right = every_pair(40)

@@ -7,7 +7,7 @@ from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_output
 
-COSINE = 0.5  # of overlap; see docs/cleaning.md for how it was chosen
+COSINE = 0.5  # of overlap; see docs/lab/cleaning.md for how it was chosen
 
 
 def clean_noise(options: argparse.Namespace) -> str:

@@ -55,7 +55,7 @@ def add_suite(kinds: Verbs) -> None:
     )
     add_names(verb)
     verb.add_argument(
-        "folder", type=Path, help="a sub-folder for each set as it is published, and .bin files (docs/suite.md)"
+        "folder", type=Path, help="a sub-folder for each set as it is published, and .bin files (docs/protocols.md)"
     )
     verb.add_argument(
         "--model",

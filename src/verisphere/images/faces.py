@@ -35,8 +35,7 @@ class Faces(ABC):
         true_identities: true identity of each image, if `identities` has known errors, such as added label noise; None
             if only `identities` is known.
         names_rule: how identities that are equal once folded were taken (`verisphere.base.identity`); None if nothing
-        had to
-            decide.
+            had to decide.
     """
 
     names: Sequence[str]

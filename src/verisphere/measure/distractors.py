@@ -149,7 +149,7 @@ def evaluate_distractors(
     """Figures of probes among distractors: rank-k identification and verification, and identification at a threshold.
 
     Args:
-        layout: name of the protocol: megaface, or trillion-pairs by the reading that docs/distractors.md states.
+        layout: name of the protocol: megaface, or trillion-pairs by the reading that docs/protocols.md states.
         probes: embeddings file, or features with `options.probe_list`.
         distractors: embeddings files, matrices of features or folders of feature files; read one after the other.
         options: the figures that are computed, and the pictures that are excluded.

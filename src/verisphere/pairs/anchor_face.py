@@ -67,7 +67,7 @@ class AnchorFace(PairTerm):
             weights 0 the figures are logged and nothing is added to the loss.
         temperature: tau, in cosine.
         features_per_identity: places of the set for each identity, K. With 1 the only place of an identity holds a
-            row's own copy, so positives come from other rows of the batch only: docs/operating_point.md shows the
+            row's own copy, so positives come from other rows of the batch only: docs/lab/operating_point.md shows the
             effect.
         valid_steps: number of steps for which a feature of the set is usable, M.
         after: position up to which the class-center loss trains alone while the set fills, in the recipe's `unit`. The

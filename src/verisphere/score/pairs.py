@@ -2,7 +2,7 @@
 
 Rows are normalised in float64 and kept as float32; the products of two float32 numbers are exact in float64, and each
 pair is summed by itself. Block sizes, threads and the order of the pairs therefore cannot change a score. Another order
-of the columns can, by an ulp or two, and so may another build of torch or a GPU: see docs/all_pairs.md.
+of the columns can, by an ulp or two, and so may another build of torch or a GPU: see docs/evaluation.md.
 """
 
 import warnings

@@ -140,7 +140,7 @@ def test_no_mean_over_embeddings_of_two_models(folder: Path, model: Path, tmp_pa
     ("model", "flip", "known"), [("pretrained_mobilefacenet", False, 0.9923), ("second_mobilefacenet", True, 0.9862)]
 )
 def test_lfw_by_the_pretrained_models(real_data: Path, tmp_path: Path, model: str, flip: bool, known: float):
-    """View 2 of LFW embedded here; the accuracies that docs/adopt.md has of both models."""
+    """View 2 of LFW embedded here; the accuracies that docs/lab/adopted.md has of both models."""
     lfw = tmp_path / "suite" / "lfw"
     lfw.mkdir(parents=True)
     (lfw / "pairs.txt").symlink_to(real_data / "lfw_protocol" / "pairs.txt")

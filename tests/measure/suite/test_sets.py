@@ -150,7 +150,7 @@ def test_what_a_folder_of_ijb_lacks_is_noted(tmp_path: Path, names: tuple[str, .
 
 
 def test_every_entry_of_the_table_is_documented():
-    text = (Path(__file__).parents[3] / "docs" / "suite.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text(encoding="utf-8")
     assert not [known.recognised for known in KNOWN_SETS if f"`{known.recognised.split(',')[0]}`" not in text]
 
 

@@ -18,7 +18,7 @@ from verisphere.study.clean.spherical_k_means import equal_sizes, unit_rows
 from verisphere.study.clean.sub_classes import NONE, ROUNDING, SubClasses, degrees
 
 #: Cosine distance within which two images are neighbours, and rows that a core takes; chosen on LFW with noise, see
-#: docs/cleaning.md.
+#: docs/lab/cleaning.md.
 EPS, MIN_SAMPLES = 0.65, 2
 _MOST_CLUSTERS = 15  # clusters of an identity that are distinguished, so that their counts take little memory
 

@@ -29,7 +29,7 @@ from verisphere.study.clean.sub_classes import NONE, SubClasses, sub_classes
 
 Method = Literal["sub-centers", "class-mean", "mean-of-others", "dbscan"]
 
-#: Further starts of k-means; docs/cleaning.md has what they find and what they cost.
+#: Further starts of k-means; docs/lab/cleaning.md has what they find and what they cost.
 RESTARTS = 10
 BUDGET = 256 << 20  # bytes of the rows that are held at a time
 
