@@ -52,7 +52,7 @@ def complete(hint: Any, value: object, where: str = "", allow: Callable[[str], N
     return _Complete(allow).entry(hint, value, where)
 
 
-def build(kind: type[T], completed: object, where: str = "") -> T:
+def build(kind: type[T] | Any, completed: object, where: str = "") -> T:
     """The object that completed plain data describe."""
     built: T = _Build().value(kind, completed, where)
     return built

@@ -154,7 +154,7 @@ def _experiment(
 ) -> Experiment:
     if "space" in content:
         raise ValueError("it is a search, not an experiment: verisphere search takes it")
-    file = build(_File, complete(_File, content))
+    file: _File = build(_File, complete(_File, content))
     shared, warm = file.set or {}, file.warm
     for where, given in (("set", shared), ("warm", warm or {})):
         for key in (CLEANED, SEARCH, FIRST_SEEDS):

@@ -72,7 +72,7 @@ def split_cleaned(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings], di
     cleaned = {}
     for name, given in entries.items():
         with errors_naming(f"arm {name!r}: {CLEANED}"):
-            entry = build(_Entry, complete(_Entry, given))
+            entry: _Entry = build(_Entry, complete(_Entry, given))
             cleaned[name] = CleanedFrom(entry.arm, Rule(entry.angle, entry.only_dominant, entry.min_images))
     return plain, cleaned
 
