@@ -1,8 +1,8 @@
-"""The table of losses that every suite runs over: a factory for each option, with what its attributes do not tell.
+"""The losses that every suite runs over: a factory for each option, with what its attributes do not tell.
 
-A new loss or option is a line in `EXAMPLES`, and reaches every suite by it: the contract of a loss, engine against
-engine, samples of the classes, several processes, what a dry run says. `tests/test_loss_examples.py` fails if an
-exported loss has no line or a suite leaves a line out.
+A new loss or option is a line in the `examples` of an entry in src/verisphere/recipes/losses.yaml, and reaches every
+suite by it: the contract of a loss, engine against engine, samples of the classes, several processes, what a dry run
+says. `tests/test_loss_examples.py` fails if an exported loss has no line or a suite leaves a line out.
 
 The suites ask each question of all examples once. Combinations of precision, chunks, sub-centers and processes are
 asked of one example of each kind, where a kind is what an engine can see of a loss (`Kind`); it is the first in the
@@ -11,49 +11,18 @@ table, so a table has the example first that shows most.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import cycle, islice
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
 
+from verisphere.files.definitions import build, complete
+from verisphere.files.documents import read_yaml_file
+from verisphere.files.packaged_recipes import LOSSES
 from verisphere.head.passes import known_shift
-from verisphere.losses import (
-    AMLFS,
-    CIFP,
-    CM1,
-    CM2,
-    COCO,
-    AdaFace,
-    AMSoftmax,
-    ArcFace,
-    ArcSoftmax,
-    ASoftmax,
-    Circle,
-    ClassLoss,
-    CombinedMargin,
-    CosFace,
-    CurricularFace,
-    DomainMargins,
-    ElasticFace,
-    Inter,
-    Intra,
-    MagFace,
-    MVSoftmax,
-    NoiseResistant,
-    NoiseTolerant,
-    NormFace,
-    Rows,
-    SearchSoftmax,
-    Softmax,
-    SphereFace,
-    SphereFace2,
-    SphereFaceR,
-    VSoftmax,
-    WeightedSum,
-)
-from verisphere.losses.sphereface2 import table_2
+from verisphere.losses import ClassLoss, DomainMargins, NoiseTolerant, Rows
 
 
 @dataclass(frozen=True)
@@ -178,89 +147,27 @@ class Example:
         return self.loss.reduce == "sum" and self.loss.query != "own_center"
 
 
+#: What stands for a class of the house where the suites need more of it than a recipe says.
+_STANDS_IN = {"DomainMargins": "loss_examples.InTurn"}
+
+
+def _make(name: str, init_args: dict[str, Any], after_batches: bool) -> ClassLoss:
+    named = {"class_path": _STANDS_IN.get(name, f"verisphere.losses.{name}"), "init_args": init_args}
+    loss = build(ClassLoss, complete(ClassLoss, named, name))
+    return weighing(loss) if after_batches else loss
+
+
+def _example(name: str, init_args: dict[str, Any] | None = None, after_batches: bool = False, **told: Any) -> Example:
+    return Example(partial(_make, name, init_args or {}, after_batches), **told)
+
+
+#: The entries of the table of losses.
+TABLE: dict[str, dict[str, Any]] = read_yaml_file(LOSSES)
+
 EXAMPLES: dict[str, Example] = {
-    "Softmax": Example(Softmax, length_matters=True),
-    "Softmax, no bias": Example(lambda: Softmax(bias=False), length_matters=True),
-    "ArcFace": Example(ArcFace),
-    "ArcFace, detached": Example(lambda: ArcFace(gradient="detached"), made_gradient=True),
-    "ArcFace, plain": Example(lambda: ArcFace(beyond="plain")),
-    "ArcFace, released": Example(lambda: ArcFace(beyond="released")),
-    "ArcFace, t=3": Example(lambda: ArcFace(t=3.0)),
-    "ArcFace, t=1.5, detached": Example(lambda: ArcFace(t=1.5, gradient="detached"), made_gradient=True),
-    "NormFace": Example(NormFace),
-    "COCO": Example(COCO),
-    "SphereFace": Example(SphereFace),
-    "CosFace": Example(CosFace),
-    "CosFace, t=3": Example(lambda: CosFace(t=3.0)),
-    "CM1": Example(CM1),
-    "CM2": Example(CM2),
-    "CM2, t=2": Example(lambda: CombinedMargin(0.9, 0.4, 0.15, t=2.0)),
-    "AMSoftmax": Example(AMSoftmax),
-    "ArcSoftmax": Example(ArcSoftmax),
-    "ASoftmax": Example(ASoftmax, length_matters=True, stateful=True),
-    "ASoftmax, at its end": Example(lambda: ASoftmax(start=5.0), length_matters=True, stateful=True),
-    "ASoftmax, loss search": Example(lambda: ASoftmax(margin=3.0, scale=32.0, start=10.0), stateful=True),
-    "ASoftmax, bare, detached": Example(
-        lambda: ASoftmax(margin=3.0, scale=32.0, start=0.0, end=0.0, gradient="detached"),
-        stateful=True,
-        made_gradient=True,
-    ),
-    "SphereFaceR": Example(SphereFaceR, made_gradient=True),
-    "SphereFaceR, exact": Example(lambda: SphereFaceR(gradient="exact")),
-    "VSoftmax": Example(VSoftmax, alone="something"),
-    "VSoftmax, batch": Example(lambda: VSoftmax(virtual="batch"), alone="something"),
-    "CIFP": Example(lambda: CIFP(nearest=4), made_gradient=True),
-    "CIFP, released": Example(lambda: CIFP(threshold="released"), made_gradient=True),
-    "CIFP, counted": Example(lambda: CIFP(far="0.3", alpha=0.1, penalty="counted")),
-    "Intra": Example(Intra, alone="something"),
-    "Inter": Example(Inter),
-    "ArcFace + intra + inter": Example(lambda: WeightedSum([ArcFace(), Intra(), Inter()]), alone="something"),
-    "NormFace + inter": Example(lambda: WeightedSum([NormFace(20.0), Inter()], [1.0, 0.5])),
-    "SphereFace2": Example(SphereFace2, alone="refused"),
-    "SphereFace2, released": Example(
-        lambda: SphereFace2(gradient="released", scale=40.0, loss_weight=50.0), alone="refused", made_gradient=True
-    ),
-    "SphereFace2, two margins, no bias": Example(
-        lambda: SphereFace2(margin=0.3, negative_margin=0.1, bias=False, t=1.0), alone="refused"
-    ),
-    "SphereFace2, balanced": Example(lambda: SphereFace2(balance="balanced", t=2.0), alone="refused"),
-    "SphereFace2, t below 1": Example(lambda: SphereFace2(t=0.3), alone="refused"),
-    "SphereFace2, A": Example(lambda: SphereFace2("A"), alone="refused", made_gradient=True),
-    "SphereFace2, A, released": Example(
-        lambda: SphereFace2("A", gradient="released"), alone="refused", made_gradient=True
-    ),
-    "SphereFace2, M": Example(lambda: SphereFace2("M"), alone="refused", made_gradient=True),
-    "SphereFace2, M, released": Example(
-        lambda: SphereFace2("M", gradient="released"), alone="refused", made_gradient=True
-    ),
-    "SphereFace2, naive": Example(lambda: table_2("naive"), alone="refused"),
-    "SearchSoftmax": Example(SearchSoftmax),
-    "SearchSoftmax, a > 0": Example(lambda: SearchSoftmax(0.5)),
-    "AMLFS": Example(lambda: AMLFS((0.5, 0.8, 1.0, 0.9), (0.1, 0.0, -0.15, 0.05)), alone="something"),
-    "AMLFS, through the origin": Example(lambda: AMLFS((0.6, 0.8, 0.9), (0.0, 0.0, 0.0)), alone="something"),
-    "CurricularFace": Example(CurricularFace, stateful=True),
-    "CurricularFace, detached": Example(lambda: CurricularFace(gradient="detached"), stateful=True, made_gradient=True),
-    "MVSoftmax, Arc": Example(MVSoftmax),
-    "MVSoftmax, Arc, fixed": Example(lambda: MVSoftmax(weighting="fixed")),
-    "MVSoftmax, AM": Example(lambda: MVSoftmax("AM")),
-    "MVSoftmax, AM, fixed": Example(lambda: MVSoftmax("AM", weighting="fixed", emphasis=0.3)),
-    # the statistics follow the batch, so that qualities spread
-    "AdaFace, quick": Example(lambda: AdaFace(rate=0.5), length_matters=True, stateful=True, made_gradient=True),
-    "AdaFace": Example(AdaFace, length_matters=True, stateful=True, made_gradient=True),
-    "MagFace": Example(MagFace, length_matters=True, alone="something"),
-    "NoiseTolerant, weighing": Example(lambda: weighing(NoiseTolerant(window=1)), stateful=True),
-    "NoiseTolerant": Example(NoiseTolerant, stateful=True),
-    "NoiseTolerant, loss, weighing": Example(lambda: weighing(NoiseTolerant(weighted="loss", window=2)), stateful=True),
-    "NoiseResistant": Example(NoiseResistant),
-    "NoiseResistant, Cos": Example(lambda: NoiseResistant(m2=0.0, m3=0.35, beta=0.6)),
-    "Circle": Example(Circle, made_gradient=True, apart=True),
-    "DomainMargins": Example(lambda: InTurn({"day": 0.1, "dusk": 0.35, "night": 0.2}), alike=False),
-    "DomainMargins, angle": Example(lambda: InTurn({"day": 0.5, "night": 0.3}, "angle"), alike=False),
-    "ElasticFace, plus": Example(lambda: ElasticFace(plus=True)),
-    "ElasticFace": Example(ElasticFace),
-    "ElasticFace, Cos": Example(lambda: ElasticFace("Cos")),
-    # some margins end at 0
-    "ElasticFace, Cos, plus, wide": Example(lambda: ElasticFace("Cos", deviation=0.3, plus=True)),
+    example: _example(name, **told)
+    for name, entry in TABLE.items()
+    for example, told in entry.get("examples", {}).items()
 }
 
 

@@ -1,12 +1,17 @@
 """Pages of docs/reference about the packaged recipes and the public Python names."""
 
+import hashlib
 import importlib
+import json
+from pathlib import Path
 from types import ModuleType
 
 import verisphere
 from reference.markdown import MADE, escaped
 from verisphere.cli.recipes import GROUPS
-from verisphere.files.packaged_recipes import packaged_recipes
+from verisphere.files.bases import read_based
+from verisphere.files.documents import read_yaml_file
+from verisphere.files.packaged_recipes import LOSSES, comment, packaged_recipes
 
 #: Rooms whose `__all__` is public, and what stands above their names; see docs/reference/public.md.
 ROOMS = {
@@ -34,19 +39,33 @@ def packaged_page() -> str:
         blocks.append(f"## {group or 'ready to train'}")
         if group:
             blocks.append(escaped(meaning[0].upper() + meaning[1:]) + ".")
-        rows = "\n".join(f"| `{name}` | {_comment(recipes[name].read_text(encoding='utf-8'))} |" for name in inside)
+        rows = "\n".join(f"| `{name}` | {_comment(recipes[name])} |" for name in inside)
         blocks.append(f"| recipe | what it is |\n|:--|:--|\n{rows}")
     return "\n\n".join(blocks) + "\n"
 
 
-def _comment(text: str) -> str:
-    """The comment at the head of a recipe, in one line."""
-    lines = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.removeprefix("#").strip())
-    return escaped(" ".join(lines))
+def _comment(path: Path) -> str:
+    """The comment of a recipe, in one line."""
+    return escaped(" ".join(line.removeprefix("#").strip() for line in comment(path).splitlines()))
+
+
+def recipe_digests() -> str:
+    """The fields of every recipe and experiment with those of its bases, by digest, so that no edit is unseen."""
+    contents = {name: read_based(path).content for name, path in packaged_recipes().items() if "bases/" not in name}
+    digests = {
+        name: hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+        for name, content in contents.items()
+    }
+    return json.dumps(digests, indent=1, sort_keys=True) + "\n"
+
+
+def losses_table() -> str:
+    """The table of docs/losses.md, from the table of losses."""
+    lines = ["| `verisphere.losses` | paper | equation | function | test |", "|:--|:--|:--|:--|:--|"]
+    for name, entry in read_yaml_file(LOSSES).items():
+        tests = ", ".join(f"[{test}.py](../tests/losses/{test}.py)" for test in entry["tests"])
+        lines.append(f"| `{name}` | {entry['paper']} | {entry['equation']} | {entry['function']} | {tests} |")
+    return "\n".join(lines) + "\n"
 
 
 def api_page() -> str:

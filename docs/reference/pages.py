@@ -1,4 +1,4 @@
-"""The pages of docs/reference, and the list of fields that `verisphere train --help` shows, from docstrings."""
+"""The pages of docs/reference, and all else that is made from docstrings, the parser and the recipes."""
 
 import re
 import textwrap
@@ -8,13 +8,15 @@ from types import ModuleType
 
 from reference.commands import commands_page
 from reference.docstrings import Argument, arguments, paper, summary
-from reference.made_pages import api_page, packaged_page
+from reference.made_pages import api_page, losses_table, packaged_page, recipe_digests
 from verisphere import backbones, images, losses, pairs
 from verisphere.study import search
 from verisphere.train.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reference"
+EQUATIONS = ROOT / "docs" / "losses.md"
+DIGESTS = ROOT / "tests" / "recipes" / "recipe_digests.json"
 HELP = ROOT / "src" / "verisphere" / "cli" / "recipe_fields.txt"
 _MADE = "Written by `make reference` from the docstrings; a test holds it equal to them."
 _WIDTH, _COLUMN = 77, 30  # letters of a line of the help, and where the meaning begins
@@ -71,7 +73,11 @@ def written() -> dict[Path, str]:
     pages = {PAGES / f"{name}.md": _class_page(name) for name in _CLASSES}
     made = {"commands": commands_page(), "packaged": packaged_page(), "api": api_page()}
     further = {PAGES / f"{name}.md": text for name, text in made.items()}
-    return {PAGES / "recipe.md": _recipe_page(), **pages, **further, HELP: recipe_help()}
+    equations = re.sub(
+        r"(?m)^\| `verisphere.losses` \|.*\n(\|.*\n)*", lambda _: losses_table(), EQUATIONS.read_text("utf-8")
+    )
+    others = {HELP: recipe_help(), EQUATIONS: equations, DIGESTS: recipe_digests()}
+    return {PAGES / "recipe.md": _recipe_page(), **pages, **further, **others}
 
 
 def classes(page: str) -> list[type]:

@@ -41,6 +41,10 @@ def test_every_loss_has_a_row_and_no_other_name_has_one():
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(LOSSES)
 
 
+def test_the_changelog_names_every_loss():
+    assert set(LOSSES) - set(re.findall(r"\w+", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))) == set()
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_row_names_a_paper_a_function_that_exists_and_a_test_of_this_loss(name):
     row = ROWS[name]

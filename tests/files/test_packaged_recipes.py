@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.files.packaged_recipes import FOLDER, description, find_recipe, packaged_recipes
+from verisphere.files.bases import read_based
+from verisphere.files.packaged_recipes import FOLDER, LOSSES, description, find_recipe, packaged_recipes
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +15,8 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_names_are_paths_in_the_package():
     names = packaged_recipes()
-    assert names["losses/arcface"] == FOLDER / "losses" / "arcface.yaml"
+    assert names["anchorface/arcface_1e-4"] == FOLDER / "anchorface" / "arcface_1e-4.yaml"
+    assert names["losses/arcface"] == LOSSES / "losses" / "arcface"
     assert list(names)[:4] == ["arcface_r50", "lfw", "photos", "pixels"]
 
 
@@ -42,6 +44,14 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest(named: str, hint:
     with pytest.raises(FileNotFoundError) as caught:
         find_recipe(named)
     assert str(caught.value).startswith(f"{named}: there is no such recipe{hint}")
+
+
+def test_a_recipe_in_the_table_of_losses_has_its_lines_there():
+    path = packaged_recipes()["losses/elasticface_cos"]
+    assert find_recipe("losses/elasticface_cos").path == find_recipe(path).path == path
+    named_in, line = read_based(path).origin(["loss", "init_args", "kind"])
+    assert named_in == path
+    assert LOSSES.read_text().splitlines()[line - 1].strip() == "loss: {init_args: {kind: Cos, margin: 0.35}}"
 
 
 def test_each_is_described_by_the_first_line_of_its_comment():

@@ -16,11 +16,10 @@ from typing import Any
 import yaml
 
 from verisphere.files.class_paths import present_names
-from verisphere.files.disk import check_file
-from verisphere.files.documents import LARGEST_YAML, PlainLoader, read_text, read_yaml
+from verisphere.files.documents import LARGEST_YAML, PlainLoader, read_yaml
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
-from verisphere.files.packaged_recipes import locate_recipe, nearest_recipes
+from verisphere.files.packaged_recipes import check_recipe, locate_recipe, nearest_recipes, text_of_recipe
 
 BASE = "base"
 
@@ -71,14 +70,14 @@ def read_based(path: Path, load: Callable[[str], Any] = read_yaml) -> Based:
         path: the file.
         load: turns a text into plain values; raises ValueError.
     """
-    check_file(path)
+    check_recipe(path)
     files: list[YamlFile] = []
     letters = 0
     following: Path | None = path
     while following is not None:
         here = following
         _check_circle(files, here)
-        text = read_text(here, LARGEST_YAML)
+        text = text_of_recipe(here)
         letters += len(text)
         if letters > LARGEST_YAML:
             raise ValueError(f"{path}: {letters:,} letters of YAML with its bases; at most {LARGEST_YAML:,} are read")
@@ -106,7 +105,7 @@ def _base(content: Any, path: Path) -> Path | None:
     found = locate_recipe(named, path.parent)
     if found is None:
         raise FileNotFoundError(f"{path}: base {shown(named)}: there is no such file or recipe{nearest_recipes(named)}")
-    check_file(found)
+    check_recipe(found)
     return found
 
 

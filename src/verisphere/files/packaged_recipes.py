@@ -2,12 +2,20 @@
 
 import difflib
 import os
+import re
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
+from textwrap import dedent
+
+from verisphere.files.disk import check_file
+from verisphere.files.documents import LARGEST_YAML, read_text
 
 FOLDER = Path(__file__).parents[1] / "recipes"
+#: The table of losses, whose entries hold the recipes `losses/NAME` and `synthetic/NAME`.
+LOSSES = FOLDER / "losses.yaml"
+_RECIPE_IN_TABLE = re.compile(r"^    (\w+/\w+):\n((?:      .*\n)+)", re.MULTILINE)
 _SUFFIXES = (".yaml", ".yml")
 _MOST_GUESSES = 3
 _LONGEST_GUESSED = 200  # letters of a name for which near ones are looked for
@@ -15,9 +23,30 @@ _LONGEST_GUESSED = 200  # letters of a name for which near ones are looked for
 
 @cache
 def packaged_recipes() -> dict[str, Path]:
-    """The file of each name: recipes without a group first, then group by group."""
+    """The file of each name, or its path within the table of losses: those without a group first, then by group."""
     files = {path.relative_to(FOLDER).with_suffix("").as_posix(): path for path in FOLDER.rglob("*.yaml")}
+    del files[LOSSES.stem]
+    files |= {path.relative_to(LOSSES).as_posix(): path for path in _in_table()}
     return {name: files[name] for name in sorted(files, key=lambda name: ("/" in name, name))}
+
+
+@cache
+def _in_table() -> dict[Path, str]:
+    """The recipes in the table of losses, each below so many empty lines that its lines have their numbers there."""
+    table = read_text(LOSSES, LARGEST_YAML)
+    found = _RECIPE_IN_TABLE.finditer(table)
+    return {LOSSES / each[1]: "\n" * table.count("\n", 0, each.start(2)) + dedent(each[2]) for each in found}
+
+
+def check_recipe(path: Path) -> None:
+    """Refuses a path that is neither a regular file nor within the table of losses."""
+    if path not in _in_table():
+        check_file(path)
+
+
+def text_of_recipe(path: Path) -> str:
+    """The YAML of a recipe, whether it is a file or stands in the table of losses."""
+    return _in_table().get(path) or read_text(path, LARGEST_YAML)
 
 
 @dataclass(frozen=True)
@@ -26,7 +55,7 @@ class NamedRecipe:
 
     Attributes:
         name: name as typed; errors begin with it.
-        path: the file.
+        path: the file, or the path within the table of losses.
     """
 
     name: str
@@ -55,7 +84,7 @@ def find_recipe(named: str | Path, folder: Path = Path(), what: str = "recipe") 
 def locate_recipe(named: str | Path, folder: Path = Path()) -> Path | None:
     """The file that a path or a name stands for, as in `find_recipe`; None if there is neither."""
     path = folder / named
-    if os.path.exists(path) and not os.path.isdir(path):
+    if path in _in_table() or (os.path.exists(path) and not os.path.isdir(path)):
         return path
     return packaged_recipes().get(str(named))
 
@@ -87,7 +116,7 @@ def nearest_recipes(named: str) -> str:
 
 def comment(path: Path) -> str:
     """The lines of comment that a recipe begins with."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = text_of_recipe(path).lstrip("\n").splitlines(keepends=True)
     return "".join(takewhile(lambda line: line.startswith("#"), lines))
 
 
