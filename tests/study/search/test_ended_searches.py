@@ -17,7 +17,7 @@ from tiny_searches import left, searched, written
 from verisphere.study.search.candidate import REWARD
 
 KILLS = 20
-CANDIDATES = 180  # of some tenths of a second each, three an epoch
+CANDIDATES = 480  # of less than a tenth of a second each, three an epoch
 LONG = ("--epochs", str(CANDIDATES // 3))
 
 pytestmark = pytest.mark.slow
