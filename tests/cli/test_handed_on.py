@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import verisphere
-from verisphere.cli import evaluation, shipping, training
+from verisphere.cli import calibrating, evaluation, shipping, training
 from verisphere.cli.parsing import Parser, options_as
 from verisphere.cli.start import parser
 from verisphere.measure.identification import evaluate_split
@@ -39,7 +39,7 @@ def test_the_seed_of_a_calibration(monkeypatch: pytest.MonkeyPatch, tmp_path):
     monkeypatch.setattr("verisphere.ship.calibrate.calibrate", wraps(calibrate)(ask))
     words = ["calibrate", "none.npz", "--far", "0.1", "--seed", "3", "--out", str(tmp_path / "found.json")]
     with pytest.raises(Asked) as asked:
-        shipping.calibrate(parser().parse_args(words))
+        calibrating.calibrate(parser().parse_args(words))
     assert asked.value.options["seed"] == 3
 
 

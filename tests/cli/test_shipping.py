@@ -181,7 +181,7 @@ def test_a_model_behind_which_drawings_stand_has_to_be_accepted(place, says, ref
 
 def test_identify_in_an_embeddings_file(place, says, refused, tmp_path):
     probe = sorted((place / "faces").rglob("*.png"))[0]
-    model = ("--model", place / "model", "--far", "0.1", *DRAWN, "--top", "30")
+    model = ("--model", place / "model", "--far", "0.1", *DRAWN, "--top", "30", "--accept-pair-threshold")
     by_photos = json.loads(says("identify", probe, place / "faces", *model, "--json"))
     by_embeddings = json.loads(says("identify", probe, place / "run" / "others.npz", *model, "--json"))
     assert by_embeddings["people"] == 24
@@ -197,8 +197,8 @@ def test_identify_in_an_embeddings_file(place, says, refused, tmp_path):
 def test_identify(place, says):
     person = sorted(path for path in (place / "faces").iterdir() if path.is_dir())[0]
     probe = sorted(person.iterdir())[0]
-    model = ("--model", place / "model", "--far", "0.1", *DRAWN)
-    assert "24 people were compared" in says("identify", probe, place / "faces.zip", *model)
+    model = ("--model", place / "model", "--far", "0.1", *DRAWN, "--accept-pair-threshold")
+    assert "among 24 people a stranger is found" in says("identify", probe, place / "faces.zip", *model)
     found = json.loads(says("identify", probe, place / "faces", *model, "--json", "--top", "30"))
     assert found["people"] == 24
     assert len(found["matches"]) == found["passing"]

@@ -92,7 +92,8 @@ def _identified(one: Path, two: Path, folder: Path) -> object:
     model = Model(folder / "model", "test", network, OURS.model, False, "arcface_112x112", (threshold,))
     probe = folder / "probe.png"
     Image.fromarray(np.random.default_rng(3).integers(0, 256, (4, 4, 3), np.uint8)).save(probe)
-    found = identify(probe, two, model, aligned_faces((4, 4), ("arcface_112x112 by MTCNN",)))
+    found = identify(probe, two, model, aligned_faces((4, 4), ("arcface_112x112 by MTCNN",)),
+                     accept_pair_threshold=True)  # fmt: skip
     if "detector" in found.gallery_note:  # another detector is said first, since photographs are looked at now
         raise ValueError(found.text().splitlines()[0])
     return found
@@ -256,5 +257,13 @@ def test_a_threshold_of_one_file_with_other_pixels_is_refused(twice, told, words
     assert " against " in capsys.readouterr().err
     probe = str(folder / "faces" / "p0" / "0.png")
     for gallery, code in ((f"{first.name}.npz", 0), ("second.npz", 2)):
-        identified = ["identify", probe, str(folder / gallery), "--model", str(folder / "right"), "--aligned"]
+        identified = [
+            "identify",
+            probe,
+            str(folder / gallery),
+            "--model",
+            str(folder / "right"),
+            "--aligned",
+            "--accept-pair-threshold",
+        ]
         assert main(identified) == code, capsys.readouterr().err

@@ -196,7 +196,9 @@ def test_export_refuses_them_too_and_an_accepted_model_says_so_first(run: Path, 
     )
     model = load(out, "cpu", trust_code=True)
     assert model.promise().startswith(f"{warning}; accept iff score > ")
-    assert notes_on_model(model, None, False, aligned_faces((112, 112)))[0] == f"T{warning[1:]}."
+    assert (
+        notes_on_model(model, model.threshold(), False, aligned_faces((112, 112)), path, None)[0] == f"T{warning[1:]}."
+    )
     assert str(model.threshold()).startswith(f"T{warning[1:]}. Same person: ")
     assert made.notes[0] == warning
     assert card.split("\n\n")[1].startswith("**Calibrated on people of the training.**")

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,12 @@ from PIL import Image
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, TrainingRecord
-from verisphere.decide import GuaranteedThreshold
+from verisphere.decide import GuaranteedThreshold, lower_median
 from verisphere.files.embeddings import write_embeddings
 from verisphere.images.detect import TEMPLATES, Crop, Detections
 from verisphere.models.folder import Model
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, aligned_faces, detected_faces
-from verisphere.ship.identify import identify
-from verisphere.ship.people import lower_median
+from verisphere.ship.identify import identify as identify_promised
 from verisphere.ship.verify import verify
 
 UNRECORDED = TrainingRecord()
@@ -56,6 +56,8 @@ def model(*thresholds: GuaranteedThreshold, training: TrainingRecord = UNRECORDE
 
 
 FIND = aligned_faces((4, 4))
+# These galleries are searched by thresholds for two photographs, at FARs that find most strangers.
+identify = partial(identify_promised, accept_pair_threshold=True)
 AT_A_HALF = threshold(0.5)
 
 
@@ -229,7 +231,7 @@ def test_another_face_of_the_probe_that_would_match_is_named(tmp_path):
     assert found.matches == ()  # the other face on the photograph of the gallery is not Ann's
     note = "The face at the left (10, 40) of probe.png would match ann: score 0.8000."
     assert found.notes[-1] == note
-    assert found.text().splitlines()[1:3] == [
+    assert found.text().splitlines()[2:4] == [
         note,
         "Nobody: no score is above the threshold 0.7500; the nearest is ann, score -0.6000.",
     ]
@@ -290,8 +292,10 @@ def test_the_gallery_is_ranked_by_score(tmp_path, gallery):
     assert found.best is not None
     assert found.best.name == "eve"
     assert "| ann" in found.text()
-    by_chance = "3 people were compared, so where 25 % of pairs of strangers pass, a stranger passes as 0.75 of them"
-    assert by_chance in found.text()
+    by_chance = "25 % of pairs of strangers pass), so among 3 people a stranger is found with a chance of up to 100 %."
+    assert by_chance in found.text().splitlines()[0]
+    with pytest.raises(ValueError, match=r"up to 100 %; calibrate one for this gallery .* --accept-pair-threshold"):
+        identify_promised(probe, gallery, model(AT_A_HALF), FIND)
     assert [match.name for match in identify(probe, gallery, model(AT_A_HALF), FIND, top=1).matches] == ["ann"]
     assert "and 1 more" in identify(probe, gallery, model(AT_A_HALF), FIND, top=1).text()
     assert json.loads(found.json())["matches"][1]["name"] == "bob"
@@ -314,7 +318,7 @@ def test_how_names_of_the_gallery_were_taken_is_recorded(tmp_path, gallery):
 def test_nobody(tmp_path, gallery):
     found = identify(photo(tmp_path / "probe.png", 0, -10), gallery, model(AT_A_HALF), FIND)
     assert (found.matches, found.passing) == ((), 0)
-    assert found.text().startswith("Nobody: no score is above the threshold 0.5000; the nearest is ")
+    assert found.text().splitlines()[1].startswith("Nobody: no score is above the threshold 0.5000; the nearest is ")
     assert str(found) == found.text()
     assert found.meaning not in found.text()
     assert {found.meaning, found.misses} < set(found.text(explain=True).splitlines())
@@ -381,7 +385,7 @@ def test_a_model_that_knows_drawings_only_has_to_be_accepted(tmp_path, tried, ho
             decide()
         result = decide(accept_drawn=True)
         assert result.drawn.startswith(f"this model was {how} on drawn faces")
-        assert result.notes == (f"T{result.drawn[1:]}.",)
+        assert result.notes[0] == f"T{result.drawn[1:]}."
         assert result.text().startswith(f"{result.notes[0]}\n")
         assert result.drawn.endswith(so)
 

@@ -33,6 +33,8 @@ RANKS = (1, 5, 10)
 #: Target FARs at which the drop of TAR by a smaller precision is measured where none are asked for.
 DROP_FARS = ("1e-2", "1e-3", "1e-4")
 #: The largest rate that is said as 1 in N; a larger one is said in per cent.
+#: The statistics by which a probe may be decided in a gallery; see `verisphere.decide.statistics`.
+STATISTIC_NAMES = ("best", "gap", "next", "median", "z", "s", "adaptive-s")
 LARGEST_ONE_IN_N = 0.1
 #: Bootstrap replicates where no number is given.
 REPLICATES = 1000

@@ -1,10 +1,11 @@
-"""The verbs after a training: `calibrate`, `export`, `verify`, `identify` and `report`."""
+"""The verbs after a calibration: `export`, `verify`, `identify` and `report`."""
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verisphere.base.words import DROP_FARS, FARS, SMALLER_PRECISIONS, printable
+from verisphere.base.words import DROP_FARS, FARS, SMALLER_PRECISIONS
+from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
     SET,
@@ -26,79 +27,6 @@ if TYPE_CHECKING:
     from verisphere.ship.face_search import FindFaces
     from verisphere.ship.identify import Identification
     from verisphere.ship.verify import Verification
-
-
-def calibrate(options: argparse.Namespace) -> str:
-    """Choose the threshold for a FAR on new people, with a guarantee."""
-    from verisphere.report.calibration_tables import calibration_text
-    from verisphere.ship.calibrate import calibrate as run
-
-    calibration = options_as(
-        run, options, path=options.file, fars=options.far, checks=options.check, progress=progress()
-    )
-    calibration.write_json(options.out)
-    out = printable(str(options.out))
-    return f"{calibration_text(calibration)}\n\n{out}: to ship it, verisphere export RUN --calibration {out} ..."
-
-
-def add_calibrate(verbs: Verbs) -> None:
-    """Add `calibrate`."""
-    verb = new_verb(
-        verbs,
-        "calibrate",
-        calibrate,
-        examples=(
-            "verisphere calibrate others.npz --far 1e-3 --out thresholds.json",
-            "verisphere calibrate others.npz --far 1e-2 --guarantee expected --check test.npz --out thresholds.json",
-        ),
-    )
-    add_names(verb)
-    verb.add_argument("file", type=Path, help="embeddings file of people the model has not seen; or a scores file")
-    add_output(verb, "--out", required=True, metavar="OUT.json", help="file for the thresholds")
-    verb.add_argument("--far", action="append", required=True, metavar="F", help="target FAR; repeat for several")
-    verb.add_argument(
-        "--guarantee",
-        choices=("expected", "confident", "approximate"),
-        default="confident",
-        help="confident: FAR on new people is at most F with 95 %% confidence; expected: FAR is at most F on average "
-        "over calibrations, up to half of which lie above; approximate: an estimate from fewer people, without a "
-        "promise; all say how many people they need (confident)",
-    )
-    verb.add_argument(
-        "--independent", action="store_true", help="of a scores file: no two of its comparisons share a person"
-    )
-    verb.add_argument(
-        "--check",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also measure the thresholds on this set",
-    )
-    verb.add_argument(
-        "--replicates",
-        type=int,
-        default=1000,
-        help="of the bootstrap of approximate and of the checks (1000)",
-    )
-    verb.add_argument("--seed", type=int, default=0, help="of the matching of people, or of the bootstrap (0)")
-    verb.add_argument("--skip-empty", action="store_true", help="exclude domains without impostors or genuine pairs")
-    verb.add_argument(
-        "--accept-implausible",
-        action="store_true",
-        help="calibrate in spite of signs that labels belong to other rows, that scores are distances, or that many "
-        "rows hold one vector; the output records them",
-    )
-    _accept_training_people(verb)
-    _accept_unrecorded(verb, "check on files")
-
-
-def _accept_training_people(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--accept-training-people",
-        action="store_true",
-        help="accept people or images that the model was trained on, which promise nothing about new people",
-    )
 
 
 def export(options: argparse.Namespace) -> Outcome:
@@ -177,17 +105,9 @@ def add_export(verbs: Verbs) -> None:
     )
     add_template(verb)
     verb.set_defaults(template=None)  # a model folder keeps its own
-    _accept_training_people(verb)
-    _accept_unrecorded(verb, "take files")
+    add_accept_training_people(verb)
+    add_accept_unrecorded(verb, "take files")
     add_trust_code(verb)
-
-
-def _accept_unrecorded(verb: argparse.ArgumentParser, what: str) -> None:
-    verb.add_argument(
-        "--accept-unrecorded-pixels",
-        action="store_true",
-        help=f"{what} of earlier versions, which did not record the pixels that a model took",
-    )
 
 
 def verify(options: argparse.Namespace) -> str:
@@ -241,6 +161,19 @@ def add_identify(verbs: Verbs) -> None:
         "gallery", type=Path, metavar="GALLERY", help="folder or zip archive: a folder a person; or an embeddings file"
     )
     verb.add_argument("--top", type=int, default=5, help="how many matches to list (5)")
+    verb.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="the calibration of this gallery, from calibrate --gallery (that of the model folder)",
+    )
+    verb.add_argument("--fpir", metavar="F", help="FPIR of the threshold to use, if the gallery has several")
+    verb.add_argument("--cohort", type=Path, metavar="FILE", help="the cohort of this calibration, if it has one")
+    verb.add_argument(
+        "--accept-pair-threshold",
+        action="store_true",
+        help="accept a threshold for two photographs by which a stranger is found with a chance of more than 10 %%",
+    )
     _use(verb)
 
 

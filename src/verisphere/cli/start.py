@@ -16,6 +16,7 @@ from typing import NoReturn
 from verisphere import __version__
 from verisphere.base.words import did_you_mean
 from verisphere.cli.adopting import add_adopt
+from verisphere.cli.calibrating import add_calibrate
 from verisphere.cli.cleaning import add_clean
 from verisphere.cli.data import add_data
 from verisphere.cli.evaluation import add_evaluate
@@ -28,7 +29,7 @@ from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
 from verisphere.cli.results import run_verb
 from verisphere.cli.searching import add_search
-from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
+from verisphere.cli.shipping import add_export, add_identify, add_report, add_verify
 from verisphere.cli.threads import settle_threads
 from verisphere.cli.training import add_demo, add_experiment, add_train
 

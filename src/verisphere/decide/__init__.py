@@ -7,6 +7,15 @@ from verisphere.decide.accuracy import Accuracy, best_cut, kfold_accuracy
 from verisphere.decide.bootstrap import PairScores, TooFewScoresError, ask_deeper, enough, redrawn_thresholds
 from verisphere.decide.bounds import binomial_bounds, mean_bounds
 from verisphere.decide.curve import Curve, curve_at, roc, thinned_roc, with_points
+from verisphere.decide.gallery import (
+    FoundRate,
+    GalleryThreshold,
+    gallery_threshold,
+    one_probe_each,
+    strangers_needed,
+    too_few_strangers,
+    with_fpir,
+)
 from verisphere.decide.groups import (
     GroupCounts,
     GroupDifferences,
@@ -71,7 +80,9 @@ from verisphere.decide.point import (
     short_far,
     threshold_at,
 )
+from verisphere.decide.review import NO_REVIEW, Review
 from verisphere.decide.sample_size import (
+    CONFIDENCE,
     GUARANTEES,
     Guarantee,
     comparisons_needed,
@@ -83,14 +94,21 @@ from verisphere.decide.sample_size import (
     promised_rate,
     share_above,
 )
+from verisphere.decide.statistics import STATISTICS, Best, Statistic, lower_median
 
 __all__ = [
+    "CONFIDENCE",
     "GUARANTEES",
+    "NO_REVIEW",
+    "STATISTICS",
     "Accuracy",
+    "Best",
     "Cmc",
     "Curve",
     "DomainResult",
     "Far",
+    "FoundRate",
+    "GalleryThreshold",
     "GenuineRate",
     "GroupCounts",
     "GroupDifferences",
@@ -111,9 +129,11 @@ __all__ = [
     "PointIntervals",
     "ProbeScores",
     "RankRate",
+    "Review",
     "ScoresLike",
     "SortedScores",
     "Spread",
+    "Statistic",
     "TooFewComparisonsError",
     "TooFewScoresError",
     "accepted_impostors",
@@ -133,6 +153,7 @@ __all__ = [
     "enough",
     "exact_fpir",
     "exact_rate",
+    "gallery_threshold",
     "group_differences",
     "identification_curve",
     "identification_point",
@@ -140,10 +161,12 @@ __all__ = [
     "independent_threshold",
     "kfold_accuracy",
     "lacking_text",
+    "lower_median",
     "lowest_far",
     "mean_bounds",
     "mean_point",
     "mean_rank",
+    "one_probe_each",
     "one_threshold",
     "operating_point",
     "opis",
@@ -163,12 +186,15 @@ __all__ = [
     "short_far",
     "split_domains",
     "spread_of",
+    "strangers_needed",
     "tar_difference",
     "tar_differences_at",
     "tar_interval",
     "thinned_roc",
     "threshold_at",
+    "too_few_strangers",
     "whole_thresholds",
+    "with_fpir",
     "with_points",
     "with_redrawn_bounds",
 ]

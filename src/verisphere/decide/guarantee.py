@@ -44,11 +44,12 @@ from verisphere.base.words import LARGEST_ONE_IN_N, of_things, share
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
+from verisphere.decide.review import NO_REVIEW, Review
 from verisphere.decide.sample_size import (
     CONFIDENCE,
     Guarantee,
+    comparisons_needed,
     confidence_limit,
-    independent_rank,
     people_needed,
     percent,
     promised_rate,
@@ -65,6 +66,30 @@ class TooFewComparisonsError(ValueError):
         ...
     verisphere.decide.guarantee.TooFewComparisonsError: guarantee 'expected' at FAR 1e-2 needs 198 people (99 ...
     """
+
+
+def misses_in_words(accepted: int, total: int, bounds: tuple[float, float], things: str, verbs: tuple[str, str]) -> str:
+    """The rate of misses as it is said to people.
+
+    >>> misses_in_words(975, 1000, (0.9633, 0.9837), "pairs of one person", ("failed", "fail"))
+    '1 in 40 pairs of one person fail (between 1 in 62 and 1 in 27)'
+
+    Args:
+        accepted: number of things that are no misses.
+        total: number of all.
+        bounds: bounds of the accepted share.
+        things: what is counted.
+        verbs: what a miss did, and does.
+    """
+    lower, upper = 1 - bounds[1], 1 - bounds[0]
+    if accepted == total:
+        return f"none of {total:,} {things} {verbs[0]} (at most {share(upper, 'upper')})"
+    if not accepted:
+        return f"all {total:,} {things} {verbs[0]} (at least {share(lower, 'lower')})"
+    per_cent = upper > LARGEST_ONE_IN_N
+    fewest, most = share(lower, "lower", per_cent), share(upper, "upper", per_cent)
+    missed = of_things(share(1 - accepted / total, None, per_cent), things)
+    return f"{missed} {verbs[1]} (between {fewest} and {most})"
 
 
 @dataclass(frozen=True)
@@ -108,14 +133,8 @@ class GenuineRate:
         >>> print(GenuineRate("faces.npz", 975, 1000, 0.975, 0.9633, 0.9837))
         1 in 40 pairs of one person fail (between 1 in 62 and 1 in 27)
         """
-        pairs, lower, upper = "pairs of one person", 1 - self.tar_upper_95, 1 - self.tar_lower_95
-        if self.accepted == self.total:
-            return f"none of {self.total:,} {pairs} failed (at most {share(upper, 'upper')})"
-        if not self.accepted:
-            return f"all {self.total:,} {pairs} failed (at least {share(lower, 'lower')})"
-        per_cent = upper > LARGEST_ONE_IN_N
-        fewest, most = share(lower, "lower", per_cent), share(upper, "upper", per_cent)
-        return f"{of_things(share(1 - self.tar, None, per_cent), pairs)} fail (between {fewest} and {most})"
+        bounds = self.tar_lower_95, self.tar_upper_95
+        return misses_in_words(self.accepted, self.total, bounds, "pairs of one person", ("failed", "fail"))
 
     def meaning(self) -> str:
         """The rate of misses, its bounds and where they were measured, in one sentence."""
@@ -150,6 +169,7 @@ class GuaranteedThreshold:
         genuine: number and share of the genuine comparisons that pass; None if no file with such comparisons was given.
         in_training: people and images of the calibration that the model was trained on, as was accepted; None for none.
         implausible: what follows from scores that cannot be right, as was accepted; empty for none.
+        review: the review of the comparisons, and the wrong labels that are allowed for (`verisphere.decide.review`).
     """
 
     far_target: str
@@ -165,6 +185,7 @@ class GuaranteedThreshold:
     genuine: GenuineRate | None = None
     in_training: SharedWithTraining | None = None
     implausible: str = ""
+    review: Review = NO_REVIEW
 
     def __post_init__(self) -> None:
         promised_rate(self.far_target)
@@ -178,9 +199,11 @@ class GuaranteedThreshold:
             raise ValueError("an approximate threshold states its people, replicates and seed")
         if not bootstrap and self.replicates is not None:
             raise ValueError(f"replicates belong to an approximate threshold, not to guarantee {self.guarantee!r}")
-        rank = None if bootstrap else independent_rank(self.comparisons, self.far_target, self.guarantee)
-        if rank == 0:
-            raise ValueError(too_few(self.far_target, self.guarantee, self.comparisons, self.people))
+        rank = None if bootstrap else self.review.rank(self.comparisons, self.far_target, self.guarantee)
+        if rank is not None and rank < 1:
+            raise ValueError(_too_few(self.far_target, self.guarantee, self.comparisons, self.people, self.review))
+        if bootstrap and self.review:
+            raise ValueError("an approximate threshold is of all pairs, which no review can cover")
         if self.rank != rank:
             raise ValueError(
                 f"rank {self.rank} of {self.comparisons:,} comparisons is not what guarantee {self.guarantee!r} takes "
@@ -215,7 +238,8 @@ class GuaranteedThreshold:
             "approximate": f"By an estimate with at most {confidence} confidence,",
         }[self.guarantee]
         fail = "how many pairs of one person fail is not recorded" if self.genuine is None else str(self.genuine)
-        return f"{how} at most {strangers} pass; {fail}."
+        rests = f", {self.review.rests_on()}" if self.review else ""
+        return f"{how} at most {strangers} pass{rests}; {fail}."
 
     def warning(self) -> str:
         """That the model was trained on people of the calibration, or that its scores cannot be right; else empty."""
@@ -247,16 +271,17 @@ class GuaranteedThreshold:
                 "impostor pairs)"
             )
         share = f"{self.comparisons:,} comparisons that share no person"
+        rests = f"; {self.review.rests_on()}" if self.review else ""
         basis = f"{share}, as was stated" if self.people is None else f"{share}, from {self.people:,} people"
         if self.guarantee == "expected":
             above = percent(share_above(self.comparisons, self.far_target))
             return (
                 f"{rule}: of {what} at most {self.far_target} are accepted on average over calibrations like this one, "
-                f"up to {above} of which accept more ({basis}; rank {self.rank:,})"
+                f"up to {above} of which accept more{rests} ({basis}; rank {self.rank:,})"
             )
         return (
-            f"{rule}: with {percent(CONFIDENCE)} confidence, of {what} at most {self.far_target} are accepted "
-            f"({basis}; rank {self.rank:,})"
+            f"{rule}: with {percent(CONFIDENCE)} confidence, of {what} at most {self.far_target} are accepted"
+            f"{rests} ({basis}; rank {self.rank:,})"
         )
 
 
@@ -291,6 +316,7 @@ def independent_threshold(
     guarantee: Guarantee,
     people: int | None = None,
     seed: int | None = None,
+    review: Review = NO_REVIEW,
 ) -> GuaranteedThreshold:
     """The threshold at a FAR from impostor scores of comparisons that share no person.
 
@@ -303,6 +329,7 @@ def independent_threshold(
         guarantee: `expected` or `confident`.
         people: number of people that the comparisons were chosen from, if known.
         seed: seed of that choice.
+        review: the review that removed comparisons, and the wrong labels that are allowed for.
 
     Raises:
         TooFewComparisonsError: the comparisons are too few for this guarantee at this FAR; the message states the
@@ -310,9 +337,9 @@ def independent_threshold(
         ValueError: NaN scores, a threshold that would be infinite, a FAR below 1e-12, or of 1 or more.
     """
     order = ordered(scores, "impostor")
-    rank = independent_rank(order.total, far, guarantee)
-    if rank == 0:
-        raise TooFewComparisonsError(too_few(far, guarantee, order.total, people))
+    rank = review.rank(order.total, far, guarantee)
+    if rank < 1:
+        raise TooFewComparisonsError(_too_few(far, guarantee, order.total, people, review))
     threshold = order.ranked(rank)
     if not math.isfinite(threshold):
         raise ValueError(
@@ -329,6 +356,17 @@ def independent_threshold(
         confidence=None if guarantee == "expected" else CONFIDENCE,
         replicates=None,
         seed=seed,
+        review=review,
+    )
+
+
+def _too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None, review: Review) -> str:
+    if not review:
+        return too_few(far, guarantee, comparisons, people)
+    needed = review.needed(comparisons_needed(far, guarantee), far, guarantee)
+    return (
+        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed:,} comparisons that share no person"
+        f"{review.allowing()}; there are {comparisons:,}: add {2 * (needed - comparisons):,} people"
     )
 
 

@@ -13,6 +13,7 @@ from verisphere.files.disk import check_file
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.results import Result
+from verisphere.files.verdicts import Verdict
 
 FORMAT = 1
 Kind = Literal["embeddings", "scores"]
@@ -121,6 +122,7 @@ class Calibration(Result):
         checks: the check on the calibration file itself, then those on other files.
         implausible: the reasons, each with its file, why scores cannot be those of a working model with right labels;
             a calibration with such reasons was asked for in spite of them.
+        verdicts: the verdicts of a review of the comparisons that the thresholds come from.
     """
 
     source: Source
@@ -128,6 +130,7 @@ class Calibration(Result):
     thresholds: tuple[GuaranteedThreshold, ...]
     checks: tuple[Check, ...]
     implausible: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
 
     def __post_init__(self) -> None:
         distinct_fars([threshold.far_target for threshold in self.thresholds])
@@ -181,7 +184,7 @@ class Calibration(Result):
 
     def fields(self) -> dict[str, Any]:
         """The values of the JSON that `read_calibration` reads, with the meaning of each threshold."""
-        document = {"format": FORMAT, **_without_empty(self, "implausible")}
+        document = {"format": FORMAT, **_without_empty(self, "implausible", "verdicts")}
         document["checks"] = [_without_empty(check, "far_over_people", "origin") for check in self.checks]
         document["thresholds"] = [{**asdict(found), "meaning": found.meaning()} for found in self.thresholds]
         return document
@@ -209,6 +212,8 @@ def read_calibration(path: Path) -> Calibration:
         document = read_json_file(path)
         if not isinstance(document, dict) or "format" not in document:
             raise ValueError("no object with a format")
+        if "gallery" in document:
+            raise ValueError("it is that of a gallery, which `verisphere identify --calibration` takes")
         if document["format"] != FORMAT:
             raise ValueError(f"format {shown(document['format'])}, and this version reads format {FORMAT}")
         return from_json(Calibration, document).described()

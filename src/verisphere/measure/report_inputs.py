@@ -68,7 +68,7 @@ def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool 
             inputs.append(ReportInput(title, None, "", run, None))
             continue
         embeddings = read_known_people(path)
-        images, missing = _images(embeddings, given, faces, path.parent, trust)
+        images, missing = images_of(embeddings, given, faces, path.parent, trust)
         inputs.append(ReportInput(title, embeddings, str(path), run, images, missing))
     if given is not None and not any(entry.faces for entry in inputs):
         first = next((entry.no_faces for entry in inputs if entry.embeddings is not None), "there are none")
@@ -102,12 +102,19 @@ def _has_embeddings(path: Path) -> bool:
     return embeddings
 
 
-def _images(
+def images_of(
     embeddings: Embeddings, given: Faces | None, path: Path | None, beside: Path, trust: bool
 ) -> tuple[Faces | None, str]:
     """The images of a set, or the reason why there are none.
 
     An origin has the path as the user typed it, so it is tried relative to the current folder and to the embeddings.
+
+    Args:
+        embeddings: the set.
+        given: the images, if they were named; `path` is where.
+        path: see `given`.
+        beside: folder of the embeddings.
+        trust: see `report_inputs`.
     """
     if given is None:
         if embeddings.origin is None:

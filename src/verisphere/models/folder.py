@@ -22,6 +22,7 @@ from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.files.disk import digest
 from verisphere.files.documents import read_yaml_file
+from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
 from verisphere.files.images_json import described_source
 from verisphere.files.json_values import shown
 from verisphere.files.onnx_graph import read_graph
@@ -31,6 +32,7 @@ from verisphere.models.callable_network import CallableNetwork
 from verisphere.models.foreign_onnx import LARGEST_BATCH, LARGEST_SIDE
 from verisphere.models.model_json import (
     FUNCTION,
+    GALLERY,
     NAME,
     NETWORK,
     RECIPE,
@@ -76,10 +78,7 @@ class Model:
 
     def drawn(self, far: Far | None = None) -> str:
         """What used synthetic faces for a threshold: `trained`, `calibrated`, `trained and calibrated`, or empty."""
-        source = self.threshold(far).calibrated_on
-        calibrated = source is not None and bool(source.drawn)
-        uses = (("trained", self.training.drawn), ("calibrated", calibrated))
-        return " and ".join(word for word, drawn in uses if drawn)
+        return drawn_by(self.training, self.threshold(far).calibrated_on)
 
     @torch.inference_mode()
     @full_float32()
@@ -160,6 +159,25 @@ class Model:
             if exact_rate(threshold.far_target) == exact_rate(far):
                 return threshold
         raise ValueError(f"{self.folder}: no threshold at FAR {far} is shipped with this model; there is: {there}")
+
+    @property
+    def gallery_file(self) -> Path:
+        """File of the calibration of a gallery that was exported with the model, where there is one."""
+        return self.folder / GALLERY
+
+    def gallery_calibration(self) -> GalleryCalibration | None:
+        """The calibration of a gallery that was exported with the model; None if there is none."""
+        if not (is_model_folder(self.folder) and GALLERY in read_model_json(self.folder / NAME).files):
+            return None
+        check_listed(self.gallery_file)
+        return read_gallery_calibration(self.gallery_file)
+
+
+def drawn_by(training: TrainingRecord, calibrated_on: ImageSource | None) -> str:
+    """What used synthetic faces: `trained`, `calibrated`, `trained and calibrated`, or empty."""
+    calibrated = calibrated_on is not None and bool(calibrated_on.drawn)
+    uses = (("trained", training.drawn), ("calibrated", calibrated))
+    return " and ".join(word for word, drawn in uses if drawn)
 
 
 def is_model_folder(path: str | Path) -> bool:

@@ -18,6 +18,7 @@ from verisphere.files.json_values import from_json, shown
 
 FORMAT = 1
 NAME = "model.json"
+GALLERY = "gallery.json"  # the calibration of a gallery
 #: The file with the network: weights of a network of verisphere, the graph of one from elsewhere, or the name and the
 #: digest of a function.
 WEIGHTS, NETWORK, FUNCTION = "backbone.safetensors", "network.onnx", "function.json"

@@ -61,13 +61,17 @@ def refuse_empty(file: CheckedFile, calibrating: bool, skip_empty: bool) -> dict
 
 def implausible_reasons(file: CheckedFile, accepted: bool) -> list[str]:
     """The reasons why a file's scores cannot be right, with its name."""
-    reasons = file.implausible()
+    return refuse_implausible(file.name, file.implausible(), accepted)
+
+
+def refuse_implausible(name: str | Path, reasons: Sequence[str], accepted: bool) -> list[str]:
+    """The reasons why the scores of a file cannot be right, with its name; refused unless accepted."""
     if reasons and not accepted:
         raise ValueError(
-            f"{file.name}: implausible: {'; '.join(reasons)}; if the file is right, say --accept-implausible "
+            f"{name}: implausible: {'; '.join(reasons)}; if the file is right, say --accept-implausible "
             "(accept_implausible=True)"
         )
-    return [f"{Path(file.name).name}: {reason}" for reason in reasons]
+    return [f"{Path(name).name}: {reason}" for reason in reasons]
 
 
 def check_of(

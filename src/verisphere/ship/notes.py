@@ -5,9 +5,9 @@ from pathlib import Path
 
 from verisphere.base.provenance import ANY_DETECTOR, UNRECORDED, check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, printable
-from verisphere.decide import Far, GuaranteedThreshold
+from verisphere.decide import GalleryThreshold, GuaranteedThreshold
 from verisphere.files.calibration import read_calibration
-from verisphere.models.folder import Model, is_model_folder
+from verisphere.models.folder import Model, drawn_by, is_model_folder
 from verisphere.models.model_json import NAME, read_model_json
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.face_search import FindFaces, alignments_of
@@ -21,26 +21,44 @@ SETS = (
     "most twice as often as one comparison."
 )
 
+#: Note for a probe of several photographs in a gallery with a threshold of its own.
+SETS_IN_GALLERY = (
+    "Several photographs show a person of the gallery if more than half of them name this person; a stranger's do at "
+    "most twice as often as one photograph."
+)
 
-def notes_on_model(model: Model, far: Far | None, accept_drawn: bool, find: FindFaces) -> tuple[str, ...]:
-    """What weakens the promise of a model's threshold, the gravest first; each is printed before the answer.
+
+def notes_on_model(
+    model: Model,
+    threshold: GuaranteedThreshold | GalleryThreshold,
+    accept_drawn: bool,
+    find: FindFaces,
+    calibration: Path,
+    origin: Origin | None,
+) -> tuple[str, ...]:
+    """What weakens the promise of a threshold, the gravest first; each is printed before the answer.
 
     Args:
-        model: the model with its thresholds.
-        far: target FAR of the threshold.
+        model: the model.
+        threshold: the threshold that decides.
         accept_drawn: see `refuse_drawn`.
         find: finds the faces that are compared.
+        calibration: file of the calibration.
+        origin: the origin that the calibration records.
     """
-    warning = model.threshold(None if far is None else str(far)).warning()
-    calibration = model.folder / CALIBRATION
-    sealed = is_model_folder(model.folder) and CALIBRATION in read_model_json(model.folder / NAME).files
-    origin = read_calibration(calibration).origin if sealed else None
-    source = model.threshold(None if far is None else str(far)).calibrated_on
+    source = threshold.calibrated_on
     if origin is None and source is not None:
         origin = model.origin(source)
-    drawn = refuse_drawn(model, far, accept_drawn)
-    notes = [warning, drawn, *notes_on_origin(model, find, calibration, origin, "calibrate")]
+    drawn = refuse_drawn(model, threshold, accept_drawn)
+    notes = [threshold.warning(), drawn, *notes_on_origin(model, find, calibration, origin, "calibrate")]
     return tuple(sentence(note) for note in notes if note)
+
+
+def sealed_origin(model: Model) -> tuple[Path, Origin | None]:
+    """The calibration of a model folder for two photographs, and the origin that it records."""
+    calibration = model.folder / CALIBRATION
+    sealed = is_model_folder(model.folder) and CALIBRATION in read_model_json(model.folder / NAME).files
+    return calibration, read_calibration(calibration).origin if sealed else None
 
 
 def sentence(text: str) -> str:
@@ -75,15 +93,15 @@ def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | 
     return notes
 
 
-def refuse_drawn(model: Model, far: Far | None, accept_drawn: bool) -> str:
+def refuse_drawn(model: Model, threshold: GuaranteedThreshold | GalleryThreshold, accept_drawn: bool) -> str:
     """The note on a model that was trained or calibrated on drawn faces; empty for any other model.
 
     Args:
-        model: the model with its thresholds.
-        far: target FAR of the threshold.
+        model: the model.
+        threshold: the threshold that decides.
         accept_drawn: accept such a model.
     """
-    how = model.drawn(None if far is None else str(far))
+    how = drawn_by(model.training, threshold.calibrated_on)
     if not how:
         return ""
     follows = "about photographs its threshold promises nothing"
@@ -117,7 +135,7 @@ def first_few(items: Sequence[str], what: str) -> list[str]:
     return [f"{what}: {', '.join(map(printable, items[:PHOTOGRAPHS_NAMED]))}{more}."]
 
 
-def promise_in_words(model: Model, threshold: GuaranteedThreshold) -> str:
+def promise_in_words(model: Model, threshold: GuaranteedThreshold | GalleryThreshold) -> str:
     """What a threshold promises, as it is said to people, and whether it is known what the model was trained on."""
     record = "" if model.training.sources else f" {sentence(model.training.described())}"
     return f"{threshold.promise()}{record}"

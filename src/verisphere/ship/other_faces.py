@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from verisphere.decide import lower_median
 from verisphere.ship.notes import sentence
-from verisphere.ship.people import EmbeddedPerson, OtherFace, lower_median, scores_between
+from verisphere.ship.people import EmbeddedPerson, OtherFace, scores_between
 
 
 @dataclass(frozen=True)

@@ -94,15 +94,6 @@ class EmbeddedPerson:
     other_rows: Float32[np.ndarray, "others dim"]
 
 
-def lower_median(scores: Float64[np.ndarray, " scores"]) -> float:
-    """The median, of two middle scores the lower one: it is above a threshold iff more than half of the scores are.
-
-    >>> lower_median(np.array([0.1, 0.9, 0.4, 0.6]))
-    0.4
-    """
-    return float(np.sort(scores)[(len(scores) - 1) // 2])
-
-
 def scores_between(
     left: Float32[np.ndarray, "left dim"], right: Float32[np.ndarray, "right dim"]
 ) -> Float64[np.ndarray, "left right"]:

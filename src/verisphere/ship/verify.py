@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.base.vocabulary import Progress, quietly
-from verisphere.decide import Far, GuaranteedThreshold
+from verisphere.decide import Far, GuaranteedThreshold, lower_median
 from verisphere.files.results import Result
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
@@ -17,9 +17,10 @@ from verisphere.ship.notes import (
     notes_on_skipped,
     promise_in_words,
     refuse_drawn,
+    sealed_origin,
 )
 from verisphere.ship.other_faces import OtherPair, other_pairs
-from verisphere.ship.people import Person, embedded_person, lower_median, scores_between
+from verisphere.ship.people import Person, embedded_person, scores_between
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ def verify(
         progress: reports the progress over the photographs.
     """
     asked = None if far is None else str(far)
-    threshold, notes = model.threshold(asked), notes_on_model(model, far, accept_drawn, find)
+    threshold = model.threshold(asked)
+    notes = notes_on_model(model, threshold, accept_drawn, find, *sealed_origin(model))
     first, second = (embedded_person(path, model, find, progress) for path in (left, right))
     scores = scores_between(first.rows, second.rows).flatten()
     others = other_pairs(first, second, threshold.threshold)
@@ -113,7 +115,7 @@ def verify(
         meaning=model.promise(asked),
         misses=threshold.misses(),
         training=model.training,
-        drawn=refuse_drawn(model, far, accept_drawn),
+        drawn=refuse_drawn(model, threshold, accept_drawn),
         notes=(*notes, *faces),
         comparisons=len(scores),
         passed=passed,

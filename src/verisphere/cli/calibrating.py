@@ -1,0 +1,245 @@
+"""`calibrate`: a threshold for two photographs, or for a gallery, with a promise about new people."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from verisphere.base.words import STATISTIC_NAMES, printable
+from verisphere.cli.evaluation_options import refuse_unread
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import (
+    Verbs,
+    add_detector,
+    add_device,
+    add_min_face,
+    add_names,
+    add_trust_code,
+    new_verb,
+    options_as,
+)
+from verisphere.cli.results import add_output
+
+if TYPE_CHECKING:
+    from verisphere.ship.gallery import OpenedGallery
+
+_OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty")
+_OF_GALLERY = ("fpir", "probes", "statistic", "cohort", "again", "model", "detector", "device")
+_KEPT_BY_AGAIN = ("fpir", "guarantee", "statistic", "seed", "reviewed", "unfound", "wrong", "review", "review_pairs")
+
+
+def calibrate(options: argparse.Namespace) -> str:
+    """Choose the threshold for a FAR on new people, or for an FPIR in a gallery, with a guarantee."""
+    if options.review is None:
+        refuse_unread(options, ("review_pairs", "faces"), "they are of the page that --review makes")
+    if options.gallery is None:
+        return _of_pairs(options)
+    return _of_gallery(options)
+
+
+def _of_pairs(options: argparse.Namespace) -> str:
+    from verisphere.report.calibration_tables import calibration_text
+    from verisphere.ship.calibrate import calibrate as run
+    from verisphere.ship.calibrate import review_pairs
+    from verisphere.ship.review import Side
+
+    refuse_unread(options, _OF_GALLERY, "it is for the threshold of a --gallery")
+    if not options.far:
+        raise ValueError("name the FAR of a threshold for two photographs (--far 1e-3), or a --gallery and its --fpir")
+    lines = []
+    if options.review is not None:
+        pairs, rows = options_as(review_pairs, options, path=options.file, count=_count(options), progress=progress())
+        side = Side(options.file, rows)
+        about = "These are the comparisons of people who are said to be different that score highest."
+        lines.append(_page(options, pairs, (side, side), about))
+    calibration = options_as(
+        run,
+        options,
+        path=options.file,
+        fars=options.far,
+        guarantee=options.guarantee or "confident",
+        checks=options.check or (),
+        progress=progress(),
+    )
+    calibration.write_json(options.out)
+    out = printable(str(options.out))
+    ship = f"{out}: to ship it, verisphere export RUN --calibration {out} ..."
+    return "\n\n".join([calibration_text(calibration), ship, *lines])
+
+
+def _of_gallery(options: argparse.Namespace) -> str:
+    from verisphere.files.gallery_calibration import read_gallery_calibration
+    from verisphere.files.verdicts import read_verdicts
+    from verisphere.report.gallery_tables import gallery_calibration_text
+    from verisphere.ship.gallery import Accepted, StrangersInGallery, refuse_changed
+    from verisphere.ship.review import Side
+
+    refuse_unread(options, _OF_PAIRS, "it is for a threshold for two photographs, and --gallery asks for another")
+    before = None
+    if options.again is not None:
+        refuse_unread(options, _KEPT_BY_AGAIN, "--again takes it from the calibration before")
+        before = read_gallery_calibration(options.again)
+        refuse_changed(before, options.again, options.file, options.cohort)
+    elif not options.fpir:
+        raise ValueError("name the FPIR of the threshold of the gallery, such as --fpir 1e-2")
+    searched = options_as(
+        StrangersInGallery,
+        options,
+        strangers=options.file,
+        gallery=_gallery(options),
+        statistic=(options.statistic or "best") if before is None else before.statistic,
+        seed=(options.seed or 0) if before is None else before.thresholds[0].seed or 0,
+        accepted=Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels),
+        progress=progress(),
+    )
+    verdicts = () if options.reviewed is None else searched.resolved(read_verdicts(options.reviewed), options.reviewed)
+    lines = []
+    if options.review is not None:
+        about = (
+            "These are the strangers whom the gallery takes most for somebody, each with the photograph it is near to."
+        )
+        sides = Side(options.file, searched.drawn), Side(options.gallery, searched.gallery.enrolled)
+        lines.append(_page(options, searched.suspicious(_count(options), verdicts), sides, about))
+    if before is None:
+        calibration = searched.calibration(
+            options.fpir, options.guarantee or "confident", verdicts, options.unfound or 0, options.wrong or 0
+        )
+    else:
+        calibration = searched.again(before)
+    calibration.write_json(options.out)
+    out, gallery = printable(str(options.out)), printable(str(options.gallery))
+    near = searched.suspicious(3, calibration.verdicts)
+    use = f"{out}: to use it, verisphere identify PROBE {gallery} --model MODEL --calibration {out}"
+    return "\n\n".join([gallery_calibration_text(calibration, near), use, *lines])
+
+
+def _gallery(options: argparse.Namespace) -> "OpenedGallery":
+    """The gallery of the options, its photographs embedded by the model where it has photographs."""
+    from verisphere.ship.gallery import is_embeddings, open_gallery
+
+    if is_embeddings(options.gallery):
+        refuse_unread(options, ("model", "detector", "device"), "the gallery is embedded already")
+        return open_gallery(options.gallery)
+    from verisphere.base.device import choose_device
+    from verisphere.images.detect import detector_named
+    from verisphere.models.folder import load
+    from verisphere.ship.face_search import detected_faces
+
+    if options.model is None:
+        raise ValueError(f"{options.gallery}: photographs need the model that embeds them: name it by --model")
+    device = choose_device(options.device)
+    model = load(options.model, device, options.trust_code)
+    detector = detector_named(options.detector or "mtcnn", device, options.min_face, options.trust_code)
+    return open_gallery(options.gallery, model, detected_faces(model.template, detector), progress())
+
+
+def _page(options: argparse.Namespace, *parts: object) -> str:
+    from verisphere.ship.review import write_review
+
+    return write_review(options.review, *parts, options.faces, options.trust_code)  # type: ignore[arg-type,call-arg]
+
+
+def _count(options: argparse.Namespace) -> int:
+    from verisphere.ship.review import PAIRS
+
+    count = PAIRS if options.review_pairs is None else options.review_pairs
+    if count < 1:
+        raise ValueError(f"--review-pairs must be at least 1, got {count}")
+    return int(count)
+
+
+def add_calibrate(verbs: Verbs) -> None:
+    """Add `calibrate`."""
+    verb = new_verb(
+        verbs,
+        "calibrate",
+        calibrate,
+        examples=(
+            "verisphere calibrate others.npz --far 1e-3 --out thresholds.json",
+            "verisphere calibrate others.npz --far 1e-2 --guarantee expected --check test.npz --out thresholds.json",
+            "verisphere calibrate strangers.npz --gallery people.npz --fpir 1e-2 --review page --out gallery.json",
+        ),
+    )
+    add_names(verb)
+    verb.add_argument("file", type=Path, help="embeddings file of people the model has not seen; or a scores file")
+    add_output(verb, "--out", required=True, metavar="OUT.json", help="file for the thresholds")
+    verb.add_argument("--far", action="append", metavar="F", help="target FAR of two photographs; repeat for several")
+    verb.add_argument(
+        "--guarantee",
+        choices=("expected", "confident", "approximate"),
+        help="confident: FAR on new people is at most F with 95 %% confidence; expected: FAR is at most F on average "
+        "over calibrations, up to half of which lie above; approximate: an estimate from fewer people, without a "
+        "promise; all say how many people they need (confident)",
+    )
+    verb.add_argument(
+        "--independent", action="store_const", const=True, help="of a scores file: no two comparisons share a person"
+    )
+    verb.add_argument("--check", type=Path, action="append", metavar="FILE", help="also measure the thresholds on this")
+    verb.add_argument("--replicates", type=int, help="of the bootstrap of approximate and of the checks (1000)")
+    verb.add_argument("--seed", type=int, help="of the matching of people, of the draw of photographs (0)")
+    verb.add_argument(
+        "--skip-empty",
+        action="store_const",
+        const=True,
+        help="exclude domains without impostors or genuine pairs",
+    )
+    gallery = verb.add_argument_group("a threshold for a gallery (1:N)")
+    gallery.add_argument(
+        "--gallery",
+        type=Path,
+        help="the enrolled people: an embeddings file, or a folder or zip archive of a folder a person; FILE is then "
+        "of strangers, none of whom is enrolled",
+    )
+    gallery.add_argument("--fpir", action="append", metavar="F", help="target FPIR; repeat for several")
+    gallery.add_argument("--probes", type=Path, metavar="FILE", help="further photographs of enrolled people, for TPIR")
+    gallery.add_argument(
+        "--rule",
+        dest="statistic",
+        choices=STATISTIC_NAMES,
+        help="the number that decides a probe (best: its best score); see docs/promises.md",
+    )
+    gallery.add_argument(
+        "--cohort", type=Path, metavar="FILE", help="people neither enrolled nor strangers, for z and s"
+    )
+    gallery.add_argument(
+        "--again", type=Path, metavar="OLD.json", help="the calibration of the gallery before it changed, to repeat"
+    )
+    gallery.add_argument("--model", type=Path, help="embeds the photographs of a gallery")
+    add_detector(verb)
+    add_min_face(verb)
+    add_device(verb)
+    labels = verb.add_argument_group("wrong labels")
+    add_output(
+        verb, "--review", folder=True, metavar="PAGE", help="also make a page of the comparisons that cost the most"
+    )
+    labels.add_argument("--review-pairs", type=int, metavar="K", help="how many (20)")
+    labels.add_argument("--faces", type=Path, metavar="SET", help="their images (where embed read them)")
+    labels.add_argument("--reviewed", type=Path, metavar="FILE", help="the review.csv of that page, filled in")
+    labels.add_argument("--unfound", type=int, metavar="E", help="allow for so many wrong labels that nobody found (0)")
+    labels.add_argument("--wrong", type=int, metavar="W", help="allow for so many wrong verdicts 'same' (0)")
+    verb.add_argument(
+        "--accept-implausible",
+        action="store_true",
+        help="calibrate in spite of signs that labels belong to other rows, that scores are distances, or that many "
+        "rows hold one vector; the output records them",
+    )
+    add_accept_training_people(verb)
+    add_accept_unrecorded(verb, "check on files")
+    add_trust_code(verb)
+
+
+def add_accept_training_people(verb: argparse.ArgumentParser) -> None:
+    """Add `--accept-training-people`."""
+    verb.add_argument(
+        "--accept-training-people",
+        action="store_true",
+        help="accept people or images that the model was trained on, which promise nothing about new people",
+    )
+
+
+def add_accept_unrecorded(verb: argparse.ArgumentParser, what: str) -> None:
+    """Add `--accept-unrecorded-pixels`."""
+    verb.add_argument(
+        "--accept-unrecorded-pixels",
+        action="store_true",
+        help=f"{what} of earlier versions, which did not record the pixels that a model took",
+    )

@@ -1,0 +1,96 @@
+"""What a review of suspicious comparisons changes in a guarantee by order statistics.
+
+Comparisons that are said to be of strangers may show one person under two names. Such a one only raises the order
+statistics, and adds to n. A person may look at any of them, in any order, and those found to show the *same* person are
+removed: the comparisons of true strangers stay a sample. Let n remain; let at most e of these still be wrong
+(`unfound`), and at most w of the removed have been strangers after all (`wrong`). With j the largest rank that n - e
+comparisons allow, the (j - w)-th largest of the n is at least the j-th largest of all true ones. So rank j - w keeps
+the guarantee, and if j - w < 1 more people are needed.
+"""
+
+from dataclasses import dataclass
+
+from verisphere.decide.point import Far
+from verisphere.decide.sample_size import Guarantee, independent_rank
+
+
+@dataclass(frozen=True)
+class Review:
+    """The verdicts of a review, and the errors that a guarantee allows for.
+
+    >>> Review(reviewed=20, removed=3).rests_on()
+    'provided that the review of 20 pairs is right'
+
+    Attributes:
+        reviewed: number of verdicts.
+        removed: comparisons that were removed, as they show the same person.
+        unfound: comparisons that may show the same person without having been found.
+        wrong: removed comparisons that may show different people.
+    """
+
+    reviewed: int = 0
+    removed: int = 0
+    unfound: int = 0
+    wrong: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("unfound", "wrong"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if not 0 <= self.wrong <= self.removed <= self.reviewed:
+            raise ValueError(
+                f"{self.wrong} wrong of {self.removed} removed of {self.reviewed} reviewed comparisons cannot be"
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self.reviewed or self.unfound)
+
+    def rank(self, comparisons: int, far: Far, guarantee: Guarantee) -> int:
+        """The rank of the score that becomes the threshold; 0 or less where the comparisons are too few.
+
+        >>> Review(1, 1, wrong=1).rank(473, "1e-2", "confident"), Review(unfound=1).rank(299, "1e-2", "confident")
+        (1, 0)
+
+        Args:
+            comparisons: number of comparisons, or of strangers, that remain.
+            far: target rate.
+            guarantee: `expected` or `confident`.
+        """
+        return independent_rank(max(comparisons - self.unfound, 0), far, guarantee) - self.wrong
+
+    def needed(self, least: int, far: Far, guarantee: Guarantee) -> int:
+        """The fewest that must remain for the guarantee.
+
+        >>> Review(1, 1, unfound=2, wrong=1).needed(299, "1e-2", "confident")
+        475
+
+        Args:
+            least: the number without any wrong label, of which the rank is 1.
+            far: target rate.
+            guarantee: `expected` or `confident`.
+        """
+        low, high = least, least
+        while independent_rank(high, far, guarantee) <= self.wrong:  # the rank grows with the number
+            low, high = high + 1, 2 * high
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if independent_rank(middle, far, guarantee) > self.wrong else (middle + 1, high)
+        return low + self.unfound
+
+    def allowing(self) -> str:
+        """The errors that are allowed for, in words; empty for none."""
+        errors = [f"{self.unfound:,} unfound" if self.unfound else "", f"{self.wrong:,} wrong" if self.wrong else ""]
+        return f", allowing for {' and '.join(filter(None, errors))}" if self.unfound or self.wrong else ""
+
+    def rests_on(self) -> str:
+        """What the guarantee rests on beside its sample, in words; empty for nothing."""
+        parts = []
+        if self.reviewed:
+            but = f", but for at most {self.wrong:,} of those found to be the same" if self.wrong else ""
+            parts.append(f"the review of {self.reviewed:,} pair{'s' if self.reviewed > 1 else ''} is right{but}")
+        if self.unfound:
+            parts.append(f"at most {self.unfound:,} more show the same person under two names")
+        return f"provided that {' and '.join(parts)}" if parts else ""
+
+
+NO_REVIEW = Review()

@@ -1,0 +1,179 @@
+"""The calibration of a gallery: thresholds with a guarantee about strangers, and the gallery that they hold for."""
+
+import base64
+import binascii
+import hashlib
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from verisphere.base.vocabulary import Origin
+from verisphere.decide import STATISTICS, Far, GalleryThreshold, exact_rate
+from verisphere.files.calibration import Source
+from verisphere.files.disk import check_file
+from verisphere.files.documents import read_json_file
+from verisphere.files.json_values import from_json, shown
+from verisphere.files.results import Result
+from verisphere.files.verdicts import Verdict
+
+FORMAT = 1
+KIND = "gallery"
+
+
+@dataclass(frozen=True)
+class PromisedGallery:
+    """The gallery that thresholds hold for.
+
+    Attributes:
+        file: name of the file or folder, without the folder that it is in.
+        people: number of people.
+        photographs: number of their photographs or templates.
+        sha256: digest of the digests of all photographs, which is its name in words.
+        digests: the digests of 8 bytes of the photographs, sorted, in base64.
+    """
+
+    file: str
+    people: int
+    photographs: int
+    sha256: str
+    digests: str
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.people <= self.photographs or len(self.known) != self.photographs:
+            raise ValueError(
+                f"the gallery {shown(self.file)} of {self.people} people and {self.photographs} photographs has "
+                f"{len(self.known)} digests"
+            )
+        if hashlib.sha256(self.known.tobytes()).hexdigest() != self.sha256:
+            raise ValueError(f"the digests of the gallery {shown(self.file)} are not those of its sha256")
+
+    @classmethod
+    def of(cls, file: str, people: int, digests: Int64[np.ndarray, " photographs"]) -> "PromisedGallery":
+        """The gallery with these digests of photographs."""
+        known = np.sort(digests).astype("<i8").tobytes()
+        return cls(file, people, len(digests), hashlib.sha256(known).hexdigest(), base64.b64encode(known).decode())
+
+    @cached_property
+    def known(self) -> Int64[np.ndarray, " photographs"]:
+        """The digests as numbers, sorted."""
+        try:
+            return np.frombuffer(base64.b64decode(self.digests, validate=True), "<i8").astype(np.int64)
+        except (binascii.Error, ValueError):
+            raise ValueError(f"the digests of the gallery {shown(self.file)} are not in base64") from None
+
+    def holds(self, digests: Int64[np.ndarray, " photographs"]) -> Bool[np.ndarray, " photographs"]:
+        """Which photographs are among those of this gallery."""
+        return np.isin(digests, self.known)
+
+    def __str__(self) -> str:
+        return f"{self.people:,} people by {self.photographs:,} photographs, SHA-256 {self.sha256[:12]}"
+
+
+@dataclass(frozen=True)
+class GalleryCalibration(Result):
+    """Thresholds for one gallery with their guarantees, and what they come from.
+
+    Each guarantee holds by itself: all thresholds come from the same strangers.
+
+    Attributes:
+        strangers: the file of the strangers.
+        gallery: the gallery.
+        origin: the origin of the strangers' embeddings, if known.
+        thresholds: a threshold for each target FPIR, in the order of the request.
+        probes: the file of the probes of enrolled people, if there was one.
+        cohort: the file of the cohort of the statistic, if it needs one.
+        verdicts: the verdicts of the review, if there was one.
+        implausible: the reasons why scores cannot be those of a working model with right labels, as was accepted.
+    """
+
+    strangers: Source
+    gallery: PromisedGallery
+    origin: Origin | None
+    thresholds: tuple[GalleryThreshold, ...]
+    probes: Source | None = None
+    cohort: Source | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    implausible: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.thresholds:
+            raise ValueError("no FPIR to calibrate at; name one, such as 1e-2")
+        if len({(found.statistic, found.guarantee, found.people) for found in self.thresholds}) > 1:
+            raise ValueError("the thresholds are of several statistics, guarantees or galleries")
+        if (STATISTICS[self.statistic].cohort is None) != (self.cohort is None):
+            raise ValueError(f"the statistic {self.statistic!r} does not fit a cohort of {self.cohort}")
+        rates = [exact_rate(found.fpir_target) for found in self.thresholds]
+        for found, rate in zip(self.thresholds, rates, strict=True):
+            if rates.count(rate) > 1:
+                raise ValueError(f"FPIR {found.fpir_target} is asked for twice")
+
+    @property
+    def statistic(self) -> str:
+        """Name of the statistic by which a probe is decided."""
+        return self.thresholds[0].statistic
+
+    def threshold(self, fpir: Far | None = None) -> GalleryThreshold:
+        """The threshold at an FPIR, or the only one."""
+        there = ", ".join(found.fpir_target for found in self.thresholds)
+        if fpir is None:
+            if len(self.thresholds) > 1:
+                raise ValueError(f"there are thresholds at FPIR {there}; name one of them")
+            return self.thresholds[0]
+        for found in self.thresholds:
+            if exact_rate(found.fpir_target) == exact_rate(fpir):
+                return found
+        raise ValueError(f"there is no threshold at FPIR {fpir}; there is: {there}")
+
+    def __str__(self) -> str:
+        """Each threshold with its promise, as it is said to people; `meaning` has the exact wording."""
+        return "\n".join(map(str, self.thresholds))
+
+    def meaning(self) -> str:
+        """The guarantee of each threshold and its rate of misses, a line for each sentence."""
+        return "\n".join(line for found in self.thresholds for line in (found.meaning(), found.misses()))
+
+    def fields(self) -> dict[str, Any]:
+        """The values of the JSON that `read_gallery_calibration` reads, with the meaning of each threshold."""
+        thresholds = [{**asdict(found), "meaning": found.meaning()} for found in self.thresholds]
+        return {"kind": KIND, "format": FORMAT, **vars(self), "thresholds": thresholds}
+
+    def why_not(self, people: int, digests: Int64[np.ndarray, " photographs"]) -> str:
+        """Why the guarantee does not cover a gallery; empty where it does.
+
+        It covers the gallery itself and, where no statistic of a probe can rise when somebody leaves, any part of it.
+
+        Args:
+            people: number of people in that gallery.
+            digests: the digests of its photographs.
+        """
+        held = self.gallery.holds(digests)
+        if held.all() and (STATISTICS[self.statistic].monotone or len(set(digests)) == len(set(self.gallery.known))):
+            return ""
+        other = PromisedGallery.of("", people, digests)
+        new = f"{int((~held).sum()):,} of these are not in it" if not held.all() else "some of its have left"
+        rule = "" if not held.all() else f", and by the statistic {self.statistic!r} a probe's number may rise then"
+        return f"the threshold is promised for {self.gallery}; this gallery has {other}: {new}{rule}"
+
+
+def is_gallery_calibration(document: object) -> bool:
+    """Whether the content of a JSON file says that it is the calibration of a gallery."""
+    return isinstance(document, dict) and document.get("kind") == KIND
+
+
+def read_gallery_calibration(path: Path) -> GalleryCalibration:
+    """Reads a file of `GalleryCalibration.write_json`, with all checks."""
+    check_file(path)
+    try:
+        document = read_json_file(path)
+        if not is_gallery_calibration(document):
+            raise ValueError(f"no object of kind {KIND!r}; thresholds for two photographs have no gallery")
+        if document.get("format") != FORMAT:
+            raise ValueError(f"format {shown(document.get('format'))}, and this version reads format {FORMAT}")
+        return from_json(GalleryCalibration, document)
+    except ValueError as error:
+        reason = str(error) or type(error).__name__
+        raise ValueError(f"{path}: not a calibration as `verisphere calibrate --gallery` writes it: {reason}") from None

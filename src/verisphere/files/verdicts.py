@@ -1,0 +1,83 @@
+"""The verdicts of a person about pairs of photographs that may show one person: a CSV with a column to fill in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from verisphere.files.disk import check_file
+from verisphere.files.json_values import shown
+from verisphere.files.tables import csv_for_people
+from verisphere.files.text import table_rows
+
+Word = Literal["same", "different", "cannot say"]
+WORDS: tuple[Word, ...] = get_args(Word)
+_FACES = ("photograph", "other_photograph")
+_COLUMNS = ("pair", "person", "photograph", "other_person", "other_photograph", "score", "verdict")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a person says of two photographs.
+
+    Attributes:
+        photograph: name of the one photograph, the stranger's where one is enrolled.
+        other: name of the other photograph.
+        word: `same`, `different` or `cannot say`.
+    """
+
+    photograph: str
+    other: str
+    word: Word
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The two photographs."""
+        return self.photograph, self.other
+
+
+@dataclass(frozen=True)
+class Suspicious:
+    """A pair of photographs of people who are said to be different, to look at.
+
+    Attributes:
+        photograph, other: names of the photographs.
+        person, other_person: who is said to be on them.
+        score: the number that puts the pair on the list.
+    """
+
+    photograph: str
+    other: str
+    person: str
+    other_person: str
+    score: float
+
+
+def verdicts_csv(pairs: Sequence[Suspicious]) -> str:
+    """The pairs as a CSV whose column `verdict` is empty, for a person to fill in."""
+    rows = [
+        (number, pair.person, pair.photograph, pair.other_person, pair.other, f"{pair.score:.4f}", "")
+        for number, pair in enumerate(pairs, 1)
+    ]
+    return csv_for_people(_COLUMNS, rows)
+
+
+def read_verdicts(path: Path) -> tuple[Verdict, ...]:
+    """Reads a filled-in file of `verdicts_csv`, its names as plain cells; rows without a verdict are skipped."""
+    check_file(path)
+    about = f"the file is the review.csv of `verisphere calibrate --review`, its verdicts {', '.join(WORDS)}"
+    _, rows = table_rows(path, (*_FACES, "verdict"), about=about)
+    verdicts: dict[tuple[str, str], Verdict] = {}
+    for line, (photograph, other, cell) in rows:
+        word = " ".join(cell.split()).casefold()
+        if not word:
+            continue
+        if word not in WORDS:
+            raise ValueError(f"{path}: line {line}: the verdict is {shown(cell)}; allowed are {', '.join(WORDS)}")
+        pair = photograph, other
+        if pair in verdicts:
+            raise ValueError(f"{path}: line {line}: {shown(photograph)} and {shown(other)} have a verdict already")
+        verdicts[pair] = Verdict(*pair, next(known for known in WORDS if known == word))
+    if not verdicts:
+        raise ValueError(f"{path}: no pair has a verdict; fill the column verdict with {', '.join(WORDS)}")
+    return tuple(verdicts.values())

@@ -1,0 +1,280 @@
+"""A file for calibration, embeddings or scores: its comparisons, and thresholds with a guarantee from them."""
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+
+from verisphere.base.vocabulary import Embeddings, OperatingPoint, Origin, Progress, Redrawing
+from verisphere.decide import (
+    NO_REVIEW,
+    Far,
+    Guarantee,
+    GuaranteedThreshold,
+    Interval,
+    Review,
+    SortedScores,
+    approximate_threshold,
+    ask_deeper,
+    disjoint_pairs,
+    exact_rate,
+    independent_threshold,
+    split_domains,
+)
+from verisphere.decide.plausible import implausible_list
+from verisphere.files.calibration import Source
+from verisphere.files.disk import check_file, digest
+from verisphere.files.embeddings import read_known_people
+from verisphere.files.json_values import shortened, shown
+from verisphere.files.npz import names_in_npz
+from verisphere.files.scores import read_scores
+from verisphere.files.tables import plain_cell
+from verisphere.files.vectors import holds_vectors
+from verisphere.files.verdicts import Verdict
+from verisphere.measure.protocols import PairsOfSet
+from verisphere.measure.protocols.plausible import implausible_set
+from verisphere.measure.protocols.redrawn import ALL, fars_over_people
+from verisphere.score import pair_scores, unit_rows
+from verisphere.ship.calibration_check import CheckedFile, Pools
+from verisphere.ship.each_far import for_each_far
+
+
+@dataclass
+class Labels:
+    """What is known, or allowed for, of wrong labels.
+
+    Attributes:
+        verdicts: verdicts of a review, as its file has them.
+        path: the file.
+        unfound, wrong: see `calibrate`.
+        resolved: the verdicts with the names that the embeddings have, once they were compared.
+    """
+
+    verdicts: tuple[Verdict, ...] = ()
+    path: Path | None = None
+    unfound: int = 0
+    wrong: int = 0
+    resolved: tuple[Verdict, ...] = ()
+
+    def refuse(self, reason: str) -> None:
+        """Refuse any review and allowance."""
+        if self.verdicts or self.unfound or self.wrong:
+            raise ValueError(f"no review (--reviewed, --unfound, --wrong) can be taken into account: {reason}")
+
+
+@runtime_checkable
+class CalibratedFile(CheckedFile, Protocol):
+    """The interface of a file for calibration, of either kind."""
+
+    dim: int | None
+
+    def thresholds(
+        self,
+        fars: Sequence[Far],
+        guarantee: Guarantee,
+        independent: bool,
+        replicates: int,
+        seed: int,
+        labels: "Labels",
+    ) -> tuple[GuaranteedThreshold, ...]:
+        """One threshold for each FAR."""
+        ...
+
+
+class EmbeddingsSet:
+    """Embeddings from a file or from memory, whose comparisons are computed here."""
+
+    def __init__(self, embeddings: Embeddings, name: str | Path, digest_of_set: str, progress: Progress) -> None:
+        self.embeddings, self.name, self.progress = embeddings, name, progress
+        self.origin = embeddings.origin
+        self.dim: int | None = embeddings.embeddings.shape[1]
+        self.people: frozenset[str] | None = frozenset(embeddings.identities.tolist())
+        known = len(embeddings), len(self.people), embeddings.shared_with_training, embeddings.names_rule
+        self.source = Source(Path(name).name, digest_of_set, "embeddings", *known)
+
+    @cached_property
+    def pairs(self) -> PairsOfSet:
+        """All pairs, counted at the first use."""
+        return PairsOfSet(self.embeddings, self.progress)
+
+    def lacking(self) -> dict[str, tuple[str, ...]]:
+        """From the names alone, before any pair is scored."""
+        people, domains = self.embeddings.identities, self.embeddings.domains
+        groups = {ALL: people}
+        if domains is not None:
+            groups |= {str(name): people[domains == name] for name in np.unique(domains)}
+        distinct = {name: len(np.unique(group)) for name, group in groups.items()}
+        return {name: _kinds(distinct[name] < len(group), distinct[name] > 1) for name, group in groups.items()}
+
+    def implausible(self) -> tuple[str, ...]:
+        """See `CheckedFile`."""
+        return implausible_set(self.embeddings)
+
+    def thresholds(
+        self,
+        fars: Sequence[Far],
+        guarantee: Guarantee,
+        independent: bool,
+        replicates: int,
+        seed: int,
+        labels: "Labels",
+    ) -> tuple[GuaranteedThreshold, ...]:
+        """See `CalibratedFile`."""
+        if independent:
+            raise ValueError(
+                "--independent (independent=True) is for scores files; of embeddings, comparisons that share no person "
+                "are chosen here"
+            )
+        if guarantee == "approximate":
+            labels.refuse("'approximate' takes all pairs of all people, and assumes that every label is right")
+            return self._approximate(fars, replicates, seed)
+        rows, scores = self.matched(seed)
+        review = NO_REVIEW
+        if labels.verdicts or labels.unfound:
+            labels.resolved = self.resolved(labels.verdicts, rows, labels.path)
+            same = {verdict.pair for verdict in labels.resolved if verdict.word == "same"}
+            names = self.embeddings.names[rows].tolist()
+            removed = np.array([tuple(pair) in same for pair in names], bool)
+            scores, count = scores[~removed], int(removed.sum())
+            review = Review(len(labels.verdicts), count, labels.unfound, min(labels.wrong, count))
+        people, ordered = self.source.people or 0, SortedScores(torch.from_numpy(scores))
+        return for_each_far(
+            fars,
+            guarantee,
+            people,
+            lambda far: independent_threshold(ordered, far, guarantee, people, seed, review),
+        )
+
+    def matched(self, seed: int) -> tuple[Int64[np.ndarray, "pairs 2"], Float64[np.ndarray, " pairs"]]:
+        """Comparisons that share no person, and their scores."""
+        person = np.unique(self.embeddings.identities, return_inverse=True)[1].astype(np.int64)
+        rows = torch.from_numpy(disjoint_pairs(person, seed))
+        return rows.numpy(), pair_scores(unit_rows(self.embeddings.embeddings), rows[:, 0], rows[:, 1]).numpy()
+
+    def resolved(self, verdicts: Sequence[Verdict], rows: np.ndarray, path: Path | None) -> tuple[Verdict, ...]:
+        """Verdicts of a file with the names of photographs as the embeddings have them."""
+        pairs = {tuple(map(str, map(plain_cell, pair))): pair for pair in self.embeddings.names[rows].tolist()}
+        for verdict in verdicts:
+            if verdict.pair not in pairs:
+                raise ValueError(
+                    f"{path}: {shown(verdict.photograph)} and {shown(verdict.other)} are not compared here; a review "
+                    "is of one embeddings file with one seed"
+                )
+        named = ((pairs[verdict.pair], verdict.word) for verdict in verdicts)
+        return tuple(Verdict(left, right, word) for (left, right), word in named)
+
+    def _approximate(self, fars: Sequence[Far], replicates: int, seed: int) -> tuple[GuaranteedThreshold, ...]:
+        largest, redrawing = max(fars, key=exact_rate), Redrawing(replicates, seed)
+
+        def ask(times: int) -> tuple[GuaranteedThreshold, ...]:
+            pairs = self.pairs.highest(largest, times)
+            return for_each_far(
+                fars,
+                "approximate",
+                self.source.people or 0,
+                lambda far: approximate_threshold(pairs, far, redrawing, self.progress),
+            )
+
+        return ask_deeper(ask)
+
+    def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
+        """See `CheckedFile`."""
+        return fars_over_people(self.pairs, points, redrawing, self.progress)
+
+    def pools(self, thresholds: Sequence[float]) -> Pools:
+        """See `CheckedFile`."""
+        self.pairs.prepare([], [], thresholds)
+        everything = self.pairs.everything(genuine=True), self.pairs.everything(genuine=False)
+        return {ALL: everything, **self.pairs.by_domain()}
+
+
+class ScoresFile:
+    """A scores file: it contains the comparisons, without the people."""
+
+    def __init__(self, path: Path) -> None:
+        self.name: str | Path = path
+        self.scores = read_scores(path)
+        self.origin: Origin | None = None
+        self.dim: int | None = None
+        self.people: frozenset[str] | None = None
+        self.source = Source(path.name, digest(path), "scores", len(self.scores.score), None)
+
+    @cached_property
+    def split(self) -> Pools:
+        """Sorted scores of each domain, and of all comparisons, including those across domains."""
+        score, genuine = self.scores.score, self.scores.genuine
+        parts = {ALL: (score[genuine], score[~genuine])}
+        if self.scores.domains is not None:
+            parts |= split_domains(score, genuine, self.scores.domains)[0]
+        return {name: (SortedScores(same), SortedScores(other)) for name, (same, other) in parts.items()}
+
+    def lacking(self) -> dict[str, tuple[str, ...]]:
+        """See `CheckedFile`."""
+        return {name: _kinds(genuine.total > 0, impostor.total > 0) for name, (genuine, impostor) in self.split.items()}
+
+    def implausible(self) -> tuple[str, ...]:
+        """See `CheckedFile`."""
+        return implausible_list(self.scores.genuine, lambda rows: self.scores.score[rows], self.scores.domains)
+
+    def thresholds(
+        self,
+        fars: Sequence[Far],
+        guarantee: Guarantee,
+        independent: bool,
+        replicates: int,
+        seed: int,
+        labels: "Labels",
+    ) -> tuple[GuaranteedThreshold, ...]:
+        """See `CalibratedFile`."""
+        if guarantee == "approximate":
+            raise ValueError(
+                "guarantee 'approximate' redraws people, and a scores file does not say whose its scores are; "
+                "calibrate from the embeddings file"
+            )
+        if not independent:
+            raise ValueError(
+                f"guarantee {guarantee!r} needs comparisons that share no person, which a scores file cannot show: say "
+                "--independent (independent=True) where no person is in two of its impostor comparisons, else "
+                "calibrate from the embeddings file"
+            )
+        labels.refuse("a scores file names no photographs")
+        impostor = self.split[ALL][1]
+        return for_each_far(
+            fars, guarantee, 2 * impostor.total, lambda far: independent_threshold(impostor, far, guarantee)
+        )
+
+    def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
+        """See `CheckedFile`."""
+        return {}
+
+    def pools(self, thresholds: Sequence[float]) -> Pools:
+        """See `CheckedFile`."""
+        return self.split
+
+
+def open_file(path: Path, progress: Progress) -> CalibratedFile:
+    """A file of either kind: an .npz by the arrays in it, a table with identities, or else a scores file in CSV."""
+    check_file(path)
+    if holds_vectors(path):
+        return EmbeddingsSet(read_known_people(path), path, digest(path), progress)
+    if not zipfile.is_zipfile(path):
+        return ScoresFile(path)
+    arrays = names_in_npz(path)
+    if "embeddings" in arrays:
+        return EmbeddingsSet(read_known_people(path), path, digest(path), progress)
+    if "score" in arrays:
+        return ScoresFile(path)
+    raise ValueError(
+        f"{path}: neither an embeddings file (embeddings, names, identities) nor a scores file (score, label); it has "
+        f"{shortened(', '.join(sorted(arrays)), 200) or 'nothing'}"
+    )
+
+
+def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:
+    return tuple(kind for kind, there in (("genuine", genuine), ("impostor", impostor)) if not there)

@@ -1,0 +1,222 @@
+"""Who of a gallery is found: by the threshold of this gallery, or by one that was promised for two photographs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float32
+
+from verisphere.base.vocabulary import Origin, Progress, quietly
+from verisphere.base.words import of_things, share
+from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold, exact_rate, lower_median
+from verisphere.decide.statistics import CANDIDATES
+from verisphere.files.disk import digest
+from verisphere.files.embeddings import read_known_people, same_people
+from verisphere.files.errors import errors_naming
+from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
+from verisphere.files.json_values import shown
+from verisphere.models.folder import Model
+from verisphere.models.gallery import Cohort, Gallery
+from verisphere.ship.gallery import OpenedGallery
+from verisphere.ship.notes import sealed_origin
+from verisphere.ship.people import scores_between
+
+#: A stranger who may be found with more than this chance is too many, unless it is accepted.
+MOST_STRANGERS = 0.1
+
+
+@dataclass(frozen=True)
+class Match:
+    """A person of the gallery, with the score and the number of comparisons, or of photographs, that pass."""
+
+    name: str
+    score: float
+    passed: int
+    comparisons: int
+
+
+class Deciding(Protocol):
+    """How the people of a gallery are compared with a probe."""
+
+    @property
+    def threshold(self) -> GuaranteedThreshold | GalleryThreshold:
+        """The threshold that decides."""
+        ...
+
+    def whole(self, rows: Float32[np.ndarray, "photographs dim"]) -> list[Match]:
+        """The people whom photographs of one person may show, best first."""
+        ...
+
+    def each(self, rows: Float32[np.ndarray, "probes dim"], progress: Progress) -> list[list[Match]]:
+        """The people whom each photograph may show, best first."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ByPair:
+    """By a threshold for two photographs: of all comparisons with a person's photographs more than half must pass."""
+
+    threshold: GuaranteedThreshold
+    gallery: Gallery
+
+    def whole(self, rows: Float32[np.ndarray, "photographs dim"]) -> list[Match]:
+        """Every person of the gallery with the lower median of the scores, best first."""
+        order = np.argsort(self.gallery.person, kind="stable")
+        rows_of_gallery = self.gallery.enrolled.embeddings[order]
+        scores = scores_between(rows, rows_of_gallery)  # (photographs, gallery), columns grouped by person
+        borders = np.cumsum(np.bincount(self.gallery.person))[:-1]
+        limit = self.threshold.threshold
+        matches = [
+            Match(str(name), lower_median(columns.flatten()), int((columns > limit).sum()), columns.size)
+            for name, columns in zip(self.gallery.people, np.split(scores, borders, axis=1), strict=True)
+        ]
+        return sorted(matches, key=lambda match: -match.score)
+
+    def each(self, rows: Float32[np.ndarray, "probes dim"], progress: Progress) -> list[list[Match]]:
+        """The people whom each photograph may show, best first."""
+        return [self.whole(row[None]) for row in progress(rows, "searching the gallery", len(rows))]
+
+
+@dataclass(frozen=True, eq=False)
+class ByGallery:
+    """By the threshold of this gallery: a person is found iff more than half of a probe's photographs name it above it.
+
+    By Markov's inequality several photographs of a stranger are found at most twice as often as one.
+    """
+
+    threshold: GalleryThreshold
+    gallery: Gallery
+    cohort: Cohort | None = None
+
+    def whole(self, rows: Float32[np.ndarray, "photographs dim"]) -> list[Match]:
+        """The best people with the lower median over the photographs of what decides, best first."""
+        each = self.each(rows, quietly)
+        values: dict[str, list[float]] = {}
+        for matches in each:
+            for match in matches:
+                values.setdefault(match.name, []).append(match.score)
+        whole = [self._match(name, np.array(found), len(each)) for name, found in values.items()]
+        return sorted(whole, key=lambda match: -match.score)
+
+    def each(self, rows: Float32[np.ndarray, "probes dim"], progress: Progress) -> list[list[Match]]:
+        """The people whom each photograph may show, best first."""
+        searched = self.gallery.search(rows, self.threshold.statistic, self.cohort, CANDIDATES, progress)
+        return [
+            sorted(
+                (
+                    self._match(str(self.gallery.people[person]), np.array([value]), 1)
+                    for person, value in zip(persons.tolist(), values.tolist(), strict=True)
+                    if np.isfinite(value)
+                ),
+                key=lambda match: -match.score,
+            )
+            for persons, values in zip(searched.persons, searched.values, strict=True)
+        ]
+
+    def _match(self, name: str, values: np.ndarray, photographs: int) -> Match:
+        """A person with the values by which some of the photographs name it; by the others it is not named."""
+        everything = np.concatenate([values, np.full(photographs - len(values), -np.inf)])
+        passed = int((values > self.threshold.threshold).sum())
+        return Match(name, lower_median(everything), passed, photographs)
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """The threshold by which somebody is looked for in a gallery.
+
+    Attributes:
+        threshold: the threshold.
+        file: the file of its calibration.
+        origin: the origin that the calibration records, if any.
+        calibration: the calibration, where it is one of a gallery.
+    """
+
+    threshold: GuaranteedThreshold | GalleryThreshold
+    file: Path
+    origin: Origin | None
+    calibration: GalleryCalibration | None = None
+
+    @classmethod
+    def of(
+        cls, model: Model, far: Far | None = None, fpir: Far | None = None, calibration: Path | None = None
+    ) -> "Promise":
+        """The promise that is asked for, or that a model ships.
+
+        Args:
+            model: the model with its thresholds.
+            far: asks for the threshold for two photographs at this FAR.
+            fpir: FPIR of the threshold of the gallery; required where there are several.
+            calibration: calibration of the gallery; None takes that of the model folder, if there is one.
+        """
+        if far is not None and (fpir is not None or calibration is not None):
+            raise ValueError("a FAR is that of a threshold for two photographs, an FPIR that of a gallery; omit one")
+        promised = model.gallery_calibration() if calibration is None else read_gallery_calibration(calibration)
+        if promised is None or far is not None:
+            if fpir is not None:
+                raise ValueError(f"{model.folder}: the model ships no threshold for a gallery, so none at an FPIR")
+            return cls(model.threshold(None if far is None else str(far)), *sealed_origin(model))
+        file = model.gallery_file if calibration is None else calibration
+        with errors_naming(file):
+            return cls(promised.threshold(fpir), file, promised.origin, promised)
+
+    def refuse_people(self, gallery: Path, people: int, several: bool, accept: bool) -> str:
+        """The note on the chance with which a threshold for two photographs finds a stranger; refused above a tenth.
+
+        Args:
+            gallery: the gallery, for the error.
+            people: number of people in it.
+            several: whether the probe or a person has several photographs, whose median passes at most twice as often
+                as one score.
+            accept: accept any chance.
+        """
+        if not isinstance(self.threshold, GuaranteedThreshold):
+            return ""
+        rate = float(exact_rate(self.threshold.far_target))
+        chance = min(1.0, (2 if several else 1) * people * rate)
+        among = f"{people:,} {'person' if people == 1 else 'people'}"
+        fact = (
+            f"the threshold is for two photographs ({of_things(share(rate, 'upper'), 'pairs of strangers')} pass), so "
+            f"among {among} a stranger is found with a chance of up to {share(chance, 'upper')}"
+        )
+        if chance > MOST_STRANGERS and not accept:
+            raise ValueError(
+                f"{gallery}: {fact}; calibrate one for this gallery (verisphere calibrate STRANGERS --gallery {gallery}"
+                " --fpir 1e-2 --out FILE), or say --accept-pair-threshold (accept_pair_threshold=True)"
+            )
+        return fact
+
+    def within(self, opened: OpenedGallery, cohort: Path | None = None) -> Deciding:
+        """What decides in a gallery, which must be one that the promise is about.
+
+        Args:
+            opened: the gallery.
+            cohort: embeddings of the cohort that the calibration names.
+        """
+        if self.calibration is None or isinstance(self.threshold, GuaranteedThreshold):
+            if cohort is not None:
+                raise ValueError(f"{cohort}: no calibration of a gallery asks for a cohort; omit it")
+            assert isinstance(self.threshold, GuaranteedThreshold)
+            return ByPair(self.threshold, opened.gallery)
+        refused = self.calibration.why_not(len(opened.gallery.people), opened.gallery.digests)
+        if refused:
+            raise ValueError(
+                f"{opened.path}: {refused}; calibrate again for this gallery (verisphere calibrate STRANGERS --gallery "
+                f"{opened.path} --again {self.file} --out FILE), or name a --far (far=) to decide by a threshold for "
+                "two photographs"
+            )
+        by = ByGallery(self.threshold, opened.gallery, self._cohort(self.calibration, cohort, opened))
+        by.gallery.check(self.calibration.statistic, by.cohort)
+        return by
+
+    def _cohort(self, promised: GalleryCalibration, cohort: Path | None, opened: OpenedGallery) -> Cohort | None:
+        if promised.cohort is None:
+            if cohort is not None:
+                raise ValueError(f"{cohort}: {self.file} asks for no cohort; omit it")
+            return None
+        named = shown(promised.cohort.file)
+        if cohort is None:
+            raise ValueError(f"{self.file}: scores are normalised by the cohort {named}; name it by --cohort (cohort=)")
+        if digest(cohort) != promised.cohort.sha256:
+            raise ValueError(f"{cohort}: not the cohort {named} of {self.file}, by its SHA-256")
+        return Cohort.of(same_people((opened.path, opened.enrolled), (cohort, read_known_people(cohort)))[1])

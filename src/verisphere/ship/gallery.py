@@ -1,0 +1,373 @@
+"""The gallery of `identify`, and thresholds for it with a guarantee about strangers who are not enrolled."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.base.identity import decided
+from verisphere.base.provenance import check_recorded
+from verisphere.base.vocabulary import Embeddings, ImageSource, Progress, quietly
+from verisphere.decide import (
+    NO_REVIEW,
+    Far,
+    FoundRate,
+    GalleryThreshold,
+    Guarantee,
+    Review,
+    gallery_threshold,
+    one_probe_each,
+)
+from verisphere.files.calibration import Source
+from verisphere.files.disk import digest
+from verisphere.files.embeddings import note_crowds, read_known_people, same_people
+from verisphere.files.errors import errors_naming
+from verisphere.files.gallery_calibration import GalleryCalibration, PromisedGallery
+from verisphere.files.json_values import shown
+from verisphere.files.tables import plain_cell
+from verisphere.files.verdicts import Suspicious, Verdict
+from verisphere.images.packs.columns import spelled_once
+from verisphere.images.packs.image_files import image_files
+from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
+from verisphere.measure.sides import check_alike, check_sides
+from verisphere.models.folder import Model
+from verisphere.models.gallery import Cohort, Gallery, Searched, row_digest
+from verisphere.ship.calibration_check import refuse_implausible
+from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Pixels, Skipped, alignments_of, file_contents
+from verisphere.ship.people import photographs_in
+from verisphere.ship.training_people import refuse_training_people
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedGallery:
+    """A gallery with what was seen when it was opened.
+
+    Attributes:
+        path: the file or folder.
+        gallery: the enrolled people.
+        left_out: people without a photograph that can be compared.
+        skipped: photographs that cannot be compared.
+        recorded: whether something states which model made its embeddings.
+    """
+
+    path: Path
+    gallery: Gallery
+    left_out: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    recorded: bool = True
+
+    @property
+    def enrolled(self) -> Embeddings:
+        """The rows."""
+        return self.gallery.enrolled
+
+    def promised(self) -> PromisedGallery:
+        """The gallery as a calibration records it."""
+        return PromisedGallery.of(self.path.name, len(self.gallery.people), self.gallery.digests)
+
+    def spelled(self, rows: Embeddings) -> "OpenedGallery":
+        """The same gallery with its people spelled as here; its digests are those of the spelling in its files."""
+        return self if rows is self.enrolled else replace(self, gallery=Gallery(rows, self.gallery.digests))
+
+
+def is_embeddings(gallery: Path) -> bool:
+    """Whether a gallery is an embeddings file, not a folder or archive of photographs."""
+    return gallery.suffix.lower() == ".npz"
+
+
+def open_gallery(
+    gallery: Path,
+    model: Model | None = None,
+    find: FindFaces | None = None,
+    progress: Progress = quietly,
+    check: Callable[[int, bool], object] | None = None,
+) -> OpenedGallery:
+    """The people of a gallery.
+
+    Args:
+        gallery: an embeddings file, or a folder or zip archive with a folder of photographs for each person.
+        model: embeds photographs; not needed for an embeddings file.
+        find: finds the face on each photograph, likewise.
+        progress: reports the progress over the photographs.
+        check: called before any photograph is embedded, with the number of people and whether one has several
+            photographs; may refuse.
+    """
+    if is_embeddings(gallery):
+        embedded = read_known_people(gallery)
+        return OpenedGallery(gallery, Gallery(embedded), recorded=embedded.origin is not None)
+    if model is None or find is None:
+        raise ValueError(f"{gallery}: photographs need the model that embeds them: name it by --model")
+    files = image_files(gallery, "Name/image.jpg")
+    owners = [_owner(name, gallery) for name in files.names]
+    with errors_naming(gallery):
+        owners = list(spelled_once(owners, files.names, decided()))
+    note_crowds(gallery, np.array(owners))
+    if check is not None:
+        check(len(set(owners)), len(set(owners)) < len(owners))
+
+    def find_central(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
+        return [replace(face, others=()) for face in find(photographs, names)]  # crops would pile up
+
+    photographs = photographs_in(files, find_central, progress)
+    with errors_naming(gallery):
+        embeddings = photographs.embed(model)
+    used = np.array([owners[place] for place in photographs.used])
+    everybody = {*owners, *(name.rpartition("/")[0] for name in files.unread)} - {""}
+    contents = file_contents(files)
+    digests = [row_digest(owners[place], contents[place]()) for place in photographs.used]
+    alignment = next(iter(alignments_of(find)), None)
+    enrolled = Embeddings(
+        embeddings,
+        [photographs.names[place] for place in photographs.used],
+        used,
+        origin=model.origin(ImageSource(str(gallery), None, alignment)),
+        names_rule=decided(),
+    )
+    left_out = tuple(sorted(everybody - set(used.tolist())))
+    return OpenedGallery(gallery, Gallery(enrolled, np.array(digests, np.int64)), left_out, photographs.skipped)
+
+
+def _owner(name: str, gallery: Path) -> str:
+    folder, _, _ = name.rpartition("/")
+    if not folder:
+        raise ValueError(f"{gallery}: {name!r} lies in no person's folder; a gallery has one folder a person")
+    return folder
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What a calibration accepts; see `verisphere.ship.calibrate.calibrate`."""
+
+    implausible: bool = False
+    training_people: bool = False
+    unrecorded_pixels: bool = False
+
+
+class StrangersInGallery:
+    """One photograph of each of many strangers, searched in a gallery in which none of them is enrolled.
+
+    Args:
+        strangers: embeddings file of the strangers, by the model of the gallery.
+        gallery: the gallery.
+        statistic: name of the statistic by which a probe is decided (`verisphere.decide.statistics`).
+        cohort: embeddings file of people who are neither enrolled nor strangers, for the statistics that need it.
+        probes: embeddings file of further photographs of enrolled people, to measure TPIR on.
+        seed: seed of the draw of a photograph of each stranger. Choosing among several seeds breaks the guarantee.
+        accepted: what is accepted.
+        progress: reports the progress over the strangers.
+
+    Raises:
+        ValueError: a stranger is enrolled by name; files were made by different models, or in different ways; or,
+            unless accepted, the model was trained on the strangers, or scores are implausible.
+    """
+
+    def __init__(
+        self,
+        strangers: Path,
+        gallery: OpenedGallery,
+        *,
+        statistic: str = "best",
+        cohort: Path | None = None,
+        probes: Path | None = None,
+        seed: int = 0,
+        accepted: Accepted = Accepted(),
+        progress: Progress = quietly,
+    ) -> None:
+        self.path, self.statistic, self.seed = strangers, statistic, seed
+        files = [path for path in (strangers, cohort, probes) if path is not None]
+        sets = [read_known_people(path) for path in files]
+        for path, rows in zip(files, sets, strict=True):
+            check_alike(
+                path, rows.embeddings.shape[1], rows.origin, gallery.path, gallery.enrolled.embeddings.shape[1],
+                gallery.enrolled.origin,
+            )  # fmt: skip
+            check_recorded(path, rows.origin, accepted.unrecorded_pixels)
+        enrolled, *spelled = same_people((gallery.path, gallery.enrolled), *zip(files, sets, strict=True))
+        self.gallery = gallery.spelled(enrolled)
+        named = dict(zip(files, spelled, strict=True))
+        unknown = "strangers are people who are not enrolled"
+        _refuse_shared(strangers, named[strangers], gallery.path, enrolled, unknown)
+        if not accepted.training_people:
+            refuse_training_people(named[strangers], strangers)
+        self.cohort = None
+        if cohort is not None:
+            outside = "people of a cohort are neither enrolled nor strangers"
+            _refuse_shared(cohort, named[cohort], gallery.path, enrolled, outside)
+            _refuse_shared(cohort, named[cohort], strangers, named[strangers], outside)
+            self.cohort = Cohort.of(named[cohort])
+        self.gallery.gallery.check(statistic, self.cohort)
+        if probes is not None:
+            self._check_probes(probes, named[probes], enrolled)
+        reasons = implausible_set(named[strangers])
+        self.implausible = tuple(refuse_implausible(strangers, reasons, accepted.implausible))
+        self.sources = {path: _source(path, named[path]) for path in files}
+        self.cohort_file, self.probes_file = cohort, probes
+        person = np.unique(named[strangers].identities, return_inverse=True)[1].astype(np.int64)
+        self.drawn = named[strangers].take(one_probe_each(person, seed))
+        self.searched = self._search(self.drawn, progress)
+        self.mated = None if probes is None else (named[probes], self._search(named[probes], progress))
+
+    def calibration(
+        self,
+        fpirs: Sequence[Far],
+        guarantee: Guarantee = "confident",
+        verdicts: Sequence[Verdict] = (),
+        unfound: int = 0,
+        wrong: int = 0,
+    ) -> GalleryCalibration:
+        """Thresholds at target FPIRs.
+
+        Args:
+            fpirs: target FPIRs, all different.
+            guarantee: `confident` or `expected`.
+            verdicts: a review of strangers and enrolled people; strangers found to be the same person are removed.
+            unfound: strangers who may be enrolled under another name without having been found.
+            wrong: verdicts `same` that may be wrong.
+
+        Raises:
+            TooFewComparisonsError: too few strangers for the guarantee.
+        """
+        removed = self._removed(verdicts)
+        review = NO_REVIEW
+        if verdicts or unfound:
+            review = Review(len(verdicts), int(removed.sum()), unfound, min(wrong, int(removed.sum())))
+        left = self.searched.statistic[~removed]
+        people = len(self.gallery.gallery.people)
+        origin, source = self.drawn.origin, self.sources[self.path]
+
+        def at(fpir: Far) -> GalleryThreshold:
+            found = gallery_threshold(
+                left, fpir, guarantee, people=people, statistic=self.statistic, review=review, seed=self.seed
+            )
+            return replace(
+                found,
+                calibrated_on=None if origin is None else origin.source,
+                identified=self._identified(found.threshold),
+                in_training=source.in_training or None,
+                implausible=f"scores cannot be right: {self.implausible[0]}" if self.implausible else "",
+            )
+
+        with errors_naming(self.path):
+            thresholds = tuple(map(at, fpirs))
+        return GalleryCalibration(
+            strangers=source,
+            gallery=self.gallery.promised(),
+            origin=origin,
+            thresholds=thresholds,
+            probes=None if self.probes_file is None else self.sources[self.probes_file],
+            cohort=None if self.cohort_file is None else self.sources[self.cohort_file],
+            verdicts=tuple(verdicts),
+            implausible=self.implausible,
+        )
+
+    def again(self, before: GalleryCalibration) -> GalleryCalibration:
+        """The thresholds of a calibration before the gallery changed, for this gallery.
+
+        A stranger who was removed counts again where the photograph that showed the same person has left the gallery:
+        without it the verdict says nothing, and its score chose it.
+
+        Args:
+            before: the calibration, of the same strangers with the same seed and statistic.
+        """
+        first = before.thresholds[0]
+        there = set(self.gallery.enrolled.names.tolist())
+        verdicts = tuple(verdict for verdict in before.verdicts if verdict.other in there)
+        fpirs = [found.fpir_target for found in before.thresholds]
+        return self.calibration(fpirs, first.guarantee, verdicts, first.review.unfound, first.review.wrong)
+
+    def suspicious(self, count: int, verdicts: Sequence[Verdict] = ()) -> list[Suspicious]:
+        """The strangers whose statistic is highest, each with the photograph that it is nearest to.
+
+        Args:
+            count: how many, at most.
+            verdicts: pairs that were looked at before, which are skipped.
+        """
+        known = {verdict.pair for verdict in verdicts}
+        enrolled, pairs = self.gallery.enrolled, list[Suspicious]()
+        order, nearest = np.argsort(-self.searched.statistic, kind="stable"), self.searched.photograph
+        for row in order.tolist():
+            other = int(nearest[row])
+            names = str(self.drawn.names[row]), str(enrolled.names[other])
+            if names not in known:
+                people = str(self.drawn.identities[row]), str(enrolled.identities[other])
+                pairs.append(Suspicious(*names, *people, float(self.searched.statistic[row])))
+            if len(pairs) == count:
+                break
+        return pairs
+
+    def resolved(self, verdicts: Sequence[Verdict], path: Path) -> tuple[Verdict, ...]:
+        """Verdicts of a file with the names of photographs as the embeddings have them."""
+        known = [
+            {str(plain_cell(name)): name for name in rows.names.tolist()}
+            for rows in (self.drawn, self.gallery.enrolled)
+        ]
+        for verdict in verdicts:
+            for name, names, what in zip(verdict.pair, known, ("stranger", "enrolled"), strict=True):
+                if name not in names:
+                    raise ValueError(
+                        f"{path}: {shown(name)} is no {what} photograph that was compared here; a review is of one "
+                        "file of strangers with one seed, and of one gallery"
+                    )
+        return tuple(replace(one, photograph=known[0][one.photograph], other=known[1][one.other]) for one in verdicts)
+
+    def _removed(self, verdicts: Sequence[Verdict]) -> np.ndarray:
+        same = [verdict.photograph for verdict in verdicts if verdict.word == "same"]
+        return np.isin(self.drawn.names, same)
+
+    def _search(self, probes: Embeddings, progress: Progress) -> Searched:
+        return self.gallery.gallery.search(probes.embeddings, self.statistic, self.cohort, progress=progress)
+
+    def _identified(self, threshold: float) -> FoundRate | None:
+        if self.mated is None or self.probes_file is None:
+            return None
+        probes, searched = self.mated
+        right = self.gallery.gallery.people[searched.person] == probes.identities
+        found = int((right & (searched.statistic > threshold)).sum())
+        return FoundRate.of(self.probes_file.name, found, len(probes))
+
+    def _check_probes(self, path: Path, probes: Embeddings, enrolled: Embeddings) -> None:
+        check_sides(path, probes, self.gallery.path, enrolled)
+        strange = ~np.isin(probes.identities, enrolled.identities)
+        if strange.any():
+            raise ValueError(
+                f"{path}: {strange.sum():,} of its {len(probes):,} rows show nobody who is enrolled, such as "
+                f"{shown(str(probes.identities[strange.argmax()]))}; probes are further photographs of enrolled people"
+            )
+        if reasons := implausible_sides(probes, enrolled, (path.name, self.gallery.path.name)):
+            log.warning("%s: implausible: %s", path, "; ".join(reasons))
+
+
+def _refuse_shared(path: Path, rows: Embeddings, other: Path, others: Embeddings, rule: str) -> None:
+    """Refuse a set with people who are in another set too."""
+    people = np.intersect1d(rows.identities, others.identities).tolist()
+    if people:
+        raise ValueError(
+            f"{path}: {len(people):,} of its people are in {other} too, such as {shown(people[0])}; {rule}"
+        )
+
+
+def _source(path: Path, rows: Embeddings) -> Source:
+    people = len(np.unique(rows.identities))
+    return Source(path.name, digest(path), "embeddings", len(rows), people, rows.shared_with_training, rows.names_rule)
+
+
+def refuse_changed(before: GalleryCalibration, file: Path, strangers: Path, cohort: Path | None) -> None:
+    """Refuse to repeat a calibration with other strangers, or another cohort.
+
+    Args:
+        before: the calibration.
+        file: the file of the calibration, for errors.
+        strangers: embeddings file of the strangers.
+        cohort: embeddings file of the cohort, if there is one.
+    """
+    sources = (("strangers", strangers, before.strangers), ("cohort", cohort, before.cohort))
+    for what, path, source in sources:
+        if source is not None and (path is None or digest(path) != source.sha256):
+            raise ValueError(
+                f"{path or file}: not the {what} of {file.name}, {shown(source.file)}, by its SHA-256; a calibration "
+                "is repeated with the same people, or made anew without --again"
+            )

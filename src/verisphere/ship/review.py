@@ -1,0 +1,105 @@
+"""A page of the comparisons that cost a threshold the most, and a list in which a person writes who is who."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from verisphere.base.vocabulary import Embeddings
+from verisphere.base.words import printable
+from verisphere.files.disk import write_text
+from verisphere.files.verdicts import WORDS, Suspicious, verdicts_csv
+from verisphere.measure.report_inputs import images_of
+from verisphere.models.described_faces import open_faces
+from verisphere.report.blocks import Page, Section
+from verisphere.report.html import Markup, tag
+from verisphere.report.pictures import SHOWS_PEOPLE, image_line, pair_cards, pictures
+from verisphere.report.tables import number
+
+LIST, PAGE = "review.csv", "index.html"
+PAIRS = 20  # on a page, unless another number is asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side of the pairs.
+
+    Attributes:
+        path: embeddings file, or folder or archive of photographs.
+        rows: the embeddings.
+    """
+
+    path: Path
+    rows: Embeddings
+
+    def pictures(self, names: Sequence[str], faces: Path | None, trust: bool) -> tuple[dict[str, str], str]:
+        """The named images, or the reason why there are none."""
+        given = None if faces is None else open_faces(faces, trust=trust)
+        found, reason = images_of(self.rows, given, faces, self.path.parent, trust)
+        if found is None:
+            return {}, f"{self.path.name}: {reason}"
+        try:
+            return pictures(found, names), ""
+        except (ValueError, OSError) as error:
+            return {}, f"{self.path.name}: {error}."
+
+
+def write_review(
+    folder: Path,
+    pairs: Sequence[Suspicious],
+    sides: tuple[Side, Side],
+    about: str,
+    faces: Path | None = None,
+    trust: bool = False,
+) -> str:
+    """Write the page and the list, and say what to do with them.
+
+    Args:
+        folder: folder to make, or of an earlier review, whose list is replaced.
+        pairs: the pairs, the one that costs most first.
+        sides: where the photographs of each pair come from.
+        about: what the pairs are, in a sentence.
+        faces: the images under the names of the embeddings; None looks where the embeddings say they were.
+        trust: also build a data set from outside verisphere that a YAML file describes, which runs its code.
+    """
+    names = [pair.photograph for pair in pairs], [pair.other for pair in pairs]
+    found = [side.pictures(named, faces, trust) for side, named in zip(sides, names, strict=True)]
+    uris = found[0][0], found[1][0]
+    reasons = dict.fromkeys(tag("p", reason, class_="note") for _, reason in found if reason)
+    words = f"{', '.join(WORDS[:-1])} or {WORDS[-1]}"
+    how = (
+        f"{about} A person under two names makes the threshold higher than it need be. Write {words} into the column "
+        f"verdict of {LIST}, and calibrate again with --reviewed {LIST}: a comparison that is found to show the same "
+        "person is removed. A high score is no reason for a verdict; look at the pictures."
+    )
+    cards = pair_cards(_card(place, pair, uris) for place, pair in enumerate(pairs, 1))
+    sections = [
+        Section("What to do", "how", [tag("p", how), *reasons, SHOWS_PEOPLE]),
+        Section(f"{len(pairs):,} pairs", "pairs", [cards]),
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    Page("Who is who", sections, "These pictures may be of people: mind to whom the page is given.").write(
+        folder / PAGE
+    )
+    write_text(folder / LIST, verdicts_csv(pairs))
+    where = printable(str(folder))
+    return (
+        f"{where}: {len(pairs):,} pairs to look at, in {PAGE}; write {words} into the "
+        f"column verdict of {LIST}, and calibrate again with --reviewed {where}/{LIST}"
+    )
+
+
+def _card(place: int, pair: Suspicious, uris: tuple[dict[str, str], dict[str, str]]) -> list[Markup]:
+    return [
+        tag(
+            "div",
+            *(
+                tag("img", src=known[name], alt=f"Face: {name}")
+                for name, known in zip((pair.photograph, pair.other), uris, strict=True)
+                if name in known
+            ),
+            class_="faces",
+        ),
+        tag("p", f"pair {place}: score {number(pair.score)}"),
+        image_line(pair.photograph, pair.person),
+        image_line(pair.other, pair.other_person),
+    ]
