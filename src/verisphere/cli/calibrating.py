@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from verisphere.ship.gallery import OpenedGallery
 
 _OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty")
-_OF_GALLERY = ("fpir", "probes", "statistic", "cohort", "again", "model", "detector", "device")
+_OF_GALLERY = ("fpir", "probes", "statistic", "cohort", "again", "model", "aligned", "detector", "device")
 _KEPT_BY_AGAIN = ("fpir", "guarantee", "statistic", "seed", "reviewed", "unfound", "wrong", "review", "review_pairs")
 
 
@@ -70,7 +70,7 @@ def _of_gallery(options: argparse.Namespace) -> str:
     from verisphere.files.gallery_calibration import read_gallery_calibration
     from verisphere.files.verdicts import read_verdicts
     from verisphere.report.gallery_tables import gallery_calibration_text
-    from verisphere.ship.gallery import Accepted, StrangersInGallery, refuse_changed
+    from verisphere.ship.gallery import Accepted, NamedSet, StrangersInGallery, refuse_changed
     from verisphere.ship.review import Side
 
     refuse_unread(options, _OF_PAIRS, "it is for a threshold for two photographs, and --gallery asks for another")
@@ -81,11 +81,11 @@ def _of_gallery(options: argparse.Namespace) -> str:
         refuse_changed(before, options.again, options.file, options.cohort)
     elif not options.fpir:
         raise ValueError("name the FPIR of the threshold of the gallery, such as --fpir 1e-2")
-    searched = options_as(
-        StrangersInGallery,
-        options,
-        strangers=options.file,
+    searched = StrangersInGallery(
+        strangers=NamedSet.read(options.file),
         gallery=_gallery(options),
+        cohort=None if options.cohort is None else NamedSet.read(options.cohort),
+        probes=None if options.probes is None else NamedSet.read(options.probes),
         statistic=(options.statistic or "best") if before is None else before.statistic,
         seed=(options.seed or 0) if before is None else before.thresholds[0].seed or 0,
         accepted=Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels),
@@ -117,17 +117,21 @@ def _gallery(options: argparse.Namespace) -> "OpenedGallery":
     from verisphere.ship.gallery import is_embeddings, open_gallery
 
     if is_embeddings(options.gallery):
-        refuse_unread(options, ("model", "detector", "device"), "the gallery is embedded already")
+        refuse_unread(options, ("model", "aligned", "detector", "device"), "the gallery is embedded already")
         return open_gallery(options.gallery)
     from verisphere.base.device import choose_device
     from verisphere.images.detect import detector_named
     from verisphere.models.folder import load
-    from verisphere.ship.face_search import detected_faces
+    from verisphere.ship.face_search import aligned_faces, detected_faces, recorded_alignments
 
     if options.model is None:
         raise ValueError(f"{options.gallery}: photographs need the model that embeds them: name it by --model")
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
+    if options.aligned:
+        refuse_unread(options, ("detector",), "--aligned looks for no face")
+        find = aligned_faces(model.backbone.input_size, recorded_alignments([options.gallery]))
+        return open_gallery(options.gallery, model, find, progress())
     detector = detector_named(options.detector or "mtcnn", device, options.min_face, options.trust_code)
     return open_gallery(options.gallery, model, detected_faces(model.template, detector), progress())
 
@@ -204,6 +208,9 @@ def add_calibrate(verbs: Verbs) -> None:
         "--again", type=Path, metavar="OLD.json", help="the calibration of the gallery before it changed, to repeat"
     )
     gallery.add_argument("--model", type=Path, help="embeds the photographs of a gallery")
+    gallery.add_argument(
+        "--aligned", action="store_const", const=True, help="the photographs of the gallery are aligned crops"
+    )
     add_detector(verb)
     add_min_face(verb)
     add_device(verb)

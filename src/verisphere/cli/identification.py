@@ -20,12 +20,17 @@ from verisphere.cli.results import add_json, add_output, add_plot
 
 def evaluate_identification(options: argparse.Namespace) -> Outcome:
     """Identification: probes searched in galleries (1:N)."""
+    from verisphere.files.gallery_calibration import read_gallery_calibration
     from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
 
     if bool(options.top) != (options.candidates is not None):
         raise ValueError("--top says how many candidates --candidates lists: give both or neither")
     fpirs, ranks = open_set_fpirs(options, FPIRS), options.rank or RANKS
-    asked = options_as(IdentificationOptions, options, fpirs=fpirs, ranks=ranks, progress=progress())
+    promised = None if options.calibration is None else read_gallery_calibration(options.calibration)
+    if promised is not None and not options.gallery:
+        raise ValueError("--calibration is of a gallery, so name this gallery by --gallery")
+    about = {"fpirs": fpirs, "ranks": ranks, "calibration": promised, "progress": progress()}
+    asked = options_as(IdentificationOptions, options, **about)
     names = ("enrol", "strangers", "seed", "galleries")
     drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.gallery and drawing:
@@ -69,6 +74,12 @@ def add_identification(kinds: Verbs) -> None:
         default=[],
         metavar="FILE",
         help="embeddings file of further images for every --gallery, each a person of its own whom no probe shows",
+    )
+    verb.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="also measure the thresholds of this calibration of a gallery, from calibrate --gallery",
     )
     add_fpir(verb, FPIRS)
     add_rank(verb)

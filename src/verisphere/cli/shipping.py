@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.base.words import DROP_FARS, FARS, SMALLER_PRECISIONS
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded
+from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
     SET,
@@ -44,6 +45,8 @@ def export(options: argparse.Namespace) -> Outcome:
         return options_as(export_model, options, progress=progress())
     if options.with_head:
         raise ValueError(f"--with-head ships a head in float32; a model in {options.precision} has none: omit it")
+    if options.gallery_calibration is not None:
+        raise ValueError("--gallery-calibration is of the smaller network itself: make it first, then export it again")
     if options.measured_on is None:
         raise ValueError(
             f"--precision {options.precision} changes scores; give --measured-on FACES, aligned faces to measure the "
@@ -68,6 +71,12 @@ def add_export(verbs: Verbs) -> None:
     verb.add_argument("--out", type=Path, required=True, metavar="MODEL", help="folder to make")
     verb.add_argument("--name", help="of the model (the run's)")
     verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to ship, from calibrate")
+    verb.add_argument(
+        "--gallery-calibration",
+        type=Path,
+        metavar="FILE",
+        help="threshold of a gallery to ship, from calibrate --gallery",
+    )
     verb.add_argument(
         "--evaluation",
         type=Path,
@@ -135,13 +144,23 @@ def add_verify(verbs: Verbs) -> None:
     _use(verb)
 
 
-def identify(options: argparse.Namespace) -> str:
+def identify(options: argparse.Namespace) -> Outcome:
     """Find the person of a gallery whom a photograph shows, or nobody."""
     from verisphere.ship.identify import identify as run
+    from verisphere.ship.identify import identify_each
 
-    model, find = _model(options, options.probe, options.gallery)
-    accept, told = options.accept_drawn_model, progress()
-    return _shown(options_as(run, options, model=model, find=find, accept_drawn=accept, progress=told), options)
+    photographs = [path for path in (options.probe, options.gallery) if path.suffix.lower() != ".npz"]
+    if options.each is not None:
+        refuse_unread(options, ("top",), "--each lists one person for each probe")
+    elif len(photographs) < 1 or options.probe not in photographs:
+        raise ValueError(f"{options.probe}: rows of embeddings are many probes; name a file for them by --each")
+    model, find = _model(options, *photographs)
+    shared = {"model": model, "find": find, "accept_drawn": options.accept_drawn_model, "progress": progress()}
+    if options.each is None:
+        return _shown(options_as(run, options, **shared), options)
+    found = options_as(identify_each, options, probes=options.probe, **shared)
+    found.write_each(options.each)
+    return found.json() if options.json else found.text()
 
 
 def add_identify(verbs: Verbs) -> None:
@@ -156,11 +175,19 @@ def add_identify(verbs: Verbs) -> None:
         ),
     )
     add_names(verb)
-    verb.add_argument("probe", type=Path, metavar="PROBE", help="photograph, or folder or archive of one person's")
+    verb.add_argument(
+        "probe",
+        type=Path,
+        metavar="PROBE",
+        help="photograph, or folder or archive of one person's; with --each of many people's, or an embeddings file",
+    )
+    add_output(
+        verb, "--each", metavar="OUT.csv", help="take each photograph as a probe by itself, and list the answers"
+    )
     verb.add_argument(
         "gallery", type=Path, metavar="GALLERY", help="folder or zip archive: a folder a person; or an embeddings file"
     )
-    verb.add_argument("--top", type=int, default=5, help="how many matches to list (5)")
+    verb.add_argument("--top", type=int, help="how many matches to list (5)")
     verb.add_argument(
         "--calibration",
         type=Path,
@@ -189,6 +216,8 @@ def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, Fin
         raise ValueError("--aligned looks for no face, and --detector says what finds it; omit one")
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
+    if not photographs:
+        return model, aligned_faces(model.backbone.input_size)
     if not options.aligned:
         name = "mtcnn" if options.detector is None else options.detector
         detector = detector_named(name, device, options.min_face, options.trust_code)

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ from verisphere.decide.point import Far
 from verisphere.files.disk import real_path, write_whole
 from verisphere.files.embeddings import read_known_people, read_templates, same_people
 from verisphere.files.errors import errors_naming
+from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.tables import plain_cell
+from verisphere.measure.promised import PromisedRates, promised_rates, promised_text
 from verisphere.measure.protocols.by_image import ByImage, ranked_by_image
 from verisphere.measure.protocols.identification import (
     IdentificationResult,
@@ -51,6 +53,7 @@ class IdentificationOptions:
         screen: type of the products that screen; changes speed, never a figure.
         feature_norm: pooling of the rows of a template, where a file has templates or media.
         by_image: whether to rank also the images of the gallery instead of its people; see `ranked_by_image`.
+        calibration: a calibration of a gallery, whose thresholds are measured too.
     """
 
     fpirs: Sequence[Far] = FPIRS
@@ -62,6 +65,7 @@ class IdentificationOptions:
     progress: Progress = quietly
     feature_norm: FeatureNorm = "keep"
     by_image: bool = False
+    calibration: GalleryCalibration | None = None
 
     def __post_init__(self) -> None:
         for fpir in self.fpirs:
@@ -131,6 +135,7 @@ class IdentificationEvaluation(Result):
         distractors: number of distractors in every gallery.
         notes: differences between the files.
         implausible: reasons why the figures cannot be those of a working model with right labels.
+        promised: the rates at the thresholds of the calibration in each gallery; empty without one.
     """
 
     result: IdentificationResult
@@ -143,6 +148,7 @@ class IdentificationEvaluation(Result):
     distractors: int = 0
     notes: tuple[str, ...] = ()
     implausible: tuple[str, ...] = ()
+    promised: Mapping[str, tuple[PromisedRates, ...]] = field(default_factory=dict)
 
     def text(self) -> str:
         """The figures as tables."""
@@ -158,6 +164,7 @@ class IdentificationEvaluation(Result):
         if self.options.fpirs:
             points = {name: gallery.operating_points for name, gallery in galleries.items()}
             parts.append(open_set_table(points, self.result.mean_points))
+        parts += [promised_text(printable(name), rates) for name, rates in self.promised.items()]
         ranks = {name: gallery.ranks for name, gallery in galleries.items()}
         parts.append(ranks_table(ranks, self.result.mean_ranks))
         if self.by_image:
@@ -190,6 +197,7 @@ class IdentificationEvaluation(Result):
             "distractors": self.distractors or None,
             "notes": self.notes or None,
             "implausible": self.implausible or None,
+            "promised": self.promised or None,
         }
         return {name: value for name, value in present.items() if value is not None}
 
@@ -328,6 +336,7 @@ def evaluate_searches(
     galleries: dict[str, tuple[ProbeScores, int]] = {}
     candidates = []
     by_image: dict[str, ByImage] = {}
+    promised: dict[str, tuple[PromisedRates, ...]] = {}
     for search in searches:
         name, where, probes, gallery = search.gallery, search.where, search.probes, search.enrolled
         if options.top > len(gallery):
@@ -341,6 +350,11 @@ def evaluate_searches(
                 "--closed-set requests ranks alone"
             )
         galleries[name] = probe_scores, len(gallery)
+        if options.calibration is not None:
+            if not len(probe_scores.stranger):
+                raise ValueError(f"{where}: all {len(probes)} probes are enrolled, so a promised FPIR is not measured")
+            file = sources[0].file if sources else "probes"
+            promised[name] = promised_rates(probes, gallery, options.calibration, file, options.progress)
         if options.by_image:
             by_image[name] = ranked_by_image(probes, gallery, options.ranks, options.screen, options.progress)
         if options.top:
@@ -355,4 +369,5 @@ def evaluate_searches(
         {name: scores for name, (scores, _) in galleries.items()},
         tuple(candidates),
         by_image,
+        promised=promised,
     )

@@ -16,6 +16,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.device import device_of, full_float32
+from verisphere.base.provenance import check_same_origin
 from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, quietly
 from verisphere.decide import Far, exact_rate
@@ -30,6 +31,7 @@ from verisphere.images.faces import Faces
 from verisphere.models.build import build_backbone
 from verisphere.models.callable_network import CallableNetwork
 from verisphere.models.foreign_onnx import LARGEST_BATCH, LARGEST_SIDE
+from verisphere.models.gallery import Cohort, Found, Gallery
 from verisphere.models.model_json import (
     FUNCTION,
     GALLERY,
@@ -159,6 +161,42 @@ class Model:
             if exact_rate(threshold.far_target) == exact_rate(far):
                 return threshold
         raise ValueError(f"{self.folder}: no threshold at FAR {far} is shipped with this model; there is: {there}")
+
+    def identify(
+        self,
+        faces: np.ndarray | Tensor,
+        gallery: Embeddings,
+        *,
+        calibration: GalleryCalibration | None = None,
+        fpir: Far | None = None,
+        cohort: Embeddings | None = None,
+        progress: Progress = quietly,
+    ) -> list[Found]:
+        """Who of a gallery is on each face, or nobody, by the threshold that was promised for this gallery.
+
+        Args:
+            faces: aligned faces, as `embed` takes them; each is a probe.
+            gallery: the enrolled people, embedded by this model.
+            calibration: calibration of the gallery; None takes the one that was exported with the model.
+            fpir: FPIR of the threshold; required where there are several.
+            cohort: the cohort of the calibration, if it has one.
+            progress: reports the progress over the probes.
+
+        Raises:
+            ValueError: there is no calibration of a gallery, it is one of another gallery, or another model made one
+                of them.
+        """
+        promised = self.gallery_calibration() if calibration is None else calibration
+        if promised is None:
+            raise ValueError(
+                f"{self.folder}: this model ships no threshold for a gallery; find one with strangers who are not "
+                "enrolled (verisphere.calibrate(strangers, gallery=gallery)), and give it as calibration="
+            )
+        for what, origin in (("the gallery", gallery.origin), ("the calibration", promised.origin)):
+            check_same_origin(f"{self.folder} was", self.origin(ImageSource("", None)), what, origin, "embed it anew")
+        return Gallery(gallery).identify(
+            self.embed(faces), promised, fpir, None if cohort is None else Cohort.of(cohort), progress
+        )
 
     @property
     def gallery_file(self) -> Path:

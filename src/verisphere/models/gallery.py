@@ -10,8 +10,9 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.base.vocabulary import Embeddings, Progress, check_word, quietly
-from verisphere.decide import STATISTICS, Best, lower_median
+from verisphere.decide import STATISTICS, Best, Far, lower_median
 from verisphere.decide.statistics import CANDIDATES
+from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.score import pair_scores, top_k, unit_rows
 
 _PROBES_AT_ONCE = 1024
@@ -81,6 +82,23 @@ class Searched:
         return self.photographs[np.arange(len(self.persons)), self.values.argmax(axis=1)]
 
 
+@dataclass(frozen=True)
+class Found:
+    """The answer about one probe.
+
+    Attributes:
+        person: the person who is found; None for nobody.
+        nearest: the person whom the statistic names, found or not.
+        score: the statistic.
+        threshold: the threshold that it must exceed.
+    """
+
+    person: str | None
+    nearest: str
+    score: float
+    threshold: float
+
+
 class Gallery:
     """Photographs or templates of enrolled people.
 
@@ -145,12 +163,45 @@ class Gallery:
         if probes.shape[1] != self.units.shape[1]:
             raise ValueError(f"probes have {probes.shape[1]} numbers a row but the gallery has {self.units.shape[1]}")
         count = candidates if statistic == "best" else CANDIDATES
+        if not len(probes):
+            none, nobody = np.empty((0, count)), np.empty((0, count), np.int64)
+            return Searched(none, none, nobody, nobody)
         starts = range(0, len(probes), _PROBES_AT_ONCE)
         parts = [
             self._search(unit_rows(probes[start : start + _PROBES_AT_ONCE]), statistic, cohort, count)
             for start in progress(starts, "searching the gallery", len(starts))
         ]
         return Searched(*(np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])))
+
+    def identify(
+        self,
+        probes: Float32[np.ndarray, "probes dim"],
+        calibration: GalleryCalibration,
+        fpir: Far | None = None,
+        cohort: Cohort | None = None,
+        progress: Progress = quietly,
+    ) -> list[Found]:
+        """Who is on each probe, by a threshold that was promised for this gallery.
+
+        Args:
+            probes: a row for each probe.
+            calibration: the calibration of this gallery.
+            fpir: FPIR of the threshold; required where there are several.
+            cohort: the cohort of the calibration, if it has one.
+            progress: reports the progress over the probes.
+
+        Raises:
+            ValueError: the calibration is of another gallery.
+        """
+        if refused := calibration.why_not(len(self.people), self.digests):
+            raise ValueError(f"gallery: {refused}; calibrate again for this gallery")
+        threshold = calibration.threshold(fpir).threshold
+        searched = self.search(probes, calibration.statistic, cohort, progress=progress)
+        names = self.people[searched.person].tolist()
+        return [
+            Found(name if value > threshold else None, name, value, threshold)
+            for name, value in zip(names, searched.statistic.tolist(), strict=True)
+        ]
 
     def check(self, statistic: str, cohort: Cohort | None) -> None:
         """Refuse a statistic that is not known, or for which the gallery or the cohort does not suffice."""

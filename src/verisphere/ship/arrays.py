@@ -1,13 +1,41 @@
 """A threshold with a guarantee, from arrays in memory."""
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, overload
 
-from verisphere.base.vocabulary import Progress, Redrawing, check_word, quietly
+from verisphere.base.vocabulary import Embeddings, Progress, Redrawing, check_word, quietly
 from verisphere.base.words import Names
 from verisphere.decide import Far, Guarantee
 from verisphere.files.calibration import Calibration
+from verisphere.files.gallery_calibration import GalleryCalibration
+from verisphere.files.verdicts import Verdict
 from verisphere.measure.arrays import set_of
-from verisphere.ship.calibrate import calibrate_set
+from verisphere.models.gallery import Gallery
+from verisphere.ship.calibrate import calibrate_set, digest_of_rows
+from verisphere.ship.gallery import Accepted, NamedSet, OpenedGallery, StrangersInGallery
+
+
+@overload
+def calibrate(
+    embeddings: Any,
+    identities: Any = None,
+    far: Far | list[Far] | tuple[Far, ...] = ...,
+    guarantee: Guarantee = "confident",
+    *,
+    seed: int = ...,
+    replicates: int = ...,
+    accept_implausible: bool = ...,
+    accept_training_people: bool = ...,
+    names: Names | None = ...,
+    progress: Progress = ...,
+) -> Calibration: ...
+
+
+@overload
+def calibrate(
+    embeddings: Any, identities: Any = None, *, gallery: Embeddings, **of_gallery: Any
+) -> GalleryCalibration: ...
 
 
 def calibrate(
@@ -22,8 +50,10 @@ def calibrate(
     accept_training_people: bool = False,
     names: Names | None = None,
     progress: Progress = quietly,
-) -> Calibration:
-    """A threshold with a guarantee about people who are not in the set.
+    gallery: Embeddings | None = None,
+    **of_gallery: Any,
+) -> Calibration | GalleryCalibration:
+    """A threshold with a guarantee about people who are not in the set: for two photographs, or for a gallery.
 
     >>> import numpy as np
     >>> draws = np.random.default_rng(0).normal(size=(2, 600, 16))
@@ -48,10 +78,13 @@ def calibrate(
         accept_training_people: accept `Embeddings` that state that the model was trained on their people or images.
         names: see `evaluate`.
         progress: reports the progress over passes and replicates.
+        gallery: enrolled people, for a threshold of this gallery; the set is then of strangers, none of whom is
+            enrolled.
+        of_gallery: `fpir`, `rule`, `probes` and the other arguments of `calibrate_gallery`.
 
     Returns:
         The thresholds with their guarantees, and the rates over all pairs of the set. `write_json` writes it for
-        `verisphere export --calibration`.
+        `verisphere export`.
 
     Raises:
         TooFewComparisonsError: too few people for this guarantee at this FAR; states what they are enough for.
@@ -60,8 +93,86 @@ def calibrate(
             embeddings are implausible, or the model was trained on people or images of the set.
     """
     check_word("guarantee", guarantee, Guarantee)
+    if gallery is not None:
+        accepted_too = {"accept_implausible": accept_implausible, "accept_training_people": accept_training_people}
+        strangers = set_of(embeddings, identities, names)
+        about = {"guarantee": guarantee, "seed": seed, "progress": progress, **accepted_too, **of_gallery}
+        return calibrate_gallery(strangers, gallery, **about)
+    if of_gallery:
+        raise TypeError(
+            f"{next(iter(of_gallery))} is for a threshold of a gallery; give the enrolled people as gallery="
+        )
     fars = list(far) if isinstance(far, list | tuple) else [far]
     people = set_of(embeddings, identities, names)
     redrawing = Redrawing(replicates, seed)
     accepted = accept_implausible, accept_training_people
     return calibrate_set(people, "embeddings", fars, guarantee, redrawing, *accepted, progress)
+
+
+def calibrate_gallery(
+    strangers: Embeddings,
+    gallery: Embeddings,
+    fpir: Far | list[Far] | tuple[Far, ...] = "1e-2",
+    guarantee: Guarantee = "confident",
+    *,
+    rule: str = "best",
+    cohort: Embeddings | None = None,
+    probes: Embeddings | None = None,
+    verdicts: Sequence[Verdict] = (),
+    unfound: int = 0,
+    wrong: int = 0,
+    seed: int = 0,
+    accept_implausible: bool = False,
+    accept_training_people: bool = False,
+    accept_unrecorded_pixels: bool = False,
+    progress: Progress = quietly,
+) -> GalleryCalibration:
+    """A threshold for a gallery with a guarantee about strangers who are not enrolled (1:N).
+
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=(1400, 32))
+    >>> strangers = Embeddings(draws[100:], identities=np.arange(1300))
+    >>> gallery = Embeddings(draws[:100], identities=[f"p{number}" for number in range(100)])
+    >>> print(calibrate_gallery(strangers, gallery))  # doctest: +ELLIPSIS
+    Found: the best score above 0.6... We are 95 % confident that at most 1 in 100 strangers are found in this ...
+
+    Args:
+        strangers: people who are not enrolled; of several photographs of a person one is drawn.
+        gallery: the enrolled people.
+        fpir: target FPIR, or several, all different.
+        guarantee: `confident` (FPIR at most the target with 95 % confidence) or `expected` (on average over
+            calibrations).
+        rule: name of the statistic that decides a probe; see `verisphere.decide.statistics`.
+        cohort: people who are neither enrolled nor strangers, for the statistics that need them.
+        probes: further photographs of enrolled people, to measure TPIR on.
+        verdicts: a review of strangers and enrolled people; those found to be the same person are removed.
+        unfound, wrong: wrong labels, and wrong verdicts `same`, that are allowed for; see `verisphere.decide.review`.
+        seed: seed of the draw. Choosing among several seeds breaks the guarantee.
+        accept_implausible, accept_training_people: see `calibrate`.
+        accept_unrecorded_pixels: accept embeddings of versions that did not record the pixels that the model took.
+        progress: reports the progress over the strangers.
+
+    Raises:
+        TooFewComparisonsError: too few strangers for this guarantee at this FPIR; states how many are needed.
+        ValueError: a stranger is enrolled, or sets were made by different models or in different ways.
+    """
+    sets = {"strangers": strangers, "gallery": gallery, "cohort": cohort, "probes": probes}
+    named = {
+        name: NamedSet(Path(name), known, digest_of_rows(known))
+        for name, rows in sets.items()
+        if rows is not None
+        for known in [set_of(rows)]
+    }
+    searched = StrangersInGallery(
+        named["strangers"],
+        OpenedGallery(Path("gallery"), Gallery(named["gallery"].rows)),
+        statistic=rule,
+        cohort=named.get("cohort"),
+        probes=named.get("probes"),
+        seed=seed,
+        accepted=Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels),
+        progress=progress,
+    )
+    return searched.calibration(
+        list(fpir) if isinstance(fpir, list | tuple) else [fpir], guarantee, verdicts, unfound, wrong
+    )

@@ -139,13 +139,18 @@ def calibrate_set(
         progress: reports the progress over passes and replicates.
     """
     distinct_fars(fars)
-    digest_of_set = sha256(np.ascontiguousarray(embeddings.embeddings).data)
-    digest_of_set.update("\0".join(embeddings.identities.tolist()).encode())
-    own = EmbeddingsSet(embeddings, name, digest_of_set.hexdigest(), progress)
+    own = EmbeddingsSet(embeddings, name, digest_of_rows(embeddings), progress)
     if not accept_training_people:
         refuse_training_people(embeddings, name)
     how = False, redrawing.replicates, redrawing.seed, True
     return _calibrated([own], fars, guarantee, *how, accept_implausible)
+
+
+def digest_of_rows(embeddings: Embeddings) -> str:
+    """The digest of a set in memory, of its numbers and identities."""
+    found = sha256(np.ascontiguousarray(embeddings.embeddings).data)
+    found.update("\0".join(embeddings.identities.tolist()).encode())
+    return found.hexdigest()
 
 
 def _calibrated(

@@ -13,10 +13,12 @@ from verisphere.base.vocabulary import TrainingRecord
 from verisphere.decide import OneThreshold
 from verisphere.files.calibration import Calibration, Check, read_calibration
 from verisphere.files.json_values import from_json
+from verisphere.models.model_json import GALLERY
 from verisphere.report.calibration_tables import thresholds_table
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 from verisphere.ship.card_files import Figures, read_figures, read_settings
+from verisphere.ship.card_gallery import gallery_section
 from verisphere.ship.card_leak import LEAK, leak_section
 from verisphere.ship.card_people import implausible_figures, people_of_training
 from verisphere.ship.card_precision import PRECISION, precision_section
@@ -53,6 +55,7 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
         _training(about, recipe, source),
         precision_section(about, folder, source(PRECISION) if PRECISION in source else ""),
         _thresholds(about, calibrated, source),
+        gallery_section(folder, source(GALLERY) if GALLERY in source else None),
         _domains(calibrated, figures, source),
         _evaluations(figures, source),
         _limits(about),
@@ -204,7 +207,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         "- relatives, twins and lookalikes more often than that set has them;\n"
         "- attacks: a photograph, screen or mask held to the camera, a morph, a picture made to be accepted;\n"
         "- a search in a gallery: every person in it is another comparison, so with N of them a stranger finds a match "
-        "about N times as often;\n"
+        "about N times as often; a gallery needs a threshold of its own (`verisphere calibrate --gallery`);\n"
         "- several tries, or the best of several frames; of two sets of images, compared by `verisphere verify`, two "
         "different people's are taken for one person's at most twice as often;\n"
         "- several thresholds at once: each promise holds by itself;\n"

@@ -15,8 +15,10 @@ from torch import Tensor
 import verisphere
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.vocabulary import Progress, TrainingRecord, printable, quietly
+from verisphere.files.calibration import Calibration
 from verisphere.files.disk import digest, real_path, write_whole
 from verisphere.files.documents import read_json
+from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.results import Result
 from verisphere.images.detect import TEMPLATES
 from verisphere.models.checkpoint import Checkpoint, read_checkpoint
@@ -24,6 +26,7 @@ from verisphere.models.embed import open_model
 from verisphere.models.folder import is_model_folder, load
 from verisphere.models.image_sources import recorded_sources
 from verisphere.models.model_json import (
+    GALLERY,
     NAME,
     WEIGHTS,
     Description,
@@ -35,23 +38,19 @@ from verisphere.models.model_json import (
 )
 from verisphere.models.onnx_file import Agreement, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
 from verisphere.models.trained_on import FILE, of_checkpoint, write_trained_on
+from verisphere.report.gallery_tables import gallery_thresholds_table
 from verisphere.report.tables import number, table
-from verisphere.ship.calibrate import Calibration, read_calibration
 from verisphere.ship.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
 from verisphere.ship.card_files import read_settings
 from verisphere.ship.card_leak import LEAK
 from verisphere.ship.export_inputs import (
+    Results,
     check_measured_flip,
-    check_same,
-    check_same_leak,
     check_same_template,
-    copies_of_results,
     refuse_place,
     say_flip,
-    shipped_flip,
     shipped_origin,
 )
-from verisphere.ship.training_people import check_training_people
 
 CARD = "model_card.md"
 _TEMPLATE = "arcface_112x112"  # of a run, where none is asked for
@@ -67,6 +66,7 @@ class ExportResult(Result):
         agreement: the difference between `model.onnx` and the network; None where the network is a graph or a function.
         notes: notes for users of the model.
         measured: further lines on what was measured of a smaller model.
+        gallery: the calibration of a gallery that was shipped with it, if any.
     """
 
     folder: Path
@@ -74,6 +74,7 @@ class ExportResult(Result):
     agreement: Agreement | None
     notes: tuple[str, ...]
     measured: tuple[str, ...] = ()
+    gallery: GalleryCalibration | None = None
 
     def text(self) -> str:
         """The files, the thresholds, and the notes."""
@@ -94,6 +95,9 @@ class ExportResult(Result):
             f"{found.meaning(self.description.training)}; {found.misses()}"
             for found in self.description.thresholds
         ]
+        lines += (
+            [] if self.gallery is None else [gallery_thresholds_table(self.gallery), *map(str, self.gallery.thresholds)]
+        )
         return "\n".join([*lines, *self.measured, *(f"note: {printable(note)}" for note in self.notes)])
 
 
@@ -103,6 +107,7 @@ def export_model(
     *,
     name: str | None = None,
     calibration: Path | None = None,
+    gallery_calibration: Path | None = None,
     evaluation: Sequence[Path] = (),
     leak: Path | None = None,
     flip: bool | None = None,
@@ -120,6 +125,7 @@ def export_model(
         out: the folder to make.
         name: name of the model; by default that of the run folder.
         calibration: thresholds to ship, a file of `verisphere calibrate`; None ships no threshold.
+        gallery_calibration: thresholds of a gallery to ship, a file of `verisphere calibrate --gallery`.
         evaluation: figures for the card, files of `verisphere evaluate --json`.
         leak: figures of what the model reveals, for the card, a file of `verisphere leak`.
         flip: the model adds the embedding of the mirror image; by default as in the calibration, without one as in the
@@ -136,9 +142,10 @@ def export_model(
         progress: reports the progress over the steps.
     """
     require_export()
-    refuse_place(out, [run], [calibration, leak, *evaluation])
-    if calibration is not None and not accept_training_people:
-        check_training_people(calibration)
+    refuse_place(out, [run], [calibration, gallery_calibration, leak, *evaluation])
+    results = Results(calibration, gallery_calibration, evaluation, leak)
+    if not accept_training_people:
+        results.refuse_training_people()
     if is_model_folder(run):
         before = read_model_json(run / NAME)
         if before.adopted is None and before.reduced is None:
@@ -147,20 +154,16 @@ def export_model(
             kind = "an adopted model" if before.reduced is None else f"a model in {before.reduced.precision}"
             raise ValueError(f"{run}: {kind} has no head; omit --with-head")
         check_same_template(template, run, before)
-        accept = accept_unrecorded_pixels
-        return _export_folder(run, out, name, calibration, evaluation, leak, flip, trust_code, accept, progress)
+        return _export_folder(run, out, name, results, flip, trust_code, accept_unrecorded_pixels, progress)
     checkpoint = read_checkpoint(run)
-    calibrated = None if calibration is None else read_calibration(calibration)
     backbone, description = described_run(checkpoint, name, template, trust_code)
-    thresholds = () if calibrated is None else calibrated.thresholds
-    description = replace(description, flip=shipped_flip(flip, calibrated), thresholds=thresholds)
+    thresholds = () if results.calibrated is None else results.calibrated.thresholds
+    description = replace(description, flip=results.flip(flip), thresholds=thresholds)
     own = shipped_origin(
         checkpoint.sha256["backbone"], backbone, description.template, description.flip, description.precision
     )
-    check_same(checkpoint.path, own, calibrated, calibration, evaluation, accept_unrecorded_pixels)
-    if leak is not None:
-        check_same_leak(own, checkpoint.path, leak, accept_unrecorded_pixels)
-    copies = _copies(checkpoint, calibration, evaluation, leak, with_head)
+    results.check(checkpoint.path, own, accept_unrecorded_pixels)
+    copies = _copies(checkpoint, results, with_head)
     finished: list[tuple[Description, Agreement | None]] = []
     divided = checkpoint.tensors("head") if with_head and checkpoint.shards else None
     record = of_checkpoint(checkpoint)
@@ -171,7 +174,8 @@ def export_model(
         finished.append(_write(partial, description, backbone, copies, divided, trust_code, progress))
 
     write_whole(out, write)
-    return ExportResult(out, *finished[0], notes_on(description, calibrated, RECIPE in copies, with_head))
+    notes = notes_on(description, results.calibrated, RECIPE in copies, with_head)
+    return ExportResult(out, *finished[0], notes, gallery=results.promised)
 
 
 def described_run(
@@ -200,9 +204,7 @@ def _export_folder(
     folder: Path,
     out: Path,
     name: str | None,
-    calibration: Path | None,
-    evaluation: Sequence[Path],
-    leak: Path | None,
+    results: Results,
     flip: bool | None,
     trust_code: bool,
     accept_unrecorded: bool,
@@ -211,15 +213,13 @@ def _export_folder(
     """An adopted or smaller model again, with thresholds and figures; from weights of ours also with `model.onnx`."""
     model = load(folder, "cpu", trust_code)  # raises where a file was changed
     before = read_model_json(folder / NAME)
-    calibrated = None if calibration is None else read_calibration(calibration)
-    added = shipped_flip(flip, calibrated, before.flip)
+    calibrated = results.calibrated
+    added = results.flip(flip, before.flip)
     own = shipped_origin(model.sha256, model.backbone, model.template, added, model.precision)
-    check_same(folder, own, calibrated, calibration, evaluation, accept_unrecorded)
+    results.check(folder, own, accept_unrecorded)
     check_measured_flip(added, folder, before)
     say_flip(added, folder, before)
-    if leak is not None:
-        check_same_leak(own, folder, leak, accept_unrecorded)
-    copies = carried(folder, before) | copies_of_results(calibration, evaluation, leak)
+    copies = carried(folder, before) | results.copies()
     about = replace(
         before,
         name=before.name if name is None else name,
@@ -244,12 +244,13 @@ def _export_folder(
         load(partial, "cpu", trust_code)
 
     write_whole(out, write)
-    return ExportResult(out, *finished[0], notes_on(finished[0][0], calibrated, recipe=True, with_head=False))
+    notes = notes_on(finished[0][0], calibrated, recipe=True, with_head=False)
+    return ExportResult(out, *finished[0], notes, gallery=results.promised)
 
 
 def carried(folder: Path, description: Description) -> dict[str, Path]:
     """The files of a model folder that belong to its network, by their names: the weights, and what describes them."""
-    made_anew = {CARD, CALIBRATION, LEAK, ONNX, HEAD}
+    made_anew = {CARD, CALIBRATION, GALLERY, LEAK, ONNX, HEAD}
     return {
         name: folder / name
         for name in description.files
@@ -315,9 +316,7 @@ def _write(
 
 def _copies(
     checkpoint: Checkpoint,
-    calibration: Path | None,
-    evaluation: Sequence[Path],
-    leak: Path | None,
+    results: Results,
     with_head: bool,
 ) -> dict[str, Path]:
     """The files that are copied into the folder, by their names there; each is checked before any work."""
@@ -330,7 +329,7 @@ def _copies(
     if recipe.is_file():
         read_settings(recipe)
         copies[RECIPE] = recipe
-    return copies | copies_of_results(calibration, evaluation, leak)
+    return copies | results.copies()
 
 
 def run_folder(checkpoint: Checkpoint) -> Path:

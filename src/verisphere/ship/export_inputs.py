@@ -2,20 +2,23 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.provenance import ANY_DETECTOR, check_recorded, check_same_origin
 from verisphere.base.vocabulary import Origin
 from verisphere.base.words import SMALLER_PRECISIONS
-from verisphere.files.calibration import Calibration
+from verisphere.files.calibration import Calibration, read_calibration
 from verisphere.files.disk import real_path, refuse_overwriting
+from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
 from verisphere.files.leak_figures import read_leak
-from verisphere.models.model_json import Description, taken_pixels
+from verisphere.models.model_json import GALLERY, Description, taken_pixels
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.card_files import read_figures
 from verisphere.ship.card_leak import LEAK
+from verisphere.ship.training_people import check_training_people, refuse_trained_sources
 
 log = logging.getLogger(__name__)
 
@@ -81,11 +84,15 @@ def check_same(
             advice = _advice(own.precision, theirs.precision) if theirs is not None and smaller else _AGAIN
             check_same_origin(f"{model} embeds", own, named, theirs, advice)
             check_recorded(named, theirs, accept_unrecorded)
+    alike = [] if calibration is None else [(file, calibration.origin)]
     for path in evaluation:
         for evaluated in read_figures(path).sources:
-            named = f"{path}: {evaluated.file}"
+            named = Path(f"{path}: {evaluated.file}")
             check_same_origin(f"{model} embeds", own, named, evaluated.origin, "evaluate embeddings of this model")
             check_recorded(named, evaluated.origin, accept_unrecorded)
+            for other, origin in alike:  # the model itself records no detector
+                check_same_origin(f"{other} was", origin, named, evaluated.origin, "evaluate what was calibrated alike")
+            alike.append((named, evaluated.origin))
 
 
 def _advice(precision: str, theirs: str) -> str:
@@ -108,7 +115,9 @@ def check_same_leak(own: Origin, model: Path, file: Path, accept_unrecorded: boo
     check_recorded(file, theirs, accept_unrecorded)
 
 
-def shipped_flip(asked: bool | None, calibration: Calibration | None, otherwise: bool = False) -> bool:
+def shipped_flip(
+    asked: bool | None, calibration: Calibration | GalleryCalibration | None, otherwise: bool = False
+) -> bool:
     """Whether the model adds the mirror image: as requested, else as in the calibration, whose thresholds need it.
 
     Args:
@@ -155,9 +164,9 @@ def check_same_template(asked: str | None, folder: Path, before: Description) ->
 
 
 def copies_of_results(
-    calibration: Path | None, evaluation: Sequence[Path], leak: Path | None = None
+    calibration: Path | None, evaluation: Sequence[Path], leak: Path | None = None, gallery: Path | None = None
 ) -> dict[str, Path]:
-    """The calibration, the figures and the test of leaks that are copied into a folder, by their names there."""
+    """The calibrations, the figures and the test of leaks that are copied into a folder, by their names there."""
     copies = {} if calibration is None else {CALIBRATION: calibration}
     for path in evaluation:
         read_figures(path)
@@ -165,6 +174,50 @@ def copies_of_results(
         if name in copies:
             raise ValueError(f"{path}: two evaluations would be called {name}; rename one of the files")
         copies[name] = path
-    if leak is not None:
-        copies[LEAK] = leak
+    copies |= {} if leak is None else {LEAK: leak}
+    copies |= {} if gallery is None else {GALLERY: gallery}
     return copies
+
+
+@dataclass(frozen=True)
+class Results:
+    """The files about a model that an export takes; see `verisphere.ship.export.export_model`."""
+
+    calibration: Path | None = None
+    gallery: Path | None = None
+    evaluation: Sequence[Path] = ()
+    leak: Path | None = None
+
+    @cached_property
+    def calibrated(self) -> Calibration | None:
+        """The calibration."""
+        return None if self.calibration is None else read_calibration(self.calibration)
+
+    @cached_property
+    def promised(self) -> GalleryCalibration | None:
+        """The calibration of a gallery."""
+        return None if self.gallery is None else read_gallery_calibration(self.gallery)
+
+    def refuse_training_people(self) -> None:
+        """Refuse calibrations on people or images that the model was trained on."""
+        if self.calibration is not None:
+            check_training_people(self.calibration)
+        if self.gallery is not None and self.promised is not None:
+            refuse_trained_sources(self.gallery, [self.promised.strangers])
+
+    def flip(self, asked: bool | None, otherwise: bool = False) -> bool:
+        """Whether the model adds the mirror image; see `shipped_flip`."""
+        return shipped_flip(asked, self.calibrated or self.promised, otherwise)
+
+    def check(self, model: Path, own: Origin, accept_unrecorded: bool) -> None:
+        """Refuse what is of another model, or of the same model in another way; see `check_same`."""
+        check_same(model, own, self.calibrated, self.calibration, self.evaluation, accept_unrecorded)
+        if self.promised is not None:
+            check_same_origin(f"{model} embeds", own, self.gallery, self.promised.origin, _AGAIN)
+            check_recorded(self.gallery, self.promised.origin, accept_unrecorded)
+        if self.leak is not None:
+            check_same_leak(own, model, self.leak, accept_unrecorded)
+
+    def copies(self) -> dict[str, Path]:
+        """The files by their names in the model folder."""
+        return copies_of_results(self.calibration, self.evaluation, self.leak, self.gallery)

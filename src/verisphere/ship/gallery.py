@@ -9,7 +9,7 @@ import numpy as np
 
 from verisphere.base.identity import decided
 from verisphere.base.provenance import check_recorded
-from verisphere.base.vocabulary import Embeddings, ImageSource, Progress, quietly
+from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, quietly
 from verisphere.decide import (
     NO_REVIEW,
     Far,
@@ -147,15 +147,41 @@ class Accepted:
     unrecorded_pixels: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class NamedSet:
+    """Embeddings of a file or in memory, for a calibration.
+
+    Attributes:
+        path: the file, or a name for the set.
+        rows: the embeddings.
+        sha256: digest of the file, or of the numbers and identities.
+    """
+
+    path: Path
+    rows: Embeddings
+    sha256: str
+
+    @classmethod
+    def read(cls, path: Path) -> "NamedSet":
+        """An embeddings file."""
+        return cls(path, read_known_people(path), digest(path))
+
+    def source(self) -> Source:
+        """The set as a calibration records it."""
+        rows, people = self.rows, len(np.unique(self.rows.identities))
+        known = rows.shared_with_training, rows.names_rule
+        return Source(self.path.name, self.sha256, "embeddings", len(rows), people, *known)
+
+
 class StrangersInGallery:
     """One photograph of each of many strangers, searched in a gallery in which none of them is enrolled.
 
     Args:
-        strangers: embeddings file of the strangers, by the model of the gallery.
+        strangers: the strangers, by the model of the gallery.
         gallery: the gallery.
         statistic: name of the statistic by which a probe is decided (`verisphere.decide.statistics`).
-        cohort: embeddings file of people who are neither enrolled nor strangers, for the statistics that need it.
-        probes: embeddings file of further photographs of enrolled people, to measure TPIR on.
+        cohort: people who are neither enrolled nor strangers, for the statistics that need them.
+        probes: further photographs of enrolled people, to measure TPIR on.
         seed: seed of the draw of a photograph of each stranger. Choosing among several seeds breaks the guarantee.
         accepted: what is accepted.
         progress: reports the progress over the strangers.
@@ -167,49 +193,43 @@ class StrangersInGallery:
 
     def __init__(
         self,
-        strangers: Path,
+        strangers: NamedSet,
         gallery: OpenedGallery,
         *,
         statistic: str = "best",
-        cohort: Path | None = None,
-        probes: Path | None = None,
+        cohort: NamedSet | None = None,
+        probes: NamedSet | None = None,
         seed: int = 0,
         accepted: Accepted = Accepted(),
         progress: Progress = quietly,
     ) -> None:
-        self.path, self.statistic, self.seed = strangers, statistic, seed
-        files = [path for path in (strangers, cohort, probes) if path is not None]
-        sets = [read_known_people(path) for path in files]
-        for path, rows in zip(files, sets, strict=True):
-            check_alike(
-                path, rows.embeddings.shape[1], rows.origin, gallery.path, gallery.enrolled.embeddings.shape[1],
-                gallery.enrolled.origin,
-            )  # fmt: skip
-            check_recorded(path, rows.origin, accepted.unrecorded_pixels)
-        enrolled, *spelled = same_people((gallery.path, gallery.enrolled), *zip(files, sets, strict=True))
+        self.statistic, self.seed = statistic, seed
+        there = [one for one in (strangers, cohort, probes) if one is not None]
+        size, origin = gallery.enrolled.embeddings.shape[1], gallery.enrolled.origin
+        for one in there:
+            check_alike(one.path, one.rows.embeddings.shape[1], one.rows.origin, gallery.path, size, origin)
+            check_recorded(one.path, one.rows.origin, accepted.unrecorded_pixels)
+        enrolled, *spelled = same_people((gallery.path, gallery.enrolled), *((one.path, one.rows) for one in there))
         self.gallery = gallery.spelled(enrolled)
-        named = dict(zip(files, spelled, strict=True))
-        unknown = "strangers are people who are not enrolled"
-        _refuse_shared(strangers, named[strangers], gallery.path, enrolled, unknown)
+        rest = iter([replace(one, rows=rows) for one, rows in zip(there, spelled, strict=True)])
+        self.strangers = next(rest)
+        self.cohort, self.probes = (None if one is None else next(rest) for one in (cohort, probes))
+        own = NamedSet(gallery.path, enrolled, "")
+        _refuse_shared(self.strangers, own, "strangers are people who are not enrolled")
         if not accepted.training_people:
-            refuse_training_people(named[strangers], strangers)
-        self.cohort = None
-        if cohort is not None:
-            outside = "people of a cohort are neither enrolled nor strangers"
-            _refuse_shared(cohort, named[cohort], gallery.path, enrolled, outside)
-            _refuse_shared(cohort, named[cohort], strangers, named[strangers], outside)
-            self.cohort = Cohort.of(named[cohort])
-        self.gallery.gallery.check(statistic, self.cohort)
-        if probes is not None:
-            self._check_probes(probes, named[probes], enrolled)
-        reasons = implausible_set(named[strangers])
-        self.implausible = tuple(refuse_implausible(strangers, reasons, accepted.implausible))
-        self.sources = {path: _source(path, named[path]) for path in files}
-        self.cohort_file, self.probes_file = cohort, probes
-        person = np.unique(named[strangers].identities, return_inverse=True)[1].astype(np.int64)
-        self.drawn = named[strangers].take(one_probe_each(person, seed))
+            refuse_training_people(self.strangers.rows, strangers.path)
+        for other in (own, self.strangers) if self.cohort is not None else ():
+            _refuse_shared(self.cohort, other, "people of a cohort are neither enrolled nor strangers")
+        self._normal = None if self.cohort is None else Cohort.of(self.cohort.rows)
+        self.gallery.gallery.check(statistic, self._normal)
+        if self.probes is not None:
+            _check_probes(self.probes, own)
+        reasons = implausible_set(self.strangers.rows)
+        self.implausible = tuple(refuse_implausible(strangers.path, reasons, accepted.implausible))
+        person = np.unique(self.strangers.rows.identities, return_inverse=True)[1].astype(np.int64)
+        self.drawn = self.strangers.rows.take(one_probe_each(person, seed))
         self.searched = self._search(self.drawn, progress)
-        self.mated = None if probes is None else (named[probes], self._search(named[probes], progress))
+        self._mated = None if self.probes is None else self._search(self.probes.rows, progress)
 
     def calibration(
         self,
@@ -237,7 +257,7 @@ class StrangersInGallery:
             review = Review(len(verdicts), int(removed.sum()), unfound, min(wrong, int(removed.sum())))
         left = self.searched.statistic[~removed]
         people = len(self.gallery.gallery.people)
-        origin, source = self.drawn.origin, self.sources[self.path]
+        origin, source = self._origin(), self.strangers.source()
 
         def at(fpir: Far) -> GalleryThreshold:
             found = gallery_threshold(
@@ -251,15 +271,15 @@ class StrangersInGallery:
                 implausible=f"scores cannot be right: {self.implausible[0]}" if self.implausible else "",
             )
 
-        with errors_naming(self.path):
+        with errors_naming(self.strangers.path):
             thresholds = tuple(map(at, fpirs))
         return GalleryCalibration(
             strangers=source,
             gallery=self.gallery.promised(),
             origin=origin,
             thresholds=thresholds,
-            probes=None if self.probes_file is None else self.sources[self.probes_file],
-            cohort=None if self.cohort_file is None else self.sources[self.cohort_file],
+            probes=None if self.probes is None else self.probes.source(),
+            cohort=None if self.cohort is None else self.cohort.source(),
             verdicts=tuple(verdicts),
             implausible=self.implausible,
         )
@@ -318,41 +338,44 @@ class StrangersInGallery:
         same = [verdict.photograph for verdict in verdicts if verdict.word == "same"]
         return np.isin(self.drawn.names, same)
 
+    def _origin(self) -> Origin | None:
+        """The origin of the strangers, with the alignment of the gallery where their own is not recorded."""
+        own, other = self.drawn.origin, self.gallery.enrolled.origin
+        if own is None or other is None or own.alignment is not None:
+            return own or other
+        return replace(own, alignment=other.alignment)
+
     def _search(self, probes: Embeddings, progress: Progress) -> Searched:
-        return self.gallery.gallery.search(probes.embeddings, self.statistic, self.cohort, progress=progress)
+        return self.gallery.gallery.search(probes.embeddings, self.statistic, self._normal, progress=progress)
 
     def _identified(self, threshold: float) -> FoundRate | None:
-        if self.mated is None or self.probes_file is None:
+        if self.probes is None or self._mated is None:
             return None
-        probes, searched = self.mated
-        right = self.gallery.gallery.people[searched.person] == probes.identities
-        found = int((right & (searched.statistic > threshold)).sum())
-        return FoundRate.of(self.probes_file.name, found, len(probes))
-
-    def _check_probes(self, path: Path, probes: Embeddings, enrolled: Embeddings) -> None:
-        check_sides(path, probes, self.gallery.path, enrolled)
-        strange = ~np.isin(probes.identities, enrolled.identities)
-        if strange.any():
-            raise ValueError(
-                f"{path}: {strange.sum():,} of its {len(probes):,} rows show nobody who is enrolled, such as "
-                f"{shown(str(probes.identities[strange.argmax()]))}; probes are further photographs of enrolled people"
-            )
-        if reasons := implausible_sides(probes, enrolled, (path.name, self.gallery.path.name)):
-            log.warning("%s: implausible: %s", path, "; ".join(reasons))
+        right = self.gallery.gallery.people[self._mated.person] == self.probes.rows.identities
+        found = int((right & (self._mated.statistic > threshold)).sum())
+        return FoundRate.of(self.probes.path.name, found, len(right))
 
 
-def _refuse_shared(path: Path, rows: Embeddings, other: Path, others: Embeddings, rule: str) -> None:
-    """Refuse a set with people who are in another set too."""
-    people = np.intersect1d(rows.identities, others.identities).tolist()
-    if people:
+def _check_probes(probes: NamedSet, gallery: NamedSet) -> None:
+    check_sides(probes.path, probes.rows, gallery.path, gallery.rows)
+    people = probes.rows.identities
+    strange = ~np.isin(people, gallery.rows.identities)
+    if strange.any():
         raise ValueError(
-            f"{path}: {len(people):,} of its people are in {other} too, such as {shown(people[0])}; {rule}"
+            f"{probes.path}: {strange.sum():,} of its {len(people):,} rows show nobody who is enrolled, such as "
+            f"{shown(str(people[strange.argmax()]))}; probes are further photographs of enrolled people"
         )
+    if reasons := implausible_sides(probes.rows, gallery.rows, (probes.path.name, gallery.path.name)):
+        log.warning("%s: implausible: %s", probes.path, "; ".join(reasons))
 
 
-def _source(path: Path, rows: Embeddings) -> Source:
-    people = len(np.unique(rows.identities))
-    return Source(path.name, digest(path), "embeddings", len(rows), people, rows.shared_with_training, rows.names_rule)
+def _refuse_shared(one: NamedSet | None, other: NamedSet, rule: str) -> None:
+    """Refuse a set with people who are in another set too."""
+    assert one is not None
+    people = np.intersect1d(one.rows.identities, other.rows.identities).tolist()
+    if people:
+        both = f"{len(people):,} of its people are in {other.path} too, such as {shown(people[0])}"
+        raise ValueError(f"{one.path}: {both}; {rule}")
 
 
 def refuse_changed(before: GalleryCalibration, file: Path, strangers: Path, cohort: Path | None) -> None:

@@ -1,12 +1,17 @@
 """1:N identification of a photograph in a gallery, at the threshold that a model ships."""
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from verisphere.base.vocabulary import Progress, printable, quietly
+from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.base.words import Names
 from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold
+from verisphere.files.disk import write_text
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.image_suffixes import why_unread
 from verisphere.files.results import Result
+from verisphere.files.tables import csv_for_people
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
 from verisphere.report.tables import number, table
@@ -25,7 +30,7 @@ from verisphere.ship.notes import (
     refuse_drawn,
     sentence,
 )
-from verisphere.ship.people import OtherFace, Person, embedded_person
+from verisphere.ship.people import OtherFace, Person, embedded_person, photographs_at
 
 
 @dataclass(frozen=True)
@@ -188,6 +193,112 @@ def identify(
     )
 
 
+EACH_COLUMNS = ("probe", "status", "person", "nearest", "score", "reason")
+
+
+@dataclass(frozen=True)
+class EachProbe:
+    """The answer about one of many probes.
+
+    Attributes:
+        probe: name of the photograph, or of the row.
+        status: `found`, `nobody`, `no face` or `unreadable`.
+        person: the person who is found; empty for nobody.
+        nearest: the person who comes nearest; empty where nobody was compared.
+        score: what decided; None where nobody was compared.
+        reason: why it was not compared, or that it has several faces.
+    """
+
+    probe: str
+    status: str
+    person: str = ""
+    nearest: str = ""
+    score: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Identifications(Result):
+    """The answers about many probes, each by itself.
+
+    Attributes:
+        probes: the answer about each probe.
+        people: number of people in the gallery.
+        threshold: the threshold that decides.
+        promise, notes: see `Identification`.
+        model: folder of the model.
+    """
+
+    probes: tuple[EachProbe, ...]
+    people: int
+    threshold: GuaranteedThreshold | GalleryThreshold
+    promise: str
+    notes: tuple[str, ...]
+    model: str
+
+    def text(self) -> str:
+        """The notes, the number of probes of each status, and the promise."""
+        counts = Counter(probe.status for probe in self.probes)
+        counted = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
+        people = f"{len(self.probes):,} probes among {self.people:,} people: {counted}."
+        return "\n".join([*self.notes, people, f"Threshold {self.threshold.threshold:.4f}. {self.promise}"])
+
+    def write_each(self, path: Path) -> None:
+        """Write the answers as CSV."""
+        rows = [[value if value is not None else "" for value in vars(probe).values()] for probe in self.probes]
+        write_text(path, csv_for_people(EACH_COLUMNS, rows))
+
+
+def identify_each(
+    probes: Path,
+    gallery: Path,
+    model: Model,
+    find: FindFaces,
+    *,
+    far: Far | None = None,
+    fpir: Far | None = None,
+    calibration: Path | None = None,
+    cohort: Path | None = None,
+    accept_drawn: bool = False,
+    accept_pair_threshold: bool = False,
+    progress: Progress = quietly,
+) -> Identifications:
+    """Finds the person of a gallery on each of many photographs, each a probe by itself.
+
+    Args:
+        probes: a folder or archive of photographs, an image file, or an embeddings file of the same model.
+        gallery, model, find, far, fpir, calibration, cohort: see `identify`.
+        accept_drawn, accept_pair_threshold, progress: see `identify`.
+    """
+    promise = Promise.of(model, far, fpir, calibration)
+    options = cohort, accept_drawn, accept_pair_threshold
+    search = _Search.of(promise, gallery, model, find, False, options, progress)
+    if is_embeddings(probes):
+        rows = read_embeddings(probes)
+        note = _note_on_rows(probes, rows, model, find)
+        names, numbers, others = rows.names.tolist(), rows.embeddings, dict[str, EachProbe]()
+        several = set[str]()
+    else:
+        note, photographs = "", photographs_at(probes, find, progress)
+        names, numbers = [photographs.names[place] for place in photographs.used], photographs.embed(model)
+        faces = zip(photographs.names, photographs.faces, strict=True)
+        others = {name: EachProbe(name, face.status, reason=face.reason) for name, face in faces if face.pixels is None}
+        others |= {name: EachProbe(name, "other format", reason=why_unread(name)) for name in photographs.unread}
+        several = {name for name, face in zip(photographs.names, photographs.faces, strict=True) if face.faces > 1}
+    limit, answers = promise.threshold.threshold, dict[str, EachProbe]()
+    for name, matches in zip(names, search.by.each(numbers, progress), strict=True):
+        best = matches[0]
+        found = best.score > limit
+        reason = "several faces, of which the most central is compared" if name in several else ""
+        status = "found" if found else "nobody"
+        answers[name] = EachProbe(name, status, best.name if found else "", best.name, best.score, reason)
+    notes = (*search.notes, *([sentence(printable(note))] if note else []))
+    in_order = tuple(sorted([*answers.values(), *others.values()], key=lambda answer: answer.probe))
+    people = len(search.opened.gallery.people)
+    words = promise_in_words(model, promise.threshold)
+    return Identifications(in_order, people, promise.threshold, words, notes, str(model.folder))
+
+
 @dataclass(frozen=True, eq=False)
 class _Search:
     """A gallery that is ready to be searched.
@@ -233,7 +344,7 @@ class _Search:
         opened = open_gallery(gallery, model, find, progress, check)
         note = ""
         if is_embeddings(gallery):
-            note = _note_on_rows(opened, model, find)
+            note = _note_on_rows(gallery, opened.enrolled, model, find)
             check(len(opened.gallery.people), len(opened.gallery.people) < opened.gallery.photographs)
             notes[:0] = [sentence(printable(note))] if note else []
         if sets and promise.calibration is not None:
@@ -241,15 +352,14 @@ class _Search:
         return cls(opened, promise.within(opened, cohort), tuple(notes), note)
 
 
-def _note_on_rows(opened: OpenedGallery, model: Model, find: FindFaces) -> str:
-    """What is to be said of the embeddings of a gallery; refused where another model made them."""
-    size, dim = model.backbone.embedding_size, opened.enrolled.embeddings.shape[1]
+def _note_on_rows(path: Path, rows: Embeddings, model: Model, find: FindFaces) -> str:
+    """What is to be said of the embeddings of a gallery, or of probes; refused where another model made them."""
+    size, dim = model.backbone.embedding_size, rows.embeddings.shape[1]
     if dim != size:
         raise ValueError(
-            f"{opened.path}: {dim} numbers a row, but the model gives {size}; a gallery has to be embedded by the "
-            "model that compares"
+            f"{path}: {dim} numbers a row, but the model gives {size}; both sides have to be embedded by "
+            "the model that compares"
         )
-    if opened.enrolled.origin is None:
-        name = opened.path.name
-        return f"nothing in {name} says which model made its embeddings: that it was this one is taken on trust"
-    return "; ".join(notes_on_origin(model, find, opened.path, opened.enrolled.origin, "embed the gallery"))
+    if rows.origin is None:
+        return f"nothing in {path.name} says which model made its embeddings: that it was this one is taken on trust"
+    return "; ".join(notes_on_origin(model, find, path, rows.origin, "embed"))

@@ -1,9 +1,10 @@
 """Refusals of people and images that the model was trained on, since they promise nothing about new people."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from verisphere.base.vocabulary import Embeddings
-from verisphere.files.calibration import read_calibration
+from verisphere.files.calibration import Source, read_calibration
 from verisphere.files.json_values import shown
 
 _OVERRIDE = "or say --accept-training-people (accept_training_people=True)"
@@ -25,7 +26,12 @@ def refuse_training_people(embeddings: Embeddings, name: str | Path) -> None:
 def check_training_people(file: Path) -> None:
     """Refuse a file of thresholds that were found or checked on people or images that the model was trained on."""
     calibration = read_calibration(file)
-    for source in (calibration.source, *(check.source for check in calibration.checks)):
+    refuse_trained_sources(file, (calibration.source, *(check.source for check in calibration.checks)))
+
+
+def refuse_trained_sources(file: Path, sources: Sequence[Source]) -> None:
+    """Refuse a file of thresholds from sets with people or images that the model was trained on."""
+    for source in sources:
         if source.in_training:
             raise ValueError(
                 f"{file}: {source.in_training.found()} of {source.file}, so it promises nothing about new people; "

@@ -1,0 +1,93 @@
+"""What a promised threshold of a gallery does to probes: measured beside the promise."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from verisphere.base.provenance import check_same_origin
+from verisphere.base.vocabulary import Embeddings, Progress, check_bounds, check_rate, quietly
+from verisphere.decide import FoundRate, binomial_bounds
+from verisphere.files.gallery_calibration import GalleryCalibration
+from verisphere.measure.sides import ONE_WAY
+from verisphere.models.gallery import Gallery
+from verisphere.report.tables import number, small, table
+
+
+@dataclass(frozen=True)
+class PromisedRates:
+    """The rates of a promised threshold in a gallery.
+
+    Attributes:
+        fpir_target: the FPIR that was promised.
+        threshold: the threshold.
+        strangers_found: non-mated probes that are found.
+        strangers: number of non-mated probes.
+        fpir: strangers_found / strangers.
+        fpir_lower_95, fpir_upper_95: exact binomial bounds, which take probes as independent.
+        identified: the probes of enrolled people that are found as themselves.
+        why_not: why the promise does not cover this gallery; empty where it does.
+    """
+
+    fpir_target: str
+    threshold: float
+    strangers_found: int
+    strangers: int
+    fpir: float
+    fpir_lower_95: float
+    fpir_upper_95: float
+    identified: FoundRate
+    why_not: str
+
+    def __post_init__(self) -> None:
+        check_rate(self.fpir, self.strangers_found, self.strangers)
+        check_bounds(self.fpir, self.fpir_lower_95, self.fpir_upper_95)
+
+
+def promised_rates(
+    probes: Embeddings, enrolled: Embeddings, calibration: GalleryCalibration, file: str, progress: Progress = quietly
+) -> tuple[PromisedRates, ...]:
+    """The rates at each threshold of a calibration.
+
+    Args:
+        probes: mated and non-mated probes.
+        enrolled: the gallery.
+        calibration: the calibration.
+        file: name of the file of the probes.
+        progress: reports the progress over the probes.
+    """
+    if calibration.cohort is not None:
+        raise ValueError(f"the statistic {calibration.statistic!r} of the calibration needs a cohort, not taken here")
+    check_same_origin("the gallery was", enrolled.origin, "the calibration", calibration.origin, ONE_WAY)
+    gallery = Gallery(enrolled)
+    searched = gallery.search(probes.embeddings, calibration.statistic, progress=progress)
+    mated = np.isin(probes.identities, gallery.people)
+    right = gallery.people[searched.person] == probes.identities
+    why_not = calibration.why_not(len(gallery.people), gallery.digests)
+
+    def at(target: str, threshold: float) -> PromisedRates:
+        passing = searched.statistic > threshold
+        found, total = int((passing & ~mated).sum()), int((~mated).sum())
+        identified = FoundRate.of(file, int((passing & right).sum()), int(mated.sum()))
+        bounds = binomial_bounds(found, total)
+        return PromisedRates(target, threshold, found, total, found / total, *bounds, identified, why_not)
+
+    return tuple(at(found.fpir_target, found.threshold) for found in calibration.thresholds)
+
+
+def promised_text(name: str, rates: tuple[PromisedRates, ...]) -> str:
+    """The rates as a table, and why the promise is about another gallery, if it is."""
+    rows = [
+        [
+            rate.fpir_target,
+            number(rate.threshold, 6),
+            f"{small(rate.fpir)} ({small(rate.fpir_lower_95)} .. {small(rate.fpir_upper_95)})",
+            f"{rate.strangers_found:,} / {rate.strangers:,}",
+            f"{number(rate.identified.tpir)} ({small(rate.identified.tpir_lower_95)} .. "
+            f"{small(rate.identified.tpir_upper_95)})",
+            f"{rate.identified.identified:,} / {rate.identified.total:,}",
+        ]
+        for rate in rates
+    ]
+    head = ["promised FPIR", "threshold", "FPIR (95 % bounds)", "strangers found", "TPIR (95 % bounds)", "identified"]
+    note = f"\nnot covered: {rates[0].why_not}" if rates[0].why_not else ""
+    return f"{name}, at the thresholds of the calibration\n{table(head, rows)}{note}"
