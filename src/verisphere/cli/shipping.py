@@ -257,15 +257,15 @@ def _use(verb: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> Outcome:
     """Write a page with figures and plots of runs, which opens anywhere and needs no network."""
+    from verisphere.files.gallery_calibration import read_thresholds
     from verisphere.measure.report import make_report, report_inputs
-    from verisphere.ship.calibrate import read_calibration
 
     return options_as(
         make_report,
         options,
         inputs=report_inputs(options.runs, options.faces, options.trust_code),
         fars=options.far or FARS,
-        calibration=None if options.calibration is None else read_calibration(options.calibration),
+        calibration=None if options.calibration is None else read_thresholds(options.calibration),
         progress=progress(),
     )
 

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hashlib
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from jaxtyping import Bool, Int64
 
 from verisphere.base.vocabulary import Origin
 from verisphere.decide import STATISTICS, Far, GalleryThreshold, exact_rate
-from verisphere.files.calibration import Source
+from verisphere.files.calibration import Calibration, Source, read_calibration
 from verisphere.files.disk import check_file
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
@@ -159,9 +160,14 @@ class GalleryCalibration(Result):
         return f"the threshold is promised for {self.gallery}; this gallery has {other}: {new}{rule}"
 
 
-def is_gallery_calibration(document: object) -> bool:
-    """Whether the content of a JSON file says that it is the calibration of a gallery."""
-    return isinstance(document, dict) and document.get("kind") == KIND
+def read_thresholds(path: Path) -> Calibration | GalleryCalibration:
+    """A calibration of either kind: of a gallery, or for two photographs."""
+    with suppress(ValueError):  # the reader says what is wrong
+        check_file(path)
+        document = read_json_file(path)
+        if isinstance(document, dict) and document.get("kind") == KIND:
+            return read_gallery_calibration(path)
+    return read_calibration(path)
 
 
 def read_gallery_calibration(path: Path) -> GalleryCalibration:
@@ -169,7 +175,7 @@ def read_gallery_calibration(path: Path) -> GalleryCalibration:
     check_file(path)
     try:
         document = read_json_file(path)
-        if not is_gallery_calibration(document):
+        if not isinstance(document, dict) or document.get("kind") != KIND:
             raise ValueError(f"no object of kind {KIND!r}; thresholds for two photographs have no gallery")
         if document.get("format") != FORMAT:
             raise ValueError(f"format {shown(document.get('format'))}, and this version reads format {FORMAT}")

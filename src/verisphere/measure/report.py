@@ -26,6 +26,7 @@ from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
 from verisphere.files.documents import LARGEST_YAML, read_text
 from verisphere.files.errors import errors_naming
+from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.results import EvaluatedFile, Result, first_lines
@@ -79,7 +80,7 @@ def make_report(
     fars: Sequence[Far] = FARS,
     one_far: Far = "1e-3",
     title: str | None = None,
-    calibration: Calibration | None = None,
+    calibration: Calibration | GalleryCalibration | None = None,
     replicates: int = 1000,
     seed: int = 0,
     degrees: bool = False,
@@ -95,7 +96,7 @@ def make_report(
         fars: target FARs of the operating points.
         one_far: target FAR of the one threshold, of the headline and of the sample pairs.
         title: title of the page; None names the sets.
-        calibration: thresholds to show, and to try on the sets that the same model made.
+        calibration: thresholds to show; those for two photographs are tried on the sets that the same model made.
         replicates: number of replicates of the bootstrap over people; its memory grows with `one_far`.
         seed: seed of the draws.
         degrees: whether the plots of scores show angles in degrees.
@@ -115,7 +116,11 @@ def make_report(
 
 
 def _made(
-    inputs: Sequence[ReportInput], out: Path, title: str | None, calibration: Calibration | None, asked: Asked
+    inputs: Sequence[ReportInput],
+    out: Path,
+    title: str | None,
+    calibration: Calibration | GalleryCalibration | None,
+    asked: Asked,
 ) -> ReportResult:
     """The report of inputs whose titles and place have been checked."""
     titles = [entry.title for entry in inputs]
@@ -137,7 +142,10 @@ def _made(
         asked=asked,
         findings=tuple(findings),
         comparisons=tuple(_comparisons(findings, sets, first, asked)),
-        calibrated=None if calibration is None else _calibrated(calibration, findings, sets, asked.redrawing),
+        calibrated=_calibrated(calibration, findings, sets, asked.redrawing)
+        if isinstance(calibration, Calibration)
+        else None,
+        gallery=calibration if isinstance(calibration, GalleryCalibration) else None,
         trainings=tuple(_trainings(inputs)),
     )
     return ReportResult(write_report(out, contents), _summary(findings, asked.far))

@@ -8,6 +8,7 @@ from verisphere.decide import Curve, Far, Interval, OneThreshold
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.decide.histogram import Histogram
 from verisphere.decide.point import far_text
+from verisphere.files.gallery_calibration import GalleryCalibration
 
 #: Represents all pairs of a set among the names of its domains, which are never empty.
 ALL = ""
@@ -198,4 +199,5 @@ class Contents:
     findings: tuple[Findings, ...]
     comparisons: tuple[Comparison, ...]
     calibrated: Calibrated | None
+    gallery: GalleryCalibration | None
     trainings: tuple[Training, ...]

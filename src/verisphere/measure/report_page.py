@@ -33,6 +33,8 @@ def report_page(contents: Contents) -> Page:
         ]
     if contents.calibrated is not None:
         sections.append(Section("Calibrated thresholds", "calibrated", report_rates.calibrated(contents.calibrated)))
+    if contents.gallery is not None:
+        sections.append(Section("Threshold of a gallery", "gallery", report_rates.of_gallery(contents.gallery)))
     if trainings:
         sections.append(Section("Training", "training", _trainings(trainings)))
     if measured:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.base.words import NAMES_TAKEN
 from verisphere.decide import DomainResult, OneThreshold, exact_rate
+from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.measure.report_findings import Calibrated, Contents, Findings, Training
 from verisphere.report.html import Markup, definitions, joined, table, tag
 from verisphere.report.tables import bounds_text, neg_log10_far_text, number, percent, rate_text
@@ -256,6 +257,16 @@ def calibrated(calibration: Calibrated) -> list[Markup]:
         *(part for title in titles for part in _tried(calibration, title)),
         *(tag("p", note, class_="note") for note in calibration.notes),
     ]
+
+
+def of_gallery(calibration: GalleryCalibration) -> list[Markup]:
+    """The thresholds of a gallery with their guarantees."""
+    about = f"Found on {calibration.strangers.file} for the gallery {calibration.gallery.file} ({calibration.gallery})."
+    promises = (
+        (f"FPIR {found.fpir_target}, {found.guarantee}", f"{found.meaning()}; {found.misses()}")
+        for found in calibration.thresholds
+    )
+    return [tag("p", about), *(tag("p", str(found)) for found in calibration.thresholds), definitions(*promises)]
 
 
 def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
