@@ -1,10 +1,12 @@
 """The command line after a training, in the order of README's own photos: embed, calibrate, export, verify, report."""
 
+import csv
 import json
 import logging
 import shutil
 import signal
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -366,3 +368,68 @@ def test_labels_of_other_rows_are_refused_in_one_line_unless_they_are_accepted(r
     code, out, _ = run("evaluate", "all-pairs", tmp_path / "shifted.npz")
     assert code == 0
     assert out.startswith("implausible: with all labels moved by one row")
+
+
+# --- a gallery ---
+
+
+def test_a_threshold_of_a_gallery_is_shipped_shown_and_measured(place, says, refused, tmp_path):
+    rows = read_embeddings(place / "run" / "others.npz")
+    people = np.unique(rows.identities)
+    enrolled = np.isin(rows.identities, people[:12])
+    first = np.isin(np.arange(len(rows)), np.unique(rows.identities, return_index=True)[1])
+    write_embeddings(tmp_path / "gallery.npz", rows.take(enrolled & first))
+    write_embeddings(tmp_path / "strangers.npz", rows.take(~enrolled))
+    write_embeddings(tmp_path / "probes.npz", rows.take(~(enrolled & first)))
+    asked = ("--gallery", tmp_path / "gallery.npz", "--fpir", "0.1", "--guarantee", "expected")
+    promised = tmp_path / "promised.json"
+    says("calibrate", tmp_path / "strangers.npz", *asked, "--out", promised)
+    model = tmp_path / "model"
+    made = says("export", place / "run", "--gallery-calibration", promised, "--out", model, "--name", "tiny")
+    assert "gallery.json" in made
+    assert "at most 1 in 10 strangers are found in this gallery of 12 people" in made
+    card = (model / "model_card.md").read_text()
+    assert "## Threshold of a gallery" in card
+    assert "It holds for the gallery gallery.npz alone (12 people by 12 photographs" in card
+    assert json.loads((model / "model.json").read_text())["flip"] is True  # as the calibration has it
+    probe = next((place / "faces").rglob("*.png"))
+    found = json.loads(says("identify", probe, tmp_path / "gallery.npz", "--model", model, *DRAWN, "--json"))
+    assert found["threshold"]["fpir_target"] == "0.1"
+    assert found["people"] == 12
+    line = refused("identify", probe, place / "run" / "others.npz", "--model", model, *DRAWN)
+    assert "promised for 12 people by 12 photographs" in line
+    each = tmp_path / "each.csv"
+    text = says("identify", tmp_path / "probes.npz", tmp_path / "gallery.npz", "--model", model, *DRAWN, "--each", each)
+    assert "60 probes among 12 people" in text
+    assert len(each.read_text().splitlines()) == 61
+    assert "name a file for them by --each" in refused("identify", tmp_path / "probes.npz", promised, "--model", model)
+    measure = ("evaluate", "identification", tmp_path / "probes.npz", "--gallery", tmp_path / "gallery.npz")
+    figures = tmp_path / "figures.json"
+    said = says(*measure, "--fpir", "0.1", "--calibration", promised, "--json", figures)
+    assert "gallery, at the thresholds of the calibration" in said
+    (rate,) = json.loads(figures.read_text())["promised"]["gallery"]
+    assert (rate["strangers"], rate["identified"]["total"], rate["why_not"]) == (36, 24, "")
+    assert rate["threshold"] == found["threshold"]["threshold"]
+    with each.open(newline="") as file:
+        passed = [row for row in csv.DictReader(file) if row["status"] == "found"]
+    assert rate["strangers_found"] == sum(row["probe"].split("/")[0] not in set(people[:12]) for row in passed)
+    assert "so name this gallery by --gallery" in refused(
+        "evaluate", "identification", tmp_path / "probes.npz", "--calibration", promised
+    )
+    says("report", place / "run", "--out", tmp_path / "report", "--far", "0.1", "--calibration", promised)
+    assert "Threshold of a gallery" in (tmp_path / "report" / "report.html").read_text()
+    smaller = ("--precision", "int8", "--measured-on", place / "faces.zip", "--out", tmp_path / "small")
+    assert "make it first" in refused("export", place / "run", "--gallery-calibration", promised, *smaller)
+
+
+def test_figures_on_crops_of_another_detector_than_the_calibration_are_refused(place, refused, says, tmp_path):
+    rows = read_embeddings(place / "run" / "others.npz")
+    assert rows.origin is not None
+    for name in ("one", "two"):
+        origin = replace(rows.origin, drawn=None, alignment=f"arcface_112x112 by {name}")
+        write_embeddings(tmp_path / f"{name}.npz", replace(rows, origin=origin))
+    says("calibrate", tmp_path / "one.npz", "--far", "0.1", "--guarantee", "expected", "--out", tmp_path / "c.json")
+    says("evaluate", "all-pairs", tmp_path / "two.npz", "--far", "0.1", "--json", tmp_path / "f.json")
+    export = ("export", place / "run", "--calibration", tmp_path / "c.json", "--evaluation", tmp_path / "f.json")
+    line = refused(*export, "--out", tmp_path / "model")
+    assert "detector one against two" in line or "detector two against one" in line

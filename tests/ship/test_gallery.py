@@ -1,0 +1,445 @@
+"""Thresholds of a gallery from files: who is refused, what a review removes, what is repeated, who is then found."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import verisphere
+from verisphere.backbones.backbone import Backbone
+from verisphere.base.vocabulary import Embeddings, ImageSource, Origin
+from verisphere.cli.start import main
+from verisphere.decide import SortedScores, TooFewComparisonsError, disjoint_pairs, gallery_threshold
+from verisphere.files.calibration import read_calibration
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.files.gallery_calibration import read_gallery_calibration
+from verisphere.files.verdicts import Verdict, read_verdicts
+from verisphere.models.folder import Model
+from verisphere.models.gallery import Gallery
+from verisphere.ship.calibrate import calibrate
+from verisphere.ship.face_search import aligned_faces
+from verisphere.ship.gallery import Accepted, NamedSet, StrangersInGallery, open_gallery
+from verisphere.ship.identify import identify, identify_each
+
+PEOPLE, STRANGERS, SIDE = 8, 120, 3
+
+
+class Sums(Backbone):
+    """An embedding of the sums of pixels over columns and colours, about their middle."""
+
+    input_size = (SIDE, SIDE)
+    mean, scale = 127.5, 128.0
+
+    def __init__(self) -> None:
+        super().__init__(2 * SIDE)
+
+    def embed(self, images):
+        return images.sum(1).flatten(1)[:, : 2 * SIDE]
+
+
+MODEL = Model(Path("model"), "test", Sums().eval(), "0" * 64, False, "arcface_112x112", ())
+FIND = aligned_faces((SIDE, SIDE))
+
+
+def pixels(count: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (count, SIDE, SIDE, 3), np.uint8)
+
+
+def embedded(path: Path, faces: np.ndarray, people: list[str], origin: Origin | None = None) -> Path:
+    names = [f"{person}/{number}.png" for number, person in enumerate(people)]
+    own = MODEL.origin(ImageSource("faces", None)) if origin is None else origin
+    write_embeddings(path, Embeddings(MODEL.embed(faces), names, people, origin=own))
+    return path
+
+
+ENROLLED, OTHERS = pixels(2 * PEOPLE, 0), pixels(STRANGERS, 1)
+NAMES = [f"p{number % PEOPLE}" for number in range(2 * PEOPLE)]
+UNKNOWN = [f"s{number}" for number in range(STRANGERS)]
+#: Other photographs of the enrolled people: near to their first ones.
+AGAIN = np.clip(
+    ENROLLED[:PEOPLE].astype(int) + np.random.default_rng(2).integers(-9, 10, (PEOPLE, SIDE, SIDE, 3)), 0, 255
+)
+AGAIN = AGAIN.astype(np.uint8)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    embedded(tmp_path / "gallery.npz", ENROLLED, NAMES)
+    embedded(tmp_path / "strangers.npz", OTHERS, UNKNOWN)
+    embedded(tmp_path / "probes.npz", AGAIN, NAMES[:PEOPLE])
+    embedded(tmp_path / "cohort.npz", pixels(30, 3), [f"c{number}" for number in range(30)])
+    return tmp_path
+
+
+def found_in(files: Path, strangers: str = "strangers.npz", **options) -> StrangersInGallery:
+    for name in ("cohort", "probes"):
+        if name in options:
+            options[name] = NamedSet.read(files / options[name])
+    return StrangersInGallery(NamedSet.read(files / strangers), open_gallery(files / "gallery.npz"), **options)
+
+
+def test_the_threshold_is_that_of_the_strangers_best_scores(files):
+    calibration = found_in(files, probes="probes.npz").calibration(["0.1", "0.05"])
+    best = Gallery(read_embeddings(files / "gallery.npz")).search(MODEL.embed(OTHERS)).statistic
+    assert [found.threshold for found in calibration.thresholds] == [
+        gallery_threshold(best, fpir, people=PEOPLE).threshold for fpir in ("0.1", "0.05")
+    ]
+    first = calibration.threshold("0.1")
+    assert (first.strangers, first.people, first.seed) == (STRANGERS, PEOPLE, 0)
+    assert first.identified is not None
+    assert (first.identified.total, first.identified.file) == (PEOPLE, "probes.npz")
+    assert (calibration.strangers.people, calibration.gallery.photographs) == (STRANGERS, 2 * PEOPLE)
+    rate = first.identified
+    own = Gallery(read_embeddings(files / "gallery.npz")).search(MODEL.embed(AGAIN))
+    right = [f"p{person}" == name for person, name in zip(own.person, NAMES, strict=False)]
+    assert rate.identified == int((np.array(right) & (own.statistic > first.threshold)).sum()) > 0
+
+
+def test_several_photographs_of_a_stranger_are_one_draw(files):
+    embedded(files / "more.npz", np.concatenate([OTHERS, OTHERS ^ 1]), UNKNOWN + UNKNOWN)
+    one = found_in(files, "more.npz", seed=3)
+    assert len(one.searched.statistic) == STRANGERS
+    assert sorted(one.drawn.identities.tolist()) == sorted(UNKNOWN)
+    other = found_in(files, "more.npz", seed=4)
+    assert one.drawn.names.tolist() != other.drawn.names.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"people": [*UNKNOWN[:-1], "p3"]},
+            "1 of its people are in .*gallery.npz too, such as 'p3'; strangers are people",
+        ),
+        ({"people": [*UNKNOWN[:-1], "P3"]}, "are one name but for case"),
+        ({"origin": Origin("1" * 64, False, "float32", "faces")}, "not made as|weights"),
+        ({"faces": np.repeat(OTHERS[:1], STRANGERS, 0)}, "implausible"),
+    ],
+)
+def test_strangers_that_are_none(files, change, words):
+    about = {"faces": OTHERS, "people": UNKNOWN} | change
+    path = embedded(files / "strangers.npz", **about)
+    with pytest.raises(ValueError, match=words) as caught:
+        found_in(files)
+    assert "\n" not in str(caught.value)
+    assert path.name in str(caught.value)
+
+
+def test_strangers_that_the_model_was_trained_on_are_refused_unless_accepted(files, monkeypatch):
+    def refuse(rows, path):
+        raise ValueError(f"{path}: trained on")
+
+    monkeypatch.setattr("verisphere.ship.gallery.refuse_training_people", refuse)
+    with pytest.raises(ValueError, match="trained on"):
+        found_in(files)
+    found_in(files, accepted=Accepted(training_people=True))
+
+
+def test_a_cohort_and_probes_that_are_none(files):
+    embedded(files / "other.npz", OTHERS[:20], UNKNOWN[:20])
+    with pytest.raises(
+        ValueError, match=r"other\.npz: 20 of its people are in .*strangers\.npz too, .* neither enrolled"
+    ):
+        found_in(files, statistic="z", cohort="other.npz")
+    with pytest.raises(ValueError, match=r"8 of its people are in .*gallery\.npz too"):
+        found_in(files, statistic="z", cohort="probes.npz")
+    with pytest.raises(ValueError, match="20 of its 20 rows show nobody who is enrolled, such as 's0'"):
+        found_in(files, probes="other.npz")
+    embedded(files / "same.npz", ENROLLED[:PEOPLE], NAMES[:PEOPLE])
+    with pytest.raises(ValueError, match="an image that meets itself is always found"):
+        found_in(files, probes="same.npz")
+
+
+# --- a review ---
+
+
+def planted(files: Path) -> StrangersInGallery:
+    """Three strangers are enrolled people under another name."""
+    faces = OTHERS.copy()
+    faces[:3] = AGAIN[:3]
+    embedded(files / "strangers.npz", faces, UNKNOWN)
+    return found_in(files)
+
+
+def test_a_review_removes_those_found_to_be_the_same_and_no_others(files):
+    searched = planted(files)
+    pairs = searched.suspicious(4)
+    assert {pair.person for pair in pairs[:3]} == {"s0", "s1", "s2"}
+    assert [pair.other_person for pair in pairs[:3]] == [f"p{pair.person[1:]}" for pair in pairs[:3]]
+    words = ("same", "same", "cannot say", "different")
+    verdicts = [Verdict(pair.photograph, pair.other, word) for pair, word in zip(pairs, words, strict=True)]
+    found = searched.calibration(["0.1"], verdicts=verdicts).thresholds[0]
+    keep = ~np.isin(searched.drawn.names, [pair.photograph for pair in pairs[:2]])
+    left = gallery_threshold(searched.searched.statistic[keep], "0.1", people=PEOPLE)
+    assert (found.threshold, found.strangers) == (left.threshold, STRANGERS - 2)
+    assert (found.review.reviewed, found.review.removed) == (4, 2)
+    assert "provided that the review of 4 pairs is right" in found.promise()
+    assert found.threshold < searched.calibration(["0.1"]).thresholds[0].threshold
+    assert [pair.person for pair in searched.suspicious(1, verdicts)] != [pairs[0].person]
+
+
+def test_allowing_for_wrong_labels_moves_the_rank(files):
+    searched = found_in(files)
+    plain = searched.calibration(["0.1"]).thresholds[0]
+    unfound = searched.calibration(["0.1"], unfound=30).thresholds[0]
+    assert unfound.rank < plain.rank
+    assert unfound.threshold >= plain.threshold
+    with pytest.raises(TooFewComparisonsError, match="allowing for 92 unfound"):
+        searched.calibration(["0.1"], unfound=92)
+    pair = searched.suspicious(1)[0]
+    verdict = [Verdict(pair.photograph, pair.other, "same")]
+    stood = searched.calibration(["0.1"], verdicts=verdict, wrong=1).thresholds[0]
+    assert stood.rank == searched.calibration(["0.1"], verdicts=verdict).thresholds[0].rank - 1
+
+
+def test_a_review_of_other_pairs_is_refused(files):
+    searched = found_in(files)
+    for verdict in (Verdict("s0/999.png", "p0/0.png", "same"), Verdict("s0/0.png", "s1/1.png", "same")):
+        with pytest.raises(ValueError, match=r"r\.csv: .* is no (stranger|enrolled) photograph that was compared here"):
+            searched.resolved([verdict], Path("r.csv"))
+
+
+# --- again ---
+
+
+def test_a_calibration_is_repeated_for_a_gallery_that_changed(files):
+    searched = planted(files)
+    pairs = searched.suspicious(3)
+    verdicts = [Verdict(pair.photograph, pair.other, "same") for pair in pairs]
+    before = searched.calibration(["0.1", "0.05"], "expected", verdicts, unfound=1)
+    gone = pairs[0].other
+    rows = read_embeddings(files / "gallery.npz")
+    write_embeddings(files / "gallery.npz", rows.take(rows.names != gone))
+    again = found_in(files).again(before)
+    assert [found.fpir_target for found in again.thresholds] == ["0.1", "0.05"]
+    assert {found.guarantee for found in again.thresholds} == {"expected"}
+    assert again.thresholds[0].review.unfound == 1
+    assert again.verdicts == tuple(verdicts[1:])  # without the photograph the first verdict says nothing
+    assert again.thresholds[0].strangers == STRANGERS - 2
+
+
+# --- who is found ---
+
+
+@pytest.fixture
+def calibrated(files: Path) -> Path:
+    found_in(files).calibration(["0.1", "0.05"]).write_json(files / "gallery.json")
+    return files / "gallery.json"
+
+
+def photo(path: Path, face: np.ndarray) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(face).save(path)
+    return path
+
+
+def test_the_threshold_of_the_gallery_decides(files, calibrated):
+    asked = {"calibration": calibrated, "fpir": "0.1"}
+    probe = photo(files / "probe.png", AGAIN[2])
+    found = identify(probe, files / "gallery.npz", MODEL, FIND, **asked)
+    assert (found.matches[0].name, found.people) == ("p2", PEOPLE)
+    assert found.threshold == read_gallery_calibration(calibrated).threshold("0.1")
+    assert "at most 1 in 10 strangers are found in this gallery of 8 people" in found.text()
+    assert "photographs that pass" in found.text()
+    assert (
+        found.matches[0].score
+        == Gallery(read_embeddings(files / "gallery.npz")).search(MODEL.embed(AGAIN[2:3])).statistic[0]
+    )
+    stranger = identify(photo(files / "other.png", OTHERS[5]), files / "gallery.npz", MODEL, FIND, **asked)
+    limit = stranger.threshold.threshold
+    assert (stranger.matches == ()) == (stranger.best is not None and stranger.best.score <= limit)
+    with pytest.raises(ValueError, match=r"gallery\.json: there are thresholds at FPIR 0\.1, 0\.05; name one"):
+        identify(probe, files / "gallery.npz", MODEL, FIND, calibration=calibrated)
+    with pytest.raises(ValueError, match="omit one"):
+        identify(probe, files / "gallery.npz", MODEL, FIND, far="0.1", **asked)
+
+
+def test_another_gallery_is_refused_and_a_part_is_not(files, calibrated):
+    rows, probe = read_embeddings(files / "gallery.npz"), photo(files / "probe.png", AGAIN[2])
+    write_embeddings(files / "part.npz", rows.take(np.arange(10)))
+    assert identify(probe, files / "part.npz", MODEL, FIND, calibration=calibrated, fpir="0.1").matches[0].name == "p2"
+    embedded(files / "grown.npz", np.concatenate([ENROLLED, pixels(1, 7)]), [*NAMES, "new"])
+    words = r"grown\.npz: .* promised for 8 people by 16 photographs, .* has 9 people by 17 .* --again .*gallery\.json"
+    with pytest.raises(ValueError, match=words):
+        identify(probe, files / "grown.npz", MODEL, FIND, calibration=calibrated, fpir="0.1")
+
+
+def test_photographs_as_a_gallery(files):
+    for number, (face, person) in enumerate(zip(ENROLLED, NAMES, strict=True)):
+        photo(files / "people" / person / f"{number}.png", face)
+    opened = open_gallery(files / "people", MODEL, FIND)
+    searched = StrangersInGallery(NamedSet.read(files / "strangers.npz"), opened)
+    searched.calibration(["0.1"]).write_json(files / "of_photographs.json")
+    asked = {"calibration": files / "of_photographs.json"}
+    probe = photo(files / "probe.png", AGAIN[2])
+    assert identify(probe, files / "people", MODEL, FIND, **asked).matches[0].name == "p2"
+    photo(files / "people" / "p0" / "0.png", pixels(1, 8)[0])  # one photograph is another now
+    with pytest.raises(ValueError, match="1 of these are not in it"):
+        identify(probe, files / "people", MODEL, FIND, **asked)
+    with pytest.raises(ValueError, match="photographs need the model that embeds them: name it by --model"):
+        open_gallery(files / "people")
+
+
+def test_several_photographs_of_a_probe_need_more_than_half(files, calibrated):
+    asked = {"calibration": calibrated, "fpir": "0.1"}
+    for place, face in enumerate((AGAIN[2], ENROLLED[2], OTHERS[0])):
+        photo(files / "probe" / f"{place}.png", face)
+    found = identify(files / "probe", files / "gallery.npz", MODEL, FIND, **asked)
+    assert (found.matches[0].name, found.matches[0].passed, found.matches[0].comparisons) == ("p2", 2, 3)
+    assert "more than half of them name this person" in found.text()
+    photo(files / "probe" / "3.png", OTHERS[1])  # two of four are no more than half
+    assert not any(match.name == "p2" for match in identify(
+        files / "probe", files / "gallery.npz", MODEL, FIND, **asked).matches)  # fmt: skip
+
+
+def test_each_of_many_probes(files, calibrated):
+    asked = {"calibration": calibrated, "fpir": "0.1"}
+    for place, face in enumerate(AGAIN):
+        photo(files / "seen" / f"{place}.png", face)
+    (files / "seen" / "no.png").write_bytes(b"nothing")
+    found = identify_each(files / "seen", files / "gallery.npz", MODEL, FIND, **asked)
+    names = {probe.probe: probe.person for probe in found.probes if probe.status == "found"}
+    limit = found.threshold.threshold
+    own = Gallery(read_embeddings(files / "gallery.npz")).search(MODEL.embed(AGAIN)).statistic
+    assert names == {f"{place}.png": f"p{place}" for place in range(PEOPLE) if own[place] > limit}
+    assert [probe.status for probe in found.probes if probe.probe == "no.png"] == ["unreadable"]
+    found.write_each(files / "each.csv")
+    rows = list(csv.DictReader((files / "each.csv").read_text().splitlines()))
+    assert [row["probe"] for row in rows] == sorted(row["probe"] for row in rows)
+    assert {row["probe"]: row["person"] for row in rows if row["status"] == "found"} == names
+    assert "9 probes among 8 people" in found.text()
+    by_rows = identify_each(files / "probes.npz", files / "gallery.npz", MODEL, FIND, **asked)
+    assert sorted(probe.person for probe in by_rows.probes) == sorted([*names.values(), *[""] * (PEOPLE - len(names))])
+
+
+def test_python(files):
+    strangers, gallery = read_embeddings(files / "strangers.npz"), read_embeddings(files / "gallery.npz")
+    promised = verisphere.calibrate(strangers, gallery=gallery, fpir="0.1", rule="next")
+    assert promised.threshold() == found_in(files, statistic="next").calibration(["0.1"]).threshold()
+    answers = MODEL.identify(AGAIN, gallery, calibration=promised)
+    assert [answer.nearest for answer in answers] == NAMES[:PEOPLE]
+    assert all((answer.person is not None) == (answer.score > answer.threshold) for answer in answers)
+    with pytest.raises(ValueError, match="promised for 8 people"):
+        MODEL.identify(AGAIN, gallery.take(np.arange(9)), calibration=promised)
+    with pytest.raises(ValueError, match="this model ships no threshold for a gallery"):
+        MODEL.identify(AGAIN, gallery)
+    other = replace(gallery, origin=Origin("1" * 64, False, "float32", "faces"))
+    with pytest.raises(ValueError, match="the gallery: not made as"):
+        MODEL.identify(AGAIN, other, calibration=promised)
+    with pytest.raises(TypeError, match="fpir is for a threshold of a gallery"):
+        verisphere.calibrate(strangers, fpir="0.1")
+
+
+# --- the command line ---
+
+
+def said(capsys, *words: object) -> str:
+    assert main([str(word) for word in words]) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys, *words: object) -> str:
+    assert main([str(word) for word in words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_the_life_of_a_gallery(files, capsys):
+    calibrate_it = ("calibrate", files / "strangers.npz", "--gallery", files / "gallery.npz")
+    planted(files)
+    out, page = files / "out.json", files / "page"
+    text = said(capsys, *calibrate_it, "--fpir", "0.1", "--probes", files / "probes.npz", "--review", page,
+                "--review-pairs", 4, "--out", out)  # fmt: skip
+    assert "at most 1 in 10 strangers are found in this gallery of 8 people" in text
+    assert "The promise ends when a photograph is added to the gallery or changed" in text
+    assert "4 pairs to look at" in text
+    assert "pair 4: score" in (page / "index.html").read_text()
+    lines = (page / "review.csv").read_text().splitlines()
+    assert len(lines) == 5
+    filled = files / "filled.csv"
+    filled.write_text("\n".join([lines[0], *(line + "same" for line in lines[1:4]), lines[4]]) + "\n")
+    assert len(read_verdicts(filled)) == 3
+    said(capsys, *calibrate_it, "--fpir", "0.1", "--reviewed", filled, "--out", out)
+    reviewed = read_gallery_calibration(out)
+    assert reviewed.thresholds[0].review.removed == 3
+    embedded(files / "gallery.npz", np.concatenate([ENROLLED, pixels(1, 7)]), [*NAMES, "new"])
+    said(capsys, *calibrate_it, "--again", out, "--out", files / "again.json")
+    again = read_gallery_calibration(files / "again.json")
+    assert (again.gallery.people, again.verdicts) == (9, reviewed.verdicts)
+    assert json.loads((files / "again.json").read_text())["thresholds"][0]["meaning"] == again.thresholds[0].meaning()
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--fpir", "0.1", "--far", "0.1"], "--far does nothing here"),
+        (["--fpir", "0.1", "--replicates", "9"], "--replicates does nothing here"),
+        ([], "name the FPIR of the threshold of the gallery"),
+        (["--fpir", "2"], "an FPIR must lie between 0 and 1"),
+        (["--fpir", "1e-2"], "needs 299 strangers, one photograph each; got 120: add 179"),
+        (["--fpir", "0.1", "--guarantee", "approximate"], "approximate"),
+        (["--fpir", "0.1", "--fpir", "1e-1"], "FPIR 1e-1 is asked for twice|FPIR 0.1 is asked for twice"),
+        (["--fpir", "0.1", "--faces", "x"], "--faces does nothing here"),
+        (["--fpir", "0.1", "--model", "x"], "--model does nothing here: the gallery is embedded already"),
+        (["--again", "absent.json", "--fpir", "0.1"], "--fpir does nothing here: --again takes it"),
+        (["--again", "absent.json"], "absent.json"),
+        (["--fpir", "0.1", "--rule", "z"], "'z' needs a cohort"),
+        (["--fpir", "0.1", "--review", "page", "--review-pairs", "0"], "--review-pairs must be at least 1"),
+        (["--fpir", "0.1", "--unfound", "-1"], "unfound must be at least 0"),
+    ],
+)
+def test_a_wrong_call_is_one_line(files, capsys, more, words):
+    call = ("calibrate", files / "strangers.npz", "--gallery", files / "gallery.npz", "--out", files / "o.json")
+    line = refused(capsys, *call, *more)
+    assert any(word in line for word in words.split("|"))
+    assert not (files / "o.json").exists()
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_what_is_for_a_gallery_needs_one(files, capsys):
+    call = ("calibrate", files / "strangers.npz", "--out", files / "o.json")
+    assert "or a --gallery and its --fpir" in refused(capsys, *call)
+    assert "--fpir does nothing here" in refused(capsys, *call, "--far", "0.1", "--fpir", "0.1")
+    other = ("--gallery", files / "gallery.npz", "--fpir", "0.1", "--out", files / "o.json")
+    said(capsys, "calibrate", files / "strangers.npz", *other)
+    again = ("--gallery", files / "gallery.npz", "--again", files / "o.json", "--out", files / "p.json")
+    assert "not the strangers of o.json" in refused(capsys, "calibrate", files / "cohort.npz", *again)
+
+
+# --- two photographs ---
+
+
+def test_a_review_of_pairs_removes_whole_pairs_and_pairs_nobody_anew(files, capsys):
+    path = embedded(files / "new.npz", pixels(200, 5), [f"n{number}" for number in range(200)])
+    call = ("calibrate", path, "--far", "0.1", "--seed", 4, "--out", files / "o.json")
+    assert "3 pairs to look at" in said(capsys, *call, "--review", files / "page", "--review-pairs", 3)
+    lines = (files / "page" / "review.csv").read_text().splitlines()
+    (files / "filled.csv").write_text("\n".join([lines[0], *(line + "same" for line in lines[1:])]) + "\n")
+    said(capsys, *call, "--reviewed", files / "filled.csv")
+    found = read_calibration(files / "o.json")
+    rows = read_embeddings(path)
+    person = np.unique(rows.identities, return_inverse=True)[1].astype(np.int64)
+    pairs = disjoint_pairs(person, 4)
+    units = rows.embeddings / np.linalg.norm(rows.embeddings, axis=1, keepdims=True)
+    left = np.sort((units[pairs[:, 0]] * units[pairs[:, 1]]).sum(1))[:-3]  # the three highest are removed
+    assert found.thresholds[0].comparisons == len(left) == 97
+    assert found.thresholds[0].threshold == pytest.approx(SortedScores(left).ranked(found.thresholds[0].rank or 0))
+    assert found.thresholds[0].review.removed == 3
+    assert "provided that the review of 3 pairs is right" in str(found)
+    assert [verdict.word for verdict in found.verdicts] == ["same"] * 3
+    other_seed = ("calibrate", path, "--far", "0.1", "--seed", 5, "--out", files / "o.json")
+    assert "are not compared here" in refused(capsys, *other_seed, "--reviewed", files / "filled.csv")
+
+
+def test_what_no_review_can_cover(files):
+    path = embedded(files / "new.npz", pixels(200, 5), [f"n{number}" for number in range(200)])
+    with pytest.raises(ValueError, match="'approximate' takes all pairs of all people, and assumes that every label"):
+        calibrate(path, ["0.1"], "approximate", unfound=1)
+    with pytest.raises(TooFewComparisonsError, match=r"needs 69 comparisons .* allowing for 40 unfound; .* add"):
+        calibrate(embedded(files / "few.npz", pixels(120, 6), UNKNOWN), ["0.1"], unfound=40)
