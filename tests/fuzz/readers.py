@@ -34,6 +34,7 @@ from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import read_noise, read_pictures
+from verisphere.files.gallery_calibration import read_gallery_calibration
 from verisphere.files.id_lists import read_ids
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.images import read_detector_scores
@@ -51,6 +52,7 @@ from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.people_lists import read_people
 from verisphere.files.scores import read_scores
 from verisphere.files.streamed_rows import open_templates
+from verisphere.files.verdicts import read_verdicts
 from verisphere.files.work import ScanState
 from verisphere.images.decode import decode
 from verisphere.images.detect.weights import decompress, unpickle
@@ -378,6 +380,10 @@ READERS = {
     "model folders": Reader(("model folder",), lambda folder: open_model(folder / "model", CPU), reseal=reseal_model),
     "onnx files": Reader(("onnx",), _onnx, ("model",), reseal=reseal_onnx),
     "calibrations": Reader(("calibration",), lambda folder: read_calibration(folder / "calibration.json")),
+    "calibrations of galleries": Reader(
+        ("calibration of a gallery",), lambda folder: read_gallery_calibration(folder / "gallery.json")
+    ),
+    "verdicts": Reader(("verdicts",), lambda folder: read_verdicts(folder / "review.csv")),
     "evaluations": Reader(("evaluation",), lambda folder: read_figures(folder / "figures.json")),
     "drops of precision": Reader(("precision",), lambda folder: read_precision_drop(folder / "precision.json").text()),
     "records of trainings": Reader(

@@ -15,10 +15,13 @@ from fuzz.seeds_of_protocols import features, pair_lists, templates
 from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Redrawing
 from verisphere.cli import main
-from verisphere.decide import operating_point
+from verisphere.decide import gallery_threshold, operating_point
+from verisphere.files.calibration import Source
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.gallery_calibration import GalleryCalibration, PromisedGallery
 from verisphere.files.leak_figures import LeakFigures, LeakRow
 from verisphere.files.results import json_text
+from verisphere.files.verdicts import Verdict
 from verisphere.files.work import ScanState
 from verisphere.measure.precision import PrecisionDrop, RangeImages, precision_drop
 from verisphere.models.onnx_file import InputFormat
@@ -358,6 +361,8 @@ def _models(folder: Path) -> dict[str, Files]:
         "sharded checkpoint": _sharded(folder / "sharded"),
         "model folder": reseal_model(exported),
         "calibration": {"calibration.json": calibration.read_bytes()},
+        "calibration of a gallery": {"gallery.json": _gallery()},
+        "verdicts": {"review.csv": b"pair,photograph,other_photograph,verdict\n1,a,b,same\n2,c,d,cannot say\n"},
         "evaluation": {"figures.json": figures.read_bytes()},
         "resolved recipe": {"recipe.yaml": (run / "recipe.yaml").read_bytes()},
         "precision": {"precision.json": _precision()},
@@ -371,6 +376,15 @@ def _trained_on() -> bytes:
 
     record = TrainedOn(name_digests(["Ann", "Bo", "Cy"]), np.arange(4, dtype=np.int64), "one set has no images")
     return save(as_tensors(record))
+
+
+def _gallery() -> bytes:
+    """A calibration of a gallery."""
+    threshold = gallery_threshold([0.1, 0.3, 0.2], "0.5", "expected", people=2)
+    gallery = PromisedGallery.of("gallery.npz", 2, np.array([5, -3, 7]))
+    source = Source("strangers.npz", "0" * 64, "embeddings", 3, 3)
+    verdicts = (Verdict("a", "b", "cannot say"),)
+    return GalleryCalibration(source, gallery, None, (threshold,), verdicts=verdicts).json().encode()
 
 
 def _precision() -> bytes:

@@ -13,8 +13,6 @@ from verisphere.decide.gallery import (
     gallery_threshold,
     one_probe_each,
     strangers_needed,
-    too_few_strangers,
-    with_fpir,
 )
 from verisphere.decide.groups import (
     GroupCounts,
@@ -94,7 +92,7 @@ from verisphere.decide.sample_size import (
     promised_rate,
     share_above,
 )
-from verisphere.decide.statistics import STATISTICS, Best, Statistic, lower_median
+from verisphere.decide.statistics import STATISTICS, lower_median
 
 __all__ = [
     "CONFIDENCE",
@@ -102,7 +100,6 @@ __all__ = [
     "NO_REVIEW",
     "STATISTICS",
     "Accuracy",
-    "Best",
     "Cmc",
     "Curve",
     "DomainResult",
@@ -133,7 +130,6 @@ __all__ = [
     "ScoresLike",
     "SortedScores",
     "Spread",
-    "Statistic",
     "TooFewComparisonsError",
     "TooFewScoresError",
     "accepted_impostors",
@@ -192,9 +188,7 @@ __all__ = [
     "tar_interval",
     "thinned_roc",
     "threshold_at",
-    "too_few_strangers",
     "whole_thresholds",
-    "with_fpir",
     "with_points",
     "with_redrawn_bounds",
 ]

@@ -10,8 +10,8 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.base.vocabulary import Embeddings, Progress, check_word, quietly
-from verisphere.decide import STATISTICS, Best, Far, lower_median
-from verisphere.decide.statistics import CANDIDATES
+from verisphere.decide import STATISTICS, Far, lower_median
+from verisphere.decide.statistics import CANDIDATES, Best
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.score import pair_scores, top_k, unit_rows
 
