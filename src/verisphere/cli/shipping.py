@@ -152,7 +152,9 @@ def identify(options: argparse.Namespace) -> Outcome:
     photographs = [path for path in (options.probe, options.gallery) if path.suffix.lower() != ".npz"]
     if options.each is not None:
         refuse_unread(options, ("top",), "--each lists one person for each probe")
-    elif len(photographs) < 1 or options.probe not in photographs:
+        if options.explain:
+            raise ValueError("--explain does nothing here: --each answers in a file, and --json has the exact wording")
+    elif options.probe not in photographs:
         raise ValueError(f"{options.probe}: rows of embeddings are many probes; name a file for them by --each")
     model, find = _model(options, *photographs)
     shared = {"model": model, "find": find, "accept_drawn": options.accept_drawn_model, "progress": progress()}

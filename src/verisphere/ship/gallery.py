@@ -51,14 +51,12 @@ class OpenedGallery:
         gallery: the enrolled people.
         left_out: people without a photograph that can be compared.
         skipped: photographs that cannot be compared.
-        recorded: whether something states which model made its embeddings.
     """
 
     path: Path
     gallery: Gallery
     left_out: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
-    recorded: bool = True
 
     @property
     def enrolled(self) -> Embeddings:
@@ -97,8 +95,7 @@ def open_gallery(
             photographs; may refuse.
     """
     if is_embeddings(gallery):
-        embedded = read_known_people(gallery)
-        return OpenedGallery(gallery, Gallery(embedded), recorded=embedded.origin is not None)
+        return OpenedGallery(gallery, Gallery(read_known_people(gallery)))
     if model is None or find is None:
         raise ValueError(f"{gallery}: photographs need the model that embeds them: name it by --model")
     files = image_files(gallery, "Name/image.jpg")
@@ -287,14 +284,15 @@ class StrangersInGallery:
     def again(self, before: GalleryCalibration) -> GalleryCalibration:
         """The thresholds of a calibration before the gallery changed, for this gallery.
 
-        A stranger who was removed counts again where the photograph that showed the same person has left the gallery:
-        without it the verdict says nothing, and its score chose it.
+        A stranger who was removed counts again where the photograph that showed the same person has left the gallery,
+        or is another one now: without it the verdict says nothing, and its score chose it.
 
         Args:
             before: the calibration, of the same strangers with the same seed and statistic.
         """
         first = before.thresholds[0]
-        there = set(self.gallery.enrolled.names.tolist())
+        kept = before.gallery.holds(self.gallery.gallery.digests)
+        there = set(self.gallery.enrolled.names[kept].tolist())
         verdicts = tuple(verdict for verdict in before.verdicts if verdict.other in there)
         fpirs = [found.fpir_target for found in before.thresholds]
         return self.calibration(fpirs, first.guarantee, verdicts, first.review.unfound, first.review.wrong)

@@ -225,7 +225,7 @@ class Identifications(Result):
         probes: the answer about each probe.
         people: number of people in the gallery.
         threshold: the threshold that decides.
-        promise, notes: see `Identification`.
+        promise, meaning, notes: see `Identification`.
         model: folder of the model.
     """
 
@@ -233,6 +233,7 @@ class Identifications(Result):
     people: int
     threshold: GuaranteedThreshold | GalleryThreshold
     promise: str
+    meaning: str
     notes: tuple[str, ...]
     model: str
 
@@ -296,7 +297,8 @@ def identify_each(
     in_order = tuple(sorted([*answers.values(), *others.values()], key=lambda answer: answer.probe))
     people = len(search.opened.gallery.people)
     words = promise_in_words(model, promise.threshold)
-    return Identifications(in_order, people, promise.threshold, words, notes, str(model.folder))
+    meaning = f"{promise.threshold.meaning()}; {model.training.described()}"
+    return Identifications(in_order, people, promise.threshold, words, meaning, notes, str(model.folder))
 
 
 @dataclass(frozen=True, eq=False)
