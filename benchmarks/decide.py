@@ -7,7 +7,7 @@ from sklearn.metrics import roc_curve
 
 from verisphere import Embeddings, operating_point
 from verisphere.decide import SortedScores
-from verisphere.measure.protocols import all_pairs
+from verisphere.measure.protocols.all_pairs import all_pairs
 
 FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
 

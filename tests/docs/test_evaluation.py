@@ -18,7 +18,7 @@ from verisphere.decide import (
 )
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.pair_lists.layouts import read_pairs
-from verisphere.measure.protocols import listed_pairs
+from verisphere.measure.protocols.listed_pairs import listed_pairs
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
 IMPOSTORS = np.arange(9, -1, -1) / 10

@@ -18,7 +18,7 @@ from verisphere.measure.evaluate import (
     evaluate_scores,
 )
 from verisphere.measure.listed import evaluate_pairs
-from verisphere.measure.protocols import PairsOfSet
+from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.ship.calibrate import calibrate
 
 POINT = {

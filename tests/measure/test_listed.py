@@ -16,7 +16,7 @@ from verisphere.measure.evaluate import Options
 from verisphere.measure.evaluation import accuracy_over_domains
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.listed_rows import list_titles, rows_of_list
-from verisphere.measure.protocols import listed_folds
+from verisphere.measure.protocols.listed_pairs import listed_folds
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

@@ -21,7 +21,7 @@ from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import write_embeddings
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
-from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.report import ReportInput, make_report, report_inputs
 from verisphere.measure.report_inputs import distinct_titles
 from verisphere.ship.calibrate import calibrate

@@ -18,7 +18,7 @@ from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import operating_point
 from verisphere.decide.point import short_far
 from verisphere.files.packaged_recipes import FOLDER
-from verisphere.measure.protocols import all_pairs
+from verisphere.measure.protocols.all_pairs import all_pairs
 from verisphere.pairs import AnchorFace, GlobalBatch, PairOutput, Step, Training
 from verisphere.pairs.anchor_face import _far_weight
 from verisphere.score.pairs import pair_scores, unit_rows

@@ -12,7 +12,7 @@ from verisphere.backbones import Backbone, extract
 from verisphere.files.packaged_recipes import packaged_recipes
 from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
-from verisphere.measure.protocols import all_pairs
+from verisphere.measure.protocols.all_pairs import all_pairs
 from verisphere.train.recipe import ReadRecipe, read_recipe
 from verisphere.train.session import train_run
 

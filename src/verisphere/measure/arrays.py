@@ -10,7 +10,7 @@ from verisphere.base.words import Names
 from verisphere.decide import Far, exact_rate
 from verisphere.files.embeddings import known_people, note_crowds
 from verisphere.files.results import EvaluatedFile, first_lines
-from verisphere.measure.protocols import all_pairs, require_pairs
+from verisphere.measure.protocols.all_pairs import all_pairs, require_pairs
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.score.templates import templates_of
 

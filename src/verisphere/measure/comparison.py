@@ -20,7 +20,8 @@ from verisphere.decide import (
 from verisphere.decide.point import far_text
 from verisphere.files.embeddings import read_templates, same_people
 from verisphere.measure.evaluation import Difference
-from verisphere.measure.protocols import ListedPairsResult, PairsOfSet
+from verisphere.measure.protocols.all_pairs import PairsOfSet
+from verisphere.measure.protocols.listed_pairs import ListedPairsResult
 from verisphere.measure.protocols.redrawn import tar_differences
 
 

@@ -48,12 +48,7 @@ from verisphere.files.streamed_rows import evaluated
 from verisphere.files.work import ScanState
 from verisphere.measure.comparison import Difference, all_pairs_against, same_rows
 from verisphere.measure.evaluation import Evaluation
-from verisphere.measure.protocols import (
-    PairsOfSet,
-    all_pairs,
-    calibration_impostors,
-    require_pairs,
-)
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, calibration_impostors, require_pairs
 from verisphere.measure.protocols.people import people_of_set
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import MOST_SCORES, domain_bounds, intervals_of_set

@@ -28,9 +28,9 @@ from verisphere.measure.identification import (
     evaluate_searches,
 )
 from verisphere.measure.ijb_people import contradicted_labels, groups_of_templates, subjects_of_templates
-from verisphere.measure.protocols import repeated_text
 from verisphere.measure.protocols.ijb import template_pairs
 from verisphere.measure.protocols.plausible import implausible_pairs, implausible_sides
+from verisphere.measure.protocols.repeated_pairs import repeated_text
 from verisphere.score.templates import Membership, pool_rows
 
 

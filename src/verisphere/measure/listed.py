@@ -28,7 +28,12 @@ from verisphere.measure.evaluate import (
 )
 from verisphere.measure.evaluation import Evaluation, accuracy_over_domains
 from verisphere.measure.listed_rows import ListedRows, as_one_list, rows_of_list
-from verisphere.measure.protocols import ListedPairsResult, listed_folds, listed_operating_points, listed_pairs
+from verisphere.measure.protocols.listed_pairs import (
+    ListedPairsResult,
+    listed_folds,
+    listed_operating_points,
+    listed_pairs,
+)
 from verisphere.measure.protocols.plausible import implausible_pairs
 from verisphere.measure.sides import check_one_model
 

@@ -11,8 +11,8 @@ from verisphere.decide.paired import Redrawn
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.measure.listed_rows import ListedRows, as_one_list, list_titles, rows_of_list
-from verisphere.measure.protocols import listed_pairs
 from verisphere.measure.protocols.drawn_pairs import drawn_pairs
+from verisphere.measure.protocols.listed_pairs import listed_pairs
 
 
 def pair_rows(embeddings: Embeddings, lists: Sequence[str], drawn: int, name: str) -> dict[str | None, ListedRows]:

@@ -10,7 +10,7 @@ from verisphere.decide import Curve, Far, Ordered, ScoresLike, SortedScores, ord
 from verisphere.decide.histogram import Histogram
 from verisphere.measure.arrays import set_of
 from verisphere.measure.evaluate import MOST_CURVE_POINTS
-from verisphere.measure.protocols import PairsOfSet, require_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, require_pairs
 from verisphere.measure.protocols.score_distribution import BINS, histograms, thinned_curve
 from verisphere.report.plots import LINES, draw_det, draw_roc, tidy
 from verisphere.report.score_plots import COMMON, draw_scores

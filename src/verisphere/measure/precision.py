@@ -17,7 +17,7 @@ from verisphere.decide.point import point_at
 from verisphere.files.documents import read_json_file
 from verisphere.files.embeddings import known_people
 from verisphere.files.json_values import from_json, shown
-from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import MOST_SCORES, tar_differences
 from verisphere.report.tables import interval_text, noise_line, number, small, table
 

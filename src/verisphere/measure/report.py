@@ -30,9 +30,9 @@ from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.results import EvaluatedFile, Result, first_lines
-from verisphere.measure.protocols import PairsOfSet, all_pairs, require_pairs, tar_differences
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, require_pairs
 from verisphere.measure.protocols.plausible import implausible_set
-from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set
+from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set, tar_differences
 from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
 from verisphere.measure.report_findings import (
     ALL,

@@ -1,8 +1,7 @@
 """The pairs of a set that a person should look at, with their images if these are available."""
 
 from verisphere.base.vocabulary import Embeddings
-from verisphere.measure.protocols import PairsOfSet
-from verisphere.measure.protocols.all_pairs import ScoredPairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, ScoredPairs
 from verisphere.measure.report_findings import SampleImage, SamplePair, Samples
 from verisphere.measure.report_inputs import ReportInput
 from verisphere.report.pictures import pictures, varied

@@ -10,7 +10,7 @@ from verisphere.files.embeddings import known_people
 from verisphere.measure.domain_bias import bias_of_domains
 from verisphere.measure.measured_set import MeasuredSet
 from verisphere.measure.pairs_of_set import accuracies, pair_rows
-from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import redrawn_set
 
 TAR, GAMMA, TAR_STD, FAR_STD = "tar", "gamma", "tar_std_over_domains", "neg_log10_far_std_over_domains"

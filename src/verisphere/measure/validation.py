@@ -6,7 +6,7 @@ from dataclasses import replace
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import Far
 from verisphere.files.embeddings import known_people
-from verisphere.measure.protocols import all_pairs
+from verisphere.measure.protocols.all_pairs import all_pairs
 from verisphere.report.outcome import VALIDATION
 
 

@@ -37,7 +37,7 @@ from verisphere.files.scores import read_scores
 from verisphere.files.tables import plain_cell
 from verisphere.files.vectors import holds_vectors
 from verisphere.files.verdicts import Verdict
-from verisphere.measure.protocols import PairsOfSet
+from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import ALL, fars_over_people
 from verisphere.score import pair_scores, unit_rows

@@ -9,7 +9,7 @@ import torch
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import one_threshold, operating_point
-from verisphere.measure.protocols import all_pairs
+from verisphere.measure.protocols.all_pairs import all_pairs
 
 from ...decide import oracle
 

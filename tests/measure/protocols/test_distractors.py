@@ -9,7 +9,7 @@ from verisphere.decide import operating_point
 from verisphere.measure.protocols import distractors
 from verisphere.measure.protocols.by_image import ranked_by_image
 from verisphere.measure.protocols.distractors import distractor_figures, score_distractors
-from verisphere.measure.protocols.two_sets import two_sets
+from verisphere.measure.two_sets import two_sets
 from verisphere.score import pair_scores, unit_rows
 
 #: Cosines of Ann's photos: 1-2 0.8, 1-3 0.6, 2-3 0.96; of Ben's 0.8. Cem has one photo.

@@ -7,7 +7,7 @@ import pytest
 
 from verisphere.base.vocabulary import Embeddings, Precision
 from verisphere.files.embeddings import read_embeddings
-from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 
 FARS = [f"1e-{digit}" for digit in range(1, 9)]
 

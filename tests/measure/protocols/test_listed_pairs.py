@@ -10,8 +10,8 @@ from verisphere.decide import kfold_accuracy, operating_point
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
-from verisphere.measure.protocols import all_pairs, listed_folds, listed_pairs, score_listed
-from verisphere.measure.protocols.listed_pairs import listed_operating_points
+from verisphere.measure.protocols.all_pairs import all_pairs
+from verisphere.measure.protocols.listed_pairs import listed_folds, listed_operating_points, listed_pairs, score_listed
 
 
 def pairs(left, right, genuine, folds=None) -> Comparisons:

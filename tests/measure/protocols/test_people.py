@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from verisphere.base.vocabulary import Embeddings
-from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.people import people_of_set
 from verisphere.score import pair_scores, unit_rows
 

@@ -8,7 +8,7 @@ import pytest
 from redrawing import draw_people
 from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide import differences_of, operating_point, point_intervals, tar_difference
-from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import domain_bounds, intervals_of_set, tar_differences
 
 

@@ -8,7 +8,7 @@ import pytest
 from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide import PairScores
 from verisphere.decide.paired import spread_redrawn, tars_redrawn
-from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import redrawn_set
 
 FIGURES = ("gamma", "tar_std", "neg_log10_far_std")

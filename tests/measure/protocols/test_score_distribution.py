@@ -5,7 +5,7 @@ import pytest
 
 from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide import TooFewScoresError, roc
-from verisphere.measure.protocols import PairsOfSet
+from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.redrawn import intervals_of_set
 from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
 

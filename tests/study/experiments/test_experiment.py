@@ -18,7 +18,7 @@ from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import mean_bounds
 from verisphere.decide.paired import Redrawn, mean_difference
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.measure.protocols import PairsOfSet, all_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import redrawn_set
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.study.experiments.arms import read_experiment

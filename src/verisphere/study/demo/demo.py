@@ -20,7 +20,7 @@ from verisphere.files.streamed_rows import evaluated
 from verisphere.images.decoded_faces import in_memory
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces, contact_sheet
 from verisphere.measure.evaluate import Evaluation
-from verisphere.measure.protocols import AllPairsResult, all_pairs
+from verisphere.measure.protocols.all_pairs import AllPairsResult, all_pairs
 from verisphere.measure.report import ReportInput, make_report
 from verisphere.measure.validation import validation_figures
 from verisphere.models.embed import embed, open_model

@@ -15,7 +15,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.images.faces import Faces
-from verisphere.measure.protocols import listed_folds, listed_pairs
+from verisphere.measure.protocols.listed_pairs import listed_folds, listed_pairs
 from verisphere.study.invert.findings import PairAccuracy
 
 _SIDES = {"both generated": (0, 0), "generated and photograph": (0, 1), "both photographs": (1, 1)}
