@@ -1,13 +1,24 @@
-"""`PYTHONPATH=docs python -m reference`: write docs/reference, and the fields that `verisphere train --help` lists."""
+"""`PYTHONPATH=docs python -m reference`: write docs/reference, and all else that is made from the sources.
+
+The tables of what the rooms hold are written first: what follows shows what these import.
+"""
 
 from functools import partial
+from pathlib import Path
 
-from reference.pages import written
+from reference.tables import tables
 from verisphere.files.disk import write_whole
 
 
 def main() -> None:
-    for path, text in written().items():
+    _write_all(tables())
+    from reference.pages import written
+
+    _write_all(written())
+
+
+def _write_all(texts: dict[Path, str]) -> None:
+    for path, text in texts.items():
         write_whole(path, partial(_write, text))
         print(path)
 

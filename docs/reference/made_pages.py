@@ -12,6 +12,7 @@ from verisphere.cli.recipes import GROUPS
 from verisphere.files.bases import read_based
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.packaged_recipes import LOSSES, comment, packaged_recipes
+from verisphere.images.packs.formats import FORMATS
 
 #: Rooms whose `__all__` is public, and what stands above their names; see docs/reference/public.md.
 ROOMS = {
@@ -65,6 +66,16 @@ def losses_table() -> str:
     for name, entry in read_yaml_file(LOSSES).items():
         tests = ", ".join(f"[{test}.py](../tests/losses/{test}.py)" for test in entry["tests"])
         lines.append(f"| `{name}` | {entry['paper']} | {entry['equation']} | {entry['function']} | {tests} |")
+    return "\n".join(lines) + "\n"
+
+
+def formats_table() -> str:
+    """The table of docs/data.md, from the formats of packs."""
+    lines = ["| format | path | states by itself | `data convert` writes it |", "|:--|:--|:--|:--|"]
+    for known in FORMATS:
+        holds = ", ".join(column for column in ("names", "identities", "domains") if column in known.holds)
+        writes = "no" if known.write is None else f"as `{known.suffix}`" if known.suffix else "yes"
+        lines.append(f"| {known.name} | {escaped(known.looks)} | {holds} | {writes} |")
     return "\n".join(lines) + "\n"
 
 

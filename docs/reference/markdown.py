@@ -5,7 +5,7 @@ import re
 MADE = "Written by `make reference` from the code; a test holds it equal to it."
 
 #: Letters that Markdown would take for markup; an underscore inside a word is none.
-_MARKUP = re.compile(r"[*<>\[\]|]|(?<!\w)_|_(?!\w)")
+_MARKUP = re.compile(r"[*<>\[\]|]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def escaped(text: str) -> str:

@@ -8,7 +8,14 @@ from types import ModuleType
 
 from reference.commands import commands_page
 from reference.docstrings import Argument, arguments, paper, summary
-from reference.made_pages import api_page, losses_table, packaged_page, recipe_digests
+from reference.made_pages import (
+    api_page,
+    formats_table,
+    losses_table,
+    packaged_page,
+    recipe_digests,
+)
+from reference.tables import tables
 from verisphere import backbones, images, losses, pairs
 from verisphere.study import search
 from verisphere.train.recipe import Recipe
@@ -16,6 +23,7 @@ from verisphere.train.recipe import Recipe
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reference"
 EQUATIONS = ROOT / "docs" / "losses.md"
+DATA = ROOT / "docs" / "data.md"
 DIGESTS = ROOT / "tests" / "recipes" / "recipe_digests.json"
 HELP = ROOT / "src" / "verisphere" / "cli" / "recipe_fields.txt"
 _MADE = "Written by `make reference` from the docstrings; a test holds it equal to them."
@@ -73,11 +81,19 @@ def written() -> dict[Path, str]:
     pages = {PAGES / f"{name}.md": _class_page(name) for name in _CLASSES}
     made = {"commands": commands_page(), "packaged": packaged_page(), "api": api_page()}
     further = {PAGES / f"{name}.md": text for name, text in made.items()}
-    equations = re.sub(
-        r"(?m)^\| `verisphere.losses` \|.*\n(\|.*\n)*", lambda _: losses_table(), EQUATIONS.read_text("utf-8")
-    )
-    others = {HELP: recipe_help(), EQUATIONS: equations, DIGESTS: recipe_digests()}
-    return {PAGES / "recipe.md": _recipe_page(), **pages, **further, **others}
+    others = {
+        HELP: recipe_help(),
+        EQUATIONS: _with_table(EQUATIONS, losses_table()),
+        DATA: _with_table(DATA, formats_table()),
+        DIGESTS: recipe_digests(),
+    }
+    return {PAGES / "recipe.md": _recipe_page(), **pages, **further, **others, **tables()}
+
+
+def _with_table(page: Path, table: str) -> str:
+    """A page with this table in place of the one that has its header."""
+    header = re.escape(table.splitlines()[0])
+    return re.sub(rf"(?m)^{header}\n(\|.*\n)*", lambda _: table, page.read_text("utf-8"))
 
 
 def classes(page: str) -> list[type]:

@@ -15,9 +15,11 @@ from verisphere.measure.data.yaw import ESTIMATOR
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.name)
-def test_every_format_has_a_row(known):
-    assert len(re.findall(rf"^\| {known.name} \|", PAGE, re.MULTILINE)) == 1
+def test_every_format_has_a_row_and_no_other_name_has_one():
+    listed, where, *_ = re.findall(r"(?m)^\| format \|.*\n\|[:|-]+\n((?:\|.*\n)+)", PAGE)
+    first, second = (re.findall(r"(?m)^\| (\w+) \|", table) for table in (listed, where))
+    assert first == [known.name for known in FORMATS]
+    assert set(second) <= set(first)
 
 
 def test_every_known_set_has_a_row():

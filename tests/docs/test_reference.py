@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from reference.docstrings import arguments
-from reference.pages import HELP, classes, written
+from reference.pages import HELP, ROOT, classes, written
 from verisphere.images.augment import Augment
 from verisphere.losses import ArcFace, ArcSoftmax
 from verisphere.train.recipe import Recipe
@@ -16,7 +16,8 @@ WRITTEN = written()
 
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
 def test_what_is_committed_is_what_make_reference_writes(path):
-    assert path.read_text(encoding="utf-8") == WRITTEN[path], "make reference"
+    stale = f"{path.relative_to(ROOT)} differs from the sources: run `make reference` and commit what it writes"
+    assert path.read_text(encoding="utf-8") == WRITTEN[path], stale
 
 
 @pytest.mark.parametrize("page", ["backbones", "data", "losses", "pairs"])

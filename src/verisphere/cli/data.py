@@ -21,7 +21,8 @@ from verisphere.cli.parsing import (
 )
 from verisphere.cli.results import add_json, add_output, show_result
 
-WRITABLE = "folder, zip, recordio, tar, parquet or lmdb"  # a test compares them with the formats that can be written
+#: The formats that can be written, by `make reference`.
+WRITABLE = "folder, zip, recordio, tar, parquet or lmdb"
 
 
 def data_info(options: argparse.Namespace) -> Outcome:

@@ -1,13 +1,11 @@
 """Measuring embeddings or scores: `evaluate` and its kinds."""
 
 import argparse
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.base.words import FARS, REPLICATES
-from verisphere.cli.distractors import add_distractors
 from verisphere.cli.evaluation_options import (
     add_comparing,
     add_far,
@@ -16,12 +14,9 @@ from verisphere.cli.evaluation_options import (
     given,
     refuse_unread,
 )
-from verisphere.cli.identification import add_identification
-from verisphere.cli.ijb import add_ijb
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Parser, Run, Verbs, add_names, new_verb, options_as
+from verisphere.cli.parsing import Outcome, Run, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, add_plot
-from verisphere.cli.suite import add_suite
 
 if TYPE_CHECKING:
     from verisphere.measure.evaluate import Options
@@ -52,15 +47,6 @@ def evaluate_all_pairs(options: argparse.Namespace) -> Outcome:
     return evaluate.evaluate_one_threshold(options.embeddings, _options(options))
 
 
-def evaluate_two_sets(options: argparse.Namespace) -> Outcome:
-    """Operating points over all pairs of an image of one file and an image of another."""
-    from verisphere.measure import two_sets
-    from verisphere.measure.evaluate import Options
-
-    asked = options_as(Options, options, fars=options.far or FARS, progress=progress())
-    return two_sets.evaluate_two_sets(options.left, options.right, asked)
-
-
 def _options(options: argparse.Namespace) -> "Options":
     """The options of an evaluation."""
     from verisphere.base.vocabulary import Redrawing
@@ -82,37 +68,8 @@ def _options(options: argparse.Namespace) -> "Options":
     )
 
 
-def kind_of_file(path: str) -> str:
-    """The command for a file that was given where a kind of evaluation belongs; empty for files of other kinds."""
-    try:
-        if path.endswith(".npz"):
-            with zipfile.ZipFile(path) as archive:
-                names = set(archive.namelist())
-        else:
-            with open(path, "rb") as file:
-                names = {f"{column.strip()}.npy" for column in file.readline(4096).decode().split(",")}
-    except (OSError, ValueError, zipfile.BadZipFile):
-        return ""
-    kind = "scores" if "score.npy" in names else "all-pairs"
-    if not names & {"score.npy", "embeddings.npy", "e0.npy", "embedding.npy"}:
-        return ""
-    return f" (did you mean verisphere evaluate {kind} {path}?)"
-
-
-def add_evaluate(verbs: Verbs) -> None:
-    """Add `evaluate` and its kinds."""
-    text = "Measure embeddings or scores."
-    evaluation = verbs.add_parser(
-        "evaluate",
-        help=text,
-        description=text,
-        examples=(
-            "verisphere evaluate all-pairs embeddings.npz --far 1e-3",
-            "verisphere evaluate pairs embeddings.npz --pairs pairs.txt",
-        ),
-        hint=kind_of_file,
-    )
-    kinds = evaluation.add_subparsers(required=True, metavar="KIND", parser_class=Parser)
+def add_scores(kinds: Verbs) -> None:
+    """Add `evaluate scores`."""
     verb = _evaluation(
         kinds,
         "scores",
@@ -124,6 +81,10 @@ def add_evaluate(verbs: Verbs) -> None:
     )
     verb.add_argument("scores", type=Path, help="CSV with the columns score,label[,domain], or .npz with these arrays")
     _curve(verb)
+
+
+def add_pairs(kinds: Verbs) -> None:
+    """Add `evaluate pairs`."""
     verb = _evaluation(
         kinds,
         "pairs",
@@ -160,6 +121,10 @@ def add_evaluate(verbs: Verbs) -> None:
     add_feature_norm(verb)
     _redrawing(verb)
     _curve(verb)
+
+
+def add_all_pairs(kinds: Verbs) -> None:
+    """Add `evaluate all-pairs`."""
     verb = _evaluation(
         kinds,
         "all-pairs",
@@ -176,33 +141,6 @@ def add_evaluate(verbs: Verbs) -> None:
     _redrawing(verb)
     _curve(verb)
     _scan(verb)
-    add_identification(kinds)
-    add_distractors(kinds)
-    _add_two_sets(kinds)
-    add_suite(kinds)
-    add_ijb(kinds)
-
-
-def _add_two_sets(kinds: Verbs) -> None:
-    verb = new_verb(
-        kinds,
-        "two-sets",
-        evaluate_two_sets,
-        shared=True,
-        examples=(
-            "verisphere evaluate two-sets masked.npz unmasked.npz --far 1e-4",
-            "verisphere evaluate two-sets visa.npz kiosk.npz --far 1e-6 --json figures.json",
-        ),
-        less_memory="drop the lowest --far, or compare fewer images at a time",
-    )
-    add_names(verb)
-    verb.add_argument("left", type=Path, help="embeddings file")
-    verb.add_argument("right", type=Path, help="another, of the same people; no two images of one file are compared")
-    add_far(verb)
-    add_rule(verb)
-    add_feature_norm(verb)
-    add_json(verb)
-    add_comparing(verb)
 
 
 def _evaluation(

@@ -19,7 +19,7 @@ from verisphere.cli.adopting import add_adopt
 from verisphere.cli.calibrating import add_calibrate
 from verisphere.cli.cleaning import add_clean
 from verisphere.cli.data import add_data
-from verisphere.cli.evaluation import add_evaluate
+from verisphere.cli.evaluating import add_evaluate
 from verisphere.cli.images import add_align, add_embed
 from verisphere.cli.inverting import add_invert, add_leak
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out

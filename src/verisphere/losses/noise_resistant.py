@@ -21,6 +21,8 @@ from torch import Tensor
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.margin import Beyond, CombinedMargin, Gradient
 
+__all__ = ["NoiseResistant"]
+
 #: Factor on the cosines whose log-sum-exp stands for their maximum: a class nearer than all others by 4e-4 has the
 #: whole gradient to 1e-17, and the value lies above the maximum by at most 1e-5 * log(classes), as a cosine.
 SHARPNESS = 1e5

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from verisphere.losses.class_loss import ClassLoss, Rows
 
+__all__ = ["SimilarityKL"]
+
 
 class TeacherNormaliser(ClassLoss):
     """The log of the sum over all classes of exp(scale * the teacher's cosine); a head runs it without gradient."""

@@ -11,8 +11,8 @@ from verisphere.images.packs.parquet import PARQUET
 from verisphere.images.packs.recordio import RECORDIO
 from verisphere.images.packs.tar import TAR, is_brace_form
 
-#: Every format. A path is tried as the last format first, since a folder can be more than a folder of images. A new
-#: format is a file of this package and its name here.
+#: Every format. A path is tried as the last format first, since a folder can be more than a folder of images;
+#: `make reference` adds those of new modules.
 FORMATS: tuple[Format, ...] = (FOLDER, ZIP, LIST, RECORDIO, BIN, TAR, PARQUET, LMDB)
 
 
