@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from further_backbones import with_further
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.efficientnet import EfficientNet
 from verisphere.backbones.iresnet import IResNet, SEResNet
@@ -11,6 +12,7 @@ from verisphere.backbones.sfnet import SFNet
 from verisphere.images.augment import Augment, augment
 from verisphere.train.dry_run.measured import measure_backbone
 
+#: Those with small arguments or several options; all others that are exported are made by their defaults.
 BACKBONES = {
     "MobileFaceNet": lambda: MobileFaceNet(embedding_size=32),
     "MobileFaceNet, narrow": lambda: MobileFaceNet(embedding_size=32, width=0.3, activation="relu"),
@@ -19,6 +21,7 @@ BACKBONES = {
     "SFNet": lambda: SFNet(20, embedding_size=32),
     "EfficientNet": lambda: EfficientNet(embedding_size=32, drop=0.0),
 }
+BACKBONES = with_further(BACKBONES, 32)
 
 
 @pytest.fixture(params=BACKBONES.values(), ids=BACKBONES.keys())

@@ -28,7 +28,7 @@ from fuzz.containers import (
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
 from fuzz.seeds import ask_scan, rows_of_scan
-from fuzz.seeds_from_elsewhere import PACKS
+from fuzz.seeds_from_elsewhere import NEEDED, PACKS
 from verisphere.backbones import OnnxNetwork
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
@@ -417,7 +417,7 @@ _NEEDS = {
         ("onnx files", "foreign graphs", "networks of graphs", "adopted folders", "detector graphs"), _ONNX
     ),
     **{"detector weights": ("mtcnn", "lz4"), "parquet": ("pyarrow",)},
-    **{"packs of parquet": ("pyarrow",), "packs of lmdb": ("lmdb",)},
+    **{f"packs of {name}": (package,) for name, package in NEEDED.items()},
 }
 
 

@@ -10,9 +10,13 @@ import numpy as np
 import torch
 
 from fuzz.containers import Files, files_of
+from verisphere.images.packs.formats import FORMATS
+from verisphere.images.packs.pack import Row
 
-#: Formats of packs, and the suffix under which each is written.
-PACKS = {"recordio": ".rec", "tar": ".tar", "parquet": ".parquet", "lmdb": ".lmdb"}
+#: Formats of packs whose images lie in files of their own making, and the suffix under which each is written.
+PACKS = {known.name: known.suffix for known in FORMATS if known.write is not None and not known.by_path}
+#: Packages that some of them need.
+NEEDED = {"parquet": "pyarrow", "lmdb": "lmdb"}
 
 
 def vectors(folder: Path) -> dict[str, Files]:
@@ -46,13 +50,10 @@ def vectors(folder: Path) -> dict[str, Files]:
 
 def packs(folder: Path, picture: Callable[[str, int], bytes]) -> dict[str, Files]:
     """A small set as a pack of each format that is one file or a few, and as a verification set."""
-    from verisphere.images.packs.formats import FORMATS
-    from verisphere.images.packs.pack import Row
-
     people = ("p0", "p0", "p1", "p1", "-1")
     seeds: dict[str, Files] = {}
     for known in FORMATS:
-        needed = {"parquet": "pyarrow", "lmdb": "lmdb"}.get(known.name)
+        needed = NEEDED.get(known.name)
         if known.name not in PACKS or (needed and importlib.util.find_spec(needed) is None):
             continue
         room = folder / "packs" / known.name

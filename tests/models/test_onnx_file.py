@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from further_backbones import with_further
 from verisphere.backbones import Backbone, EfficientNet, GraphNetwork, IResNet, MobileFaceNet, Pixels, SEResNet, SFNet
 from verisphere.models import folder as model_folder
 from verisphere.models.folder import Model
@@ -122,6 +123,7 @@ OPERATORS = [
     {"operator": "Gemm", "inputs": [10], "weight": [16, 192]},
     {"operator": "Arithmetic", "inputs": [11], "function": "Add", "sizes": [16], "trained": True},
 ]
+#: Those with small arguments or several options; all others that are exported are made by their defaults.
 BACKBONES = {
     "Pixels": lambda: Pixels(6),
     "Pixels colour": lambda: Pixels(9, grey=False, centred=False),
@@ -133,6 +135,7 @@ BACKBONES = {
     "SEResNet": lambda: SEResNet(18, 16),
     "GraphNetwork": lambda: GraphNetwork(16, OPERATORS, 8, 6, 0.0, 1.0, "BGR", "NHWC"),
 }
+BACKBONES = with_further(BACKBONES, 16)
 QUICK = ("Pixels", True)
 CASES = [(name, flip) for name in BACKBONES for flip in (False, True)]
 

@@ -1,7 +1,7 @@
 """The faults that are planted, one in a set, and what `data verify` must say of each.
 
-A further format brings a function in `planting` that writes the sound images in it, and plants of its own: a `Plant`
-each, in `PLANTS`.
+A further format that can be written has the faults that any format can have. Faults of its own are a `Plant` each, in
+`PLANTS`, made by a function in `planting`.
 """
 
 from measure.data.planting import (

@@ -63,7 +63,7 @@ class Plant:
         format: name of the format.
         name: the fault, in words.
         make: writes the set below a folder, and returns its path.
-        file: end of the path of the file that the fault names.
+        file: end of the path of the file that the fault names; `IMAGES` for the file in which the images lie.
         record: the record that the fault names.
         says: words of its reason.
         others: how many further faults the same damage gives.
@@ -134,7 +134,7 @@ def written(known: Format) -> Callable[[Path, dict[str, bytes]], Path]:
         rows = {row.name: row for row in SOUND} | {
             name: Row(name, name.split("/")[0], data) for name, data in changed.items()
         }
-        path = root / f"faces{SUFFIXES.get(known.name, f'.{known.name}')}"
+        path = root / f"faces{known.suffix}"
         assert known.write is not None
         known.write(path, iter(rows.values()))
         return path
@@ -142,21 +142,19 @@ def written(known: Format) -> Callable[[Path, dict[str, bytes]], Path]:
     return write
 
 
+IMAGES = ""
 #: Formats that the plants below do not write by hand.
 OTHERS = [known for known in FORMATS if known.write is not None and not known.by_path]
-SUFFIXES = {"recordio": ".rec"}  # of the other formats it is their name
-FILES = {"lmdb": "data.mdb"}  # of the other formats it is the pack
 
 
 def contents() -> Iterator[Plant]:
     """Faults of the content of an image, in every format."""
     for known in OTHERS:
-        file = FILES.get(known.name, f"faces{SUFFIXES.get(known.name, f'.{known.name}')}")
         for name, (data, says) in BYTES.items():
             if data:  # an empty image is a matter of each format, and of its own plants
-                yield Plant(known.name, name, content(written(known), data), file, "Ben/1.png", says)
+                yield Plant(known.name, name, content(written(known), data), IMAGES, "Ben/1.png", says)
         single = content_of(written(known), {"Dan/1.png": image(40)})
-        yield Plant(known.name, "one image", single, file, "Dan/1.png", "the only image of the identity")
+        yield Plant(known.name, "one image", single, IMAGES, "Dan/1.png", "the only image of the identity")
     for form, write, file, record in (
         ("folder", folder_with, "faces/Ben/1.png", "Ben/1.png"),
         ("zip", archive_with, "faces.zip", "Ben/1.png"),
