@@ -158,8 +158,7 @@ def add_calibrate(verbs: Verbs) -> None:
         "calibrate",
         calibrate,
         examples=(
-            "verisphere calibrate others.npz --far 1e-3 --out thresholds.json",
-            "verisphere calibrate others.npz --far 1e-2 --guarantee expected --check test.npz --out thresholds.json",
+            "verisphere calibrate others.npz --far 1e-2 --check test.npz --out thresholds.json",
             "verisphere calibrate strangers.npz --gallery people.npz --fpir 1e-2 --review page --out gallery.json",
         ),
     )
