@@ -1,0 +1,132 @@
+"""How often the threshold of a gallery keeps its promise, where it does not, and what it costs.
+
+`python benchmarks/galleries.py` takes a minute on one core and writes galleries_quick.csv beside this file. With
+`--full` it takes about twenty minutes and writes galleries.csv, the source of the figures in docs/promises.md. Seeds
+are fixed, so a run can be repeated. `--only PART` runs one part, prints it, and writes nothing.
+
+Parts that need LFW (`lfw_embeddings.npz`, and for another camera `lfw_112.zip` and `pretrained_mobilefacenet.onnx`) are
+skipped, and named, where `--data` has none. `--second` names the embeddings of the same photographs by another model.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import gallery_faces
+import gallery_labels
+import gallery_rules
+import gallery_worlds
+from gallery_faces import Faces
+from gallery_pools import Row, text, write_rows
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is simulated.
+
+    Attributes:
+        sizes: people in galleries of the worlds.
+        of_faces: people in galleries of LFW.
+        rates: target FPIRs.
+        galleries: galleries of each cell of a coverage, among which `runs` calibrations are divided.
+        pool: strangers of a world who may search a gallery.
+        runs: calibrations of each cell.
+        growing: galleries for growth.
+        splits: random splits of LFW's people.
+        of_rules: the same, to compare rules.
+    """
+
+    sizes: tuple[int, ...]
+    of_faces: tuple[int, ...]
+    rates: tuple[str, ...]
+    galleries: int
+    pool: int
+    runs: int
+    growing: int
+    splits: int
+    of_rules: int
+
+
+QUICK = Size((10, 100), (100,), ("1e-1", "1e-2"), 5, 100_000, 100, 20, 5, 2)
+FULL = Size((10, 100, 1_000, 10_000), (10, 100, 1_000), ("1e-1", "1e-2", "1e-3"), 20, 500_000, 2_000, 400, 100, 20)
+NUMBERS = (299, 473, 600, 900, 1_000, 1_500, 2_000, 3_000)  # strangers to buy
+
+
+def parts(size: Size, data: Path, second: Path | None, full: bool) -> dict[str, Callable[[], Iterator[Row]]]:
+    """The parts by their names, and the reasons on standard error of those that are skipped."""
+    growing = size.growing, min(size.pool, 50_000), max(size.runs // size.growing, 1)
+    found: dict[str, Callable[[], Iterator[Row]]] = {
+        "coverage": lambda: gallery_worlds.covered(size.sizes, size.rates, size.galleries, size.pool, size.runs),
+        "growth": lambda: gallery_worlds.grown((10, 100), "1e-2", *growing),
+        "labels": lambda: gallery_labels.in_worlds(
+            (100, 1_000)[: 1 + full], ("1e-2", "1e-3")[: 1 + full], size.galleries, size.pool, size.runs
+        ),
+    }
+    embeddings = data / "lfw_embeddings.npz"
+    if not embeddings.is_file():
+        print(f"skipped: all parts on LFW, as there is no {embeddings}", file=sys.stderr)
+        return found
+    everybody = Faces.read("LFW as it is", embeddings)
+    duplicates = everybody.duplicates()
+    faces = Faces.read("LFW", embeddings, duplicates)
+    few = min(size.splits, 20)
+    found |= {
+        "coverage of faces": lambda: gallery_faces.covered(faces, size.of_faces, size.rates, size.galleries, size.runs),
+        "growth of faces": lambda: gallery_faces.grown(faces, size.of_faces, size.splits, max(size.runs // 100, 1)),
+        "relatives": lambda: gallery_faces.others_in_use(faces, 1_000, few),
+        "chosen rules": lambda: gallery_faces.chosen_on_strangers(
+            faces, 1_000, (299, 1_000), min(size.galleries, 10), size.runs // 10
+        ),
+        "strangers": lambda: (
+            row for some in (faces, everybody) for row in gallery_faces.to_buy(some, 1_000, NUMBERS, size.splits)
+        ),
+        "labels of faces": lambda: gallery_labels.on_faces(faces, size.of_faces[-2:], size.galleries, size.runs),
+        "labels of pairs": lambda: gallery_labels.of_pairs(faces, size.runs),
+    }
+    camera = data / "pretrained_mobilefacenet.onnx", data / "lfw_112.zip"
+    if full and all(file.is_file() for file in camera):
+        found["camera"] = lambda: gallery_faces.other_camera(faces, *camera, 1_000, 1_500, size.splits)
+    elif full:
+        print(f"skipped: another camera, as there is no {' or '.join(map(str, camera))}", file=sys.stderr)
+    models = [Faces.read("first model", embeddings, duplicates)]
+    if second is not None:
+        models.append(Faces.read("second model", second, duplicates))
+    else:
+        print("skipped: rules of a second model and of both, as there is no --second", file=sys.stderr)
+    found["rules"] = lambda: gallery_rules.compared(models, size.of_rules)
+    return found
+
+
+def reported(name: str, rows: Iterator[Row], started: float) -> list[Row]:
+    """The rows of a part, once they are there reported on standard error."""
+    done = list(rows)
+    print(f"{time.monotonic() - started:5.0f} s  {name}: {len(done)} rows", file=sys.stderr)
+    return done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="more, larger and rarer (about twenty minutes)")
+    parser.add_argument("--only", metavar="PART", action="append", help="run this part; repeat for several")
+    parser.add_argument("--data", type=Path, default=DATA, help=f"folder with LFW ({DATA})")
+    parser.add_argument("--second", type=Path, metavar="FILE.npz", help="LFW embedded by a second model")
+    options = parser.parse_args()
+    known = parts(FULL if options.full else QUICK, options.data, options.second, options.full)
+    if unknown := set(options.only or ()) - set(known):
+        parser.error(f"there is no part {sorted(unknown)[0]!r}; there are {', '.join(known)}")
+    started = time.monotonic()
+    rows = [row for name in options.only or known for row in reported(name, known[name](), started)]
+    if not options.only:
+        path = Path(__file__).with_name("galleries.csv" if options.full else "galleries_quick.csv")
+        write_rows(rows, path)
+        print(f"rows in {path.name}")
+    print(text(rows))
+
+
+if __name__ == "__main__":
+    main()
