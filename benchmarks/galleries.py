@@ -2,7 +2,7 @@
 
 `python benchmarks/galleries.py` takes a minute on one core and writes galleries_quick.csv beside this file. With
 `--full` it takes about twenty minutes and writes galleries.csv, the source of the figures in docs/promises.md. Seeds
-are fixed, so a run can be repeated. `--only PART` runs one part, prints it, and writes nothing.
+are fixed, so a run can be repeated. `--only PART` runs one part, and keeps the rows of the others in that file.
 
 Parts that need LFW (`lfw_embeddings.npz`, and for another camera `lfw_112.zip` and `pretrained_mobilefacenet.onnx`) are
 skipped, and named, where `--data` has none. `--second` names the embeddings of the same photographs by another model.
@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gallery_faces
@@ -20,7 +20,7 @@ import gallery_labels
 import gallery_rules
 import gallery_worlds
 from gallery_faces import Faces
-from gallery_pools import Row, text, write_rows
+from gallery_pools import Row, read_rows, text, write_rows
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -52,8 +52,12 @@ class Size:
     of_rules: int
 
 
-QUICK = Size((10, 100), (100,), ("1e-1", "1e-2"), 5, 100_000, 100, 20, 5, 2)
-FULL = Size((10, 100, 1_000, 10_000), (10, 100, 1_000), ("1e-1", "1e-2", "1e-3"), 20, 500_000, 2_000, 400, 100, 20)
+QUICK = Size((10, 100), (100,), ("1e-1", "1e-2"), 5, 100_000, 100, 20, 5, 1)
+FULL = Size((10, 100, 1_000, 10_000), (10, 100, 1_000), ("1e-1", "1e-2", "1e-3"), 20, 200_000, 2_000, 200, 100, 20)
+PARTS = (
+    "coverage", "coverage of faces", "strangers", "rules", "chosen rules", "labels", "labels of faces",
+    "labels of pairs", "growth", "growth of faces", "relatives", "camera",
+)  # fmt: skip
 NUMBERS = (299, 473, 600, 900, 1_000, 1_500, 2_000, 3_000)  # strangers to buy
 
 
@@ -74,13 +78,12 @@ def parts(size: Size, data: Path, second: Path | None, full: bool) -> dict[str, 
     everybody = Faces.read("LFW as it is", embeddings)
     duplicates = everybody.duplicates()
     faces = Faces.read("LFW", embeddings, duplicates)
-    few = min(size.splits, 20)
     found |= {
         "coverage of faces": lambda: gallery_faces.covered(faces, size.of_faces, size.rates, size.galleries, size.runs),
         "growth of faces": lambda: gallery_faces.grown(faces, size.of_faces, size.splits, max(size.runs // 100, 1)),
-        "relatives": lambda: gallery_faces.others_in_use(faces, 1_000, few),
+        "relatives": lambda: gallery_faces.others_in_use(faces, 1_000, max(size.splits // 5, 1)),
         "chosen rules": lambda: gallery_faces.chosen_on_strangers(
-            faces, 1_000, (299, 1_000), min(size.galleries, 10), size.runs // 10
+            faces, 1_000, (299, 1_000), size.galleries // 2, size.runs // 10
         ),
         "strangers": lambda: (
             row for some in (faces, everybody) for row in gallery_faces.to_buy(some, 1_000, NUMBERS, size.splits)
@@ -102,30 +105,31 @@ def parts(size: Size, data: Path, second: Path | None, full: bool) -> dict[str, 
     return found
 
 
-def reported(name: str, rows: Iterator[Row], started: float) -> list[Row]:
-    """The rows of a part, once they are there reported on standard error."""
-    done = list(rows)
-    print(f"{time.monotonic() - started:5.0f} s  {name}: {len(done)} rows", file=sys.stderr)
-    return done
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="more, larger and rarer (about twenty minutes)")
     parser.add_argument("--only", metavar="PART", action="append", help="run this part; repeat for several")
     parser.add_argument("--data", type=Path, default=DATA, help=f"folder with LFW ({DATA})")
     parser.add_argument("--second", type=Path, metavar="FILE.npz", help="LFW embedded by a second model")
+    parser.add_argument("--example", type=Path, metavar="FOLDER", help="write the files of the page's example alone")
     options = parser.parse_args()
+    if options.example is not None:
+        everybody = Faces.read("LFW as it is", options.data / "lfw_embeddings.npz")
+        gallery_faces.write_example(everybody, options.example)
+        return
     known = parts(FULL if options.full else QUICK, options.data, options.second, options.full)
     if unknown := set(options.only or ()) - set(known):
         parser.error(f"there is no part {sorted(unknown)[0]!r}; there are {', '.join(known)}")
-    started = time.monotonic()
-    rows = [row for name in options.only or known for row in reported(name, known[name](), started)]
-    if not options.only:
-        path = Path(__file__).with_name("galleries.csv" if options.full else "galleries_quick.csv")
-        write_rows(rows, path)
-        print(f"rows in {path.name}")
-    print(text(rows))
+    path = Path(__file__).with_name("galleries.csv" if options.full else "galleries_quick.csv")
+    done: list[Row] = []
+    for name in options.only or known:
+        started = time.process_time()
+        rows = [replace(row, part=name) for row in known[name]()]
+        print(f"{time.process_time() - started:5.0f} s  {name}: {len(rows)} rows", file=sys.stderr)
+        others = [row for row in read_rows(path) if row.part != name] if path.is_file() else []
+        write_rows(sorted([*others, *rows], key=lambda row: PARTS.index(row.part)), path)
+        done += rows
+    print(f"{text(done)}\n\nrows in {path.name}")
 
 
 if __name__ == "__main__":

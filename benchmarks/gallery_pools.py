@@ -5,7 +5,7 @@ they are independent, and the true FPIR of a threshold is the share of the pool 
 """
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -159,4 +159,11 @@ def write_rows(rows: Sequence[Row], path: Path) -> None:
         writer.writerows({name: short(value) for name, value in asdict(row).items()} for row in rows)
 
 
-Part = Callable[[], Iterator[Row]]
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file that `write_rows` wrote."""
+    types = {"people": int, "strangers": int, "runs": int, "value": float, "lower": float, "upper": float}
+    with path.open(newline="", encoding="utf-8") as file:
+        return [
+            Row(**{name: (types.get(name, str)(cell) if cell else None) for name, cell in line.items()})
+            for line in csv.DictReader(file)
+        ]

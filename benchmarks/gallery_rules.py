@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from gallery_faces import COHORT, Faces, search
+from gallery_faces import COHORT, RULES, Faces, search
 from gallery_pools import Pool, Row
 
-from verisphere.decide import STATISTICS, gallery_threshold, independent_rank
+from verisphere.decide import gallery_threshold, independent_rank
 from verisphere.models.gallery import Gallery
 
-RULES = tuple(rule for rule in STATISTICS if rule != "median")  # with one enrolled photograph each it is best
 STRANGERS, RATE, REDRAWN = 1_000, "1e-2", 200
 ENROLLED, CHOOSING = 1_000, 600  # people of the gallery, and of the one on which a rule is chosen
 
