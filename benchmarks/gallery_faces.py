@@ -146,7 +146,7 @@ def covered(faces: Faces, sizes: Sequence[int], rates: Sequence[str], galleries:
     """Coverage with LFW's people as the population; every rule at 100 people."""
     for people in sizes:
         for rule in RULES if people == 100 else ("best",):
-            random = np.random.default_rng([5, people])
+            random = np.random.default_rng([5, people, RULES.index(rule)])
             pools = []
             for _ in range(galleries):
                 split = faces.split(random, people)
@@ -205,7 +205,7 @@ def grown(faces: Faces, sizes: Sequence[int], galleries: int, runs: int) -> Iter
 def others_in_use(faces: Faces, size: int, splits: int) -> Iterator[Row]:
     """Strangers in use who are relatives of enrolled people, made up by mixing rows; and LFW's own, by their names."""
     random = np.random.default_rng(8)
-    mixed: dict[float, list[float]] = {share: [] for share in (0.0, 0.1, 0.2, 0.3)}
+    mixed: dict[float, list[float]] = {share: [] for share in (0.0, 0.1, 0.3, 0.5)}
     real: list[bool] = []
     number = {str(name): place for place, name in enumerate(faces.people)}
     pairs = [(number[a], number[b]) for a, b in SIBLINGS if a in number and b in number]

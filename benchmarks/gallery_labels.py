@@ -3,7 +3,7 @@
 The same for comparisons of two photographs, some of which show one person under two names.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,10 +78,10 @@ CASES = ("unreviewed", "right", "unfound", "unfound, allowed for", "wrong", "wro
 ERRORS = 2
 
 
-def of_labels(part: str, population: str, rate: str, samples: dict[float, list[Sample]]) -> Iterator[Row]:
+def of_labels(part: str, population: str, rate: str, samples: Iterable[tuple[float, list[Sample]]]) -> Iterator[Row]:
     """Coverage, and TPIR, by the share planted and the review; and the share of the lost TPIR that is regained."""
     clean = None
-    for share, drawn in samples.items():
+    for share, drawn in samples:
         lost = None
         for case in CASES if share else (*CASES[:2], *CASES[4:]):
             results = [reviewed(sample, rate, case, ERRORS) for sample in drawn]
@@ -101,23 +101,30 @@ def of_labels(part: str, population: str, rate: str, samples: dict[float, list[S
 
 
 def in_worlds(sizes: Sequence[int], rates: Sequence[str], galleries: int, pool: int, runs: int) -> Iterator[Row]:
-    """Strangers who are enrolled under another name, in a world where people differ."""
-    for rate, strangers in zip(rates, (1_000, 3_000), strict=False):
+    """Strangers who are enrolled under another name, in a world where people differ; about three times the fewest."""
+    world = World("differing", moderate)
+    for rate, strangers in zip(rates, (1_000, 9_000), strict=False):
         for people in sizes:
-            world = World("differing", moderate)
             random = np.random.default_rng([4, people])
-            samples: dict[float, list[Sample]] = {share: [] for share in PLANTED}
-            for _ in range(galleries):
-                known = Pool(world.strangers(random, world.gallery(random, people), pool))
-                level = float(np.quantile(known.statistics, 0.99)) + 1.5
-                genuine = level + random.standard_normal(50_000)  # by 1.5 standard deviations above FPIR 1e-2
-                for share, drawn in samples.items():
-                    for _ in range(runs // galleries):
-                        planted = round(share * strangers)
-                        statistics = known.draw(random, strangers)
-                        statistics[:planted] = random.choice(genuine, planted)
-                        drawn.append(Sample(statistics, planted, genuine[:5_000], known, people))
-            yield from of_labels("wrong labels, worlds", world.name, rate, samples)
+            pools = [Pool(world.strangers(random, world.gallery(random, people), pool)) for _ in range(galleries)]
+            by_share = _planted_in(pools, people, strangers, runs // galleries, random)
+            yield from of_labels("wrong labels, worlds", world.name, rate, by_share)
+
+
+def _planted_in(
+    pools: Sequence[Pool], people: int, strangers: int, runs: int, random: np.random.Generator
+) -> Iterator[tuple[float, list[Sample]]]:
+    """Samples by the share planted, some of each pool; a share at a time, for they are large."""
+    levels = [float(np.quantile(known.statistics, 0.99)) + 1.5 for known in pools]
+    genuine = [level + random.standard_normal(20_000) for level in levels]  # 1.5 deviations above FPIR 1e-2
+    for share in PLANTED:
+        planted, drawn = round(share * strangers), []
+        for known, scores in zip(pools, genuine, strict=True):
+            for _ in range(runs):
+                statistics = known.draw(random, strangers)
+                statistics[:planted] = random.choice(scores, planted)
+                drawn.append(Sample(statistics, planted, scores[:5_000], known, people))
+        yield share, drawn
 
 
 def on_faces(faces: Faces, sizes: Sequence[int], galleries: int, runs: int) -> Iterator[Row]:
@@ -139,7 +146,7 @@ def on_faces(faces: Faces, sizes: Sequence[int], galleries: int, runs: int) -> I
                     statistics = known.draw(random, strangers)
                     statistics[:planted] = random.permutation(twice)[:planted]
                     drawn.append(Sample(statistics, planted, probes, known, size))
-        yield from of_labels("wrong labels, LFW", faces.name, "1e-2", samples)
+        yield from of_labels("wrong labels, LFW", faces.name, "1e-2", samples.items())
 
 
 def of_pairs(faces: Faces, runs: int) -> Iterator[Row]:
@@ -156,4 +163,4 @@ def of_pairs(faces: Faces, runs: int) -> Iterator[Row]:
             scores = known.draw(random, comparisons)
             scores[:planted] = random.permutation(genuine)[:planted]
             samples.setdefault(share, []).append(Sample(scores, planted, genuine, known, None))
-    yield from of_labels("wrong labels, two photographs", faces.name, rate, samples)
+    yield from of_labels("wrong labels, two photographs", faces.name, rate, samples.items())

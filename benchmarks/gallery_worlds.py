@@ -71,9 +71,9 @@ def worlds(rate: str) -> tuple[World, ...]:
 def covered(sizes: Sequence[int], rates: Sequence[str], galleries: int, pool: int, runs: int) -> Iterator[Row]:
     """Coverage in every world, for every size of gallery and every rate."""
     for rate in rates:
-        for world in worlds(rate):
+        for number, world in enumerate(worlds(rate)):
             for people in sizes:
-                random = np.random.default_rng([1, people])
+                random = np.random.default_rng([1, people, number, round(1 / float(rate))])
                 pools = [Pool(world.strangers(random, world.gallery(random, people), pool)) for _ in range(galleries)]
                 yield from coverage("coverage, worlds", world.name, people, pools, [rate], runs, random)
 
