@@ -249,7 +249,7 @@ def grey(image: bytes) -> np.ndarray:
 
 
 def other_camera(faces: Faces, model: Path, images: Path, size: int, count: int, splits: int) -> Iterator[Row]:
-    """Strangers and probes in use that a worse camera took, of a threshold that was calibrated on the better one."""
+    """Strangers and probes in use that a worse camera took, and perhaps the gallery; calibrated on the better one."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -270,24 +270,26 @@ def other_camera(faces: Faces, model: Path, images: Path, size: int, count: int,
                     found.append(network.run(None, {network.get_inputs()[0].name: pixels})[0][0])
                 return unit(np.array(found, np.float64))
 
-            of_some, of_mated = embedded(faces.first[some]), embedded(faces.first[mated] + 1)
-            gallery = faces.gallery(mated)
-            changed = search(gallery, of_some, "best", None).statistic
-            named = search(gallery, of_mated, "best", None)
-            right = gallery.people[named.person] == faces.people[mated]
-            plain = found_as(faces, gallery, mated, "best")
+            order = np.sort(mated)
+            changed, of_probes = embedded(faces.first[some]), embedded(faces.first[order] + 1)
             rest = np.setdiff1d(np.arange(len(faces.people)), np.concatenate([some, mated]))
-            statistic = search(gallery, faces.rows(rest), "best", None).statistic
-            results = []
-            for _ in range(splits):
-                threshold = gallery_threshold(random.permutation(statistic)[:1_000], "1e-2", people=size).threshold
-                tpir = float((right & (named.statistic > threshold)).mean())
-                results.append((Pool(changed).rate(threshold) / 0.01, tpir, float((plain > threshold).mean())))
-            about = ("assumption does not hold", faces.name, f"another camera: {name}", size, "1e-2", 1_000)
-            for figure, values in zip(
-                ("FPIR / f", "TPIR", "TPIR as calibrated"), zip(*results, strict=True), strict=True
-            ):
-                yield Row(*about, figure, *spread_of(values), splits)
+            same = Gallery(Embeddings(embedded(faces.first[order]), identities=faces.people[order]))
+            for where, gallery in (("strangers and probes", faces.gallery(mated)), ("the gallery too", same)):
+                statistic = search(gallery, faces.rows(rest), "best", None).statistic
+                found = Pool(search(gallery, changed, "best", None).statistic)
+                named = search(gallery, of_probes, "best", None)
+                right = gallery.people[named.person] == faces.people[order]
+                results = []
+                for _ in range(splits):
+                    drawn = random.permutation(statistic)[:1_000]
+                    threshold = gallery_threshold(drawn, "1e-2", people=size).threshold
+                    results.append(
+                        (found.rate(threshold) / 0.01, float((right & (named.statistic > threshold)).mean()))
+                    )
+                case = f"another camera, {name}: {where}"
+                about = ("assumption does not hold", faces.name, case, size, "1e-2", 1_000)
+                for figure, numbers in zip(("FPIR / f", "TPIR"), zip(*results, strict=True), strict=True):
+                    yield Row(*about, figure, *spread_of(numbers), splits)
 
 
 def chosen_on_strangers(faces: Faces, size: int, numbers: Sequence[int], galleries: int, runs: int) -> Iterator[Row]:

@@ -13,7 +13,6 @@ RATES = {"1e-1": "1 in 10", "1e-2": "1 in 100", "1e-3": "1 in 1,000"}
 LABELS = {
     "unreviewed": "unreviewed",
     "right": "right",
-    "unfound": "misses 2",
     "unfound, allowed for": "misses 2, `--unfound`",
     "wrong": "removes 2 strangers too",
     "wrong, allowed for": "removes 2 strangers too, `--wrong 2`",
@@ -173,8 +172,9 @@ def failures(rows: Sequence[Row]) -> str:
         for row in rows:
             if row.part == part and row.figure == "FPIR / f":
                 ends = "" if row.lower is None else f" ({row.lower:.1f} to {row.upper:.1f})"
-                lines.append([row.case, f"{row.value:.1f} f{ends}"])
-    return markdown(["strangers in use", "FPIR"], lines)
+                tpir = [other.value for other in rows if (other.case, other.figure) == (row.case, "TPIR")]
+                lines.append([row.case, f"{row.value:.1f} f{ends}", f"{tpir[0]:.2f}" if tpir else ""])
+    return markdown(["strangers in use", "FPIR", "TPIR"], lines)
 
 
 def chosen(rows: Sequence[Row]) -> str:
