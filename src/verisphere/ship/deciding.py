@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
@@ -36,6 +36,7 @@ class Match:
     comparisons: int
 
 
+@runtime_checkable
 class Deciding(Protocol):
     """How the people of a gallery are compared with a probe."""
 
