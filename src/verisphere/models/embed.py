@@ -1,8 +1,9 @@
 """Embedding images by a model: any kind of model on disk is opened, and the embeddings record which model made them."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,6 +63,13 @@ class EmbeddingModel:
         if isinstance(self.backbone, OnnxBackbone):
             return self.backbone.file.about.inside
         return taken_pixels(self.backbone)
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        """What determines the embedding of an image, as JSON values, if `embed` is told nothing."""
+        inside, flip, precision = self.preprocessing, bool(self.flip), self.precision or "float32"
+        pixels = None if inside is None else asdict(inside) | {"size": list(inside.size)}
+        return {"model": self.sha256, "preprocessing": pixels, "flip": flip, "precision": precision}
 
 
 def open_model(model: Path, device: torch.device, trust: bool = False) -> EmbeddingModel:

@@ -230,6 +230,20 @@ def test_whole_inversions_are_not_made_again(tiny: Path, tested: Path, monkeypat
             run_leak(replace(again, **changes), tested, CPU)
 
 
+@pytest.mark.parametrize(("changed", "named"), [("run", "preprocessing"), ("judge.yaml", "judge's preprocessing")])
+def test_the_same_weights_with_other_pixels_are_another_test(
+    tiny: Path, tested: Path, monkeypatch: pytest.MonkeyPatch, changed: str, named: str
+):
+    def with_other_pixels(path: Path, *given: Any) -> EmbeddingModel:
+        model = open_model(path, *given)
+        model.backbone.mean = 3.0 if path.name == changed else model.backbone.mean
+        return model
+
+    monkeypatch.setattr("verisphere.study.invert.leak.open_model", with_other_pixels)
+    with pytest.raises(ValueError, match=f"holds another test of leaks, by its {named}; choose another"):
+        run_leak(asked(tiny, head=tiny / "run", trained=tiny / "data.yaml"), tested, CPU)
+
+
 def test_photographs_that_changed_under_their_path_are_another_test(tiny: Path, tmp_path: Path):
     (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text())
     given = asked(tiny, faces=tmp_path / "others.yaml", settings=replace(SHORT, steps=1))

@@ -141,6 +141,29 @@ def test_one_that_was_ended_goes_on_with_the_same_bits(tiny: Path, tmp_path: Pat
         assert image.read_bytes() == (tmp_path / "out" / "images" / image.name).read_bytes()
 
 
+def test_one_that_was_ended_begins_anew_with_other_pixels(tiny: Path, tmp_path: Path):
+    asked = Asked(tiny / "run", replace(SHORT, steps=2), trust=True, directions=True, count=4)
+    starts = []
+
+    def ends(items, title, total=None, done=0):
+        starts.append((title, done))
+        if title == "batch 2 of 2":
+            raise Killed
+        yield from items
+
+    def begin(mean: float) -> list[tuple[str, int]]:
+        prepared = prepare(asked, CPU)
+        prepared.model.backbone.mean = mean
+        starts.clear()
+        with pytest.raises(Killed):
+            run_inversion(asked, prepared, tmp_path / "out", CPU, save_every=1, progress=ends)
+        return [*starts]
+
+    assert begin(127.5) == [("batch 1 of 2", 0), ("batch 2 of 2", 0)]
+    assert begin(127.5) == [("batch 2 of 2", 0)]
+    assert begin(3.0) == [("batch 1 of 2", 0), ("batch 2 of 2", 0)]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -116,7 +116,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
             raise ValueError(
                 f"--head {asked.head}: has other weights than {asked.model}; name the run that it came from"
             )
-    described = _described(asked, model.sha256, judge.sha256)
+    described = _described(asked, model, judge)
     if out.exists():
         _check_same(out, described)
     attacks = asked.attacks()
@@ -147,13 +147,13 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
     return result
 
 
-def _described(asked: LeakAsked, sha256: str, judge_sha256: str | None) -> dict[str, Any]:
+def _described(asked: LeakAsked, model: EmbeddingModel, judge: EmbeddingModel) -> dict[str, Any]:
     """The inputs of the faces and figures of a test, as JSON values."""
     paths = {name: getattr(asked, name) for name in ("faces", "people", "trained")}
     return {
         "format": FORMAT,
-        "model": sha256,
-        "judge": judge_sha256,
+        **model.made_by,
+        **{"judge" if name == "model" else f"judge's {name}": value for name, value in judge.made_by.items()},
         "judge file": str(real_path(asked.judge)),
         **{name: None if path is None else str(real_path(path)) for name, path in paths.items()},
         "settings": asdict(asked.settings),

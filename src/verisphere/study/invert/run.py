@@ -340,7 +340,7 @@ def run_inversion(
             asked.settings,
             device=device,
             work=work,
-            about={"model": prepared.model.sha256, "targets": prepared.digest, "names": list(prepared.names)},
+            about=prepared.model.made_by | {"targets": prepared.digest, "names": list(prepared.names)},
             save_every=save_every,
             watch=watch,
             progress=progress,
