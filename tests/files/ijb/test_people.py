@@ -46,6 +46,7 @@ def test_lines_are_those_of_the_file(write):
         ("TEMPLATE_ID,SUBJECT_ID\n1,nan\n", "line 2: SUBJECT_ID is 'nan', which names no person"),
         ("TEMPLATE_ID,SUBJECT_ID\n1,-1\n", "line 2: SUBJECT_ID is '-1', which names no person"),
         ("TEMPLATE_ID,SUBJECT_ID\n1,a\n1,b\n", "line 3: template 1 shows 'b', but 'a' on line 2"),
+        ("TEMPLATE_ID,SUBJECT_ID,subject_id\n1,a,b\n", "2 columns are called SUBJECT_ID; rename all but the one that"),
         ("X,TEMPLATE_ID,SUBJECT_ID\n1,2\n", "line 2: 2 entries where the header has 3"),
     ],
 )
@@ -53,6 +54,16 @@ def test_a_mistake_is_named(write, text: str, says: str):
     path = write(text)
     with pytest.raises(ValueError, match=re.escape(f"{path}: {says}")):
         read_people(path)
+
+
+def test_a_covariate_that_two_columns_could_be_is_refused(write):
+    path = write("SUBJECT_ID,GENDER,AGE,AGE,GENDER\na,F,3,4,M\n")
+    with pytest.raises(ValueError, match=re.escape(f"{path}: 2 columns are called GENDER; rename")):
+        read_covariate(path, "gender")
+
+
+def test_other_columns_may_be_called_alike(write):
+    assert read_people(write("TEMPLATE_ID,X,SUBJECT_ID,X\n7,1,Ann,2\n")).subjects == ("Ann",)
 
 
 def test_a_covariate_by_template_or_by_person(write):

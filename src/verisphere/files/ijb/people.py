@@ -150,6 +150,10 @@ def _cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]
             f"{path}: no column {' and no column '.join(lacking)}; its first line names the columns, which are "
             f"{shortened(', '.join(header), 200)}"
         )
+    if twice := next((name.upper() for name in columns if header.count(name.upper()) > 1), None):
+        raise ValueError(
+            f"{path}: {header.count(twice)} columns are called {twice}; rename all but the one that counts"
+        )
     places = [header.index(name.upper()) for name in columns]
     for number, (line, row) in enumerate(csv_rows(path)):
         if number == 0:
