@@ -17,6 +17,7 @@ from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
+from verisphere.files.ijb.people import read_people
 from verisphere.files.label_lists import read_labels
 from verisphere.files.streamed_rows import open_rows
 from verisphere.images.photos import Photos
@@ -111,7 +112,9 @@ def test_two_spellings_are_refused_merged_or_kept_apart():
     (["52.0", "-1.0", "52.0"], ["52", "-1", "52"]),
     (["1.0", "1.00", "2.0"], ["1.0", "1.00", "2.0"]),
     (["1.0", "01.0"], ["1.0", "01.0"]),
-    (["52.0", "52"], ["52.0", "52"]),
+    (["52.0", "52", "-1.0", "007"], ["52", "52", "-1", "7"]),
+    (["7", "7.0", "007"], ["7", "7.0", "007"]),
+    (["52.0", "52", "Ann"], ["52.0", "52", "Ann"]),
     (["p1.0", "52.0"], ["p1.0", "52.0"]),
     (["1.5", "2.0"], ["1.5", "2.0"]),
     (["007.0"], ["7"]),
@@ -120,6 +123,15 @@ def test_whole_numbers_with_a_point_are_whole_numbers(tmp_path: Path, column: li
     names = [f"{place}.png" for place in range(len(column))]
     made = Embeddings(np.eye(len(column) + 1, dtype=np.float32)[:-1], names, column)
     assert made.identities.tolist() == people
+    vectors = [f"{name},{person},{place}" for place, (name, person) in enumerate(zip(names, column, strict=True), 1)]
+    (tmp_path / "v.csv").write_text("\n".join(["name,identity,x", *vectors]) + "\n")
+    if "1.5" not in column:  # a table whose people are fractions is refused
+        assert read_embeddings(tmp_path / "v.csv").identities.tolist() == people
+    (tmp_path / "gallery.csv").write_text(
+        "TEMPLATE_ID,SUBJECT_ID\n" + "".join(f"{place},{person}\n" for place, person in enumerate(column))
+    )
+    if "-1.0" not in column:  # which names nobody, and is refused there
+        assert list(read_people(tmp_path / "gallery.csv").subjects) == people
     lines = [f"{name},{person}" for name, person in zip(names, column, strict=True)]
     (tmp_path / "l.csv").write_text("\n".join(["name,identity", *lines]) + "\n")
     assert list(read_labels(tmp_path / "l.csv").identities) == people

@@ -35,7 +35,8 @@ _UNNAMED = frozenset(
 _CROWD, _CROWD_TIMES = 10, 5  # images of such a name that are noted: at least so many, and so many times the median
 _UNSEEN = frozenset(map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164,
                               0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))  # fmt: skip
-_WITH_POINT = re.compile(r"-?[0-9]{1,18}\.0+")
+#: A whole number, perhaps with a point, as data frames write it.
+WHOLE = re.compile(r"(-?[0-9]{1,18})(\.0*)?")
 _asked: ContextVar[Names | None] = ContextVar("names", default=None)
 
 
@@ -84,7 +85,8 @@ def spellings(
 ) -> dict[str, str]:
     """The new spelling of each name that is merged with another: that of most rows, the first in order among equals.
 
-    Where every name is another whole number with a point, as data frames write them, each is that number: 52.0 is `52`.
+    Where every name is a whole number and some have a point, as data frames write them, each is that number: 52.0 is
+    `52`, also beside 52.
 
     Args:
         distinct: the names of the column, each once.
@@ -95,10 +97,8 @@ def spellings(
             file does not change beside another.
     """
     distinct = list(distinct)
-    if distinct and all(map(_WITH_POINT.fullmatch, distinct)):
-        whole = {name: str(int(name.partition(".")[0])) for name in distinct}
-        if len(set(whole.values())) == len(whole):  # else 1.0 and 1.00 are codes
-            return whole
+    if whole := _whole_numbers(distinct):
+        return whole
     names = list(dict.fromkeys((*distinct, NOBODY)))
     forms = _all_folded(names)
     if len(set(forms)) == len(forms) and MISSING.isdisjoint(forms):
@@ -129,6 +129,21 @@ def spellings(
     images[0][NOBODY] = 1 + images[0].total()  # nobody stays nobody
     best = [min(group, key=lambda name: (*(-part[name] for part in images), name)) for group in groups]
     return {name: chosen for group, chosen in zip(groups, best, strict=True) for name in group if name != chosen}
+
+
+def _whole_numbers(names: Sequence[str]) -> dict[str, str]:
+    """The whole number that each name is, if all are and some have a point; nothing for codes such as 1.0 and 1.00.
+
+    >>> _whole_numbers(["52", "52.0", "007.0"]), _whole_numbers(["52", "53"]), _whole_numbers(["1.0", "1.00"])
+    ({'52': '52', '52.0': '52', '007.0': '7'}, {}, {})
+    """
+    if not any("." in name for name in names):
+        return {}
+    whole = {match[0]: match[1] for name in names if (match := WHOLE.fullmatch(name))}
+    ways = {(name.rstrip("."), head) for name, head in whole.items()}  # 7. is written as 7
+    if len(whole) < len(names) or len({(int(head), name == head) for name, head in ways}) < len(ways):
+        return {}
+    return {name: str(int(head)) for name, head in whole.items()}
 
 
 def _all_folded(names: list[str]) -> list[str]:
