@@ -295,6 +295,36 @@ def test_embeddings_number_their_rows():
         verisphere.Embeddings(single, ["a", "b"])
 
 
+@pytest.mark.parametrize("call", [
+    lambda rows, people: verisphere.evaluate(rows, people, far="1e-1"),
+    lambda rows, people: verisphere.calibrate(rows, people, far="0.2"),
+    lambda rows, people: verisphere.Embeddings(rows, identities=people),
+])  # fmt: skip
+def test_masked_values_and_a_nan_among_whole_numbers_are_nobody(call):
+    hidden = np.arange(len(PEOPLE)) < 2
+    for people in (np.array(PEOPLE), np.array([f"p{person}" for person in PEOPLE])):
+        with pytest.raises(ValueError, match="identities: 2 masked values; exclude their rows"):
+            call(ROWS, np.ma.array(people, mask=hidden))
+    rows = np.ma.array(np.array(ROWS, float))
+    call(rows, np.ma.array(PEOPLE))  # nothing is masked
+    rows[0, 1] = np.ma.masked
+    for masked in (rows, [*rows]):
+        with pytest.raises(ValueError, match="embeddings: 1 masked values; exclude their rows"):
+            call(masked, PEOPLE)
+    for kind in (np.int64, np.int32):
+        with np.errstate(invalid="ignore"):
+            people = np.where(hidden, np.nan, np.array(PEOPLE, float)).astype(kind)
+        with pytest.raises(
+            ValueError, match=r"2 of .* identities are empty or the text of a missing value, the first is"
+        ):
+            call(ROWS, people)
+
+
+def test_masked_scores_are_refused():
+    with pytest.raises(ValueError, match="impostor scores: 1 masked values; exclude their rows"):
+        verisphere.operating_point([0.9], np.ma.array([0.1, 0.2], mask=[True, False]), far="1e-1")
+
+
 # ------------------------------------------------------------------------------------------------------- calibrate
 
 

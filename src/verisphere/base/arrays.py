@@ -6,12 +6,25 @@ import numpy as np
 from jaxtyping import Float32
 
 
+def refuse_masked(name: str, values: Any) -> None:
+    """Refuse an array with masked values, or lists of such: below a mask lies any number, which would be read as one.
+
+    Args:
+        name: name of the values in the error.
+        values: a caller's values.
+    """
+    parts = values if isinstance(values, list | tuple) else (values,)
+    if masked := sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray)):
+        raise ValueError(f"{name}: {masked:,} masked values; exclude their rows, which no mask removes")
+
+
 def array_of(name: str, values: Any) -> np.ndarray:
     """An array from a caller's value: an array, a tensor on any device, or lists of numbers, text or tensors.
 
     >>> array_of("weights", [1.5, 2.5])
     array([1.5, 2.5])
     """
+    refuse_masked(name, values)
     if hasattr(values, "detach"):  # a tensor; torch is not imported here, so that the command line starts quickly
         values = values.detach().cpu()
         return values.float().numpy() if str(values.dtype) == "torch.bfloat16" else values.numpy()

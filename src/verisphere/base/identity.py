@@ -24,8 +24,9 @@ from verisphere.base.words import Names
 
 #: Identity of an image without a known person. Its label is `NO_CLASS`.
 NOBODY = "-1"
-#: Texts, once folded, that stand for a missing name.
-MISSING = frozenset({"", "nan", "-nan", "nat", "none", "null", "n/a", "<na>"})
+#: Texts, once folded, that stand for a missing name; the numbers are those that NaN becomes in 32 or 64 bits.
+MISSING = frozenset(("", "nan", "-nan", "nat", "none", "null", "n/a", "<na>",
+                     "-2147483648", "-9223372036854775808", "9223372036854775808"))  # fmt: skip
 #: Texts, once folded and with blanks for underscores and hyphens, that are often written for people without a name.
 _UNNAMED = frozenset(
     ("unknown", "unk", "unknown person", "not known", "anonymous", "anon", "other", "others", "no name", "noname",

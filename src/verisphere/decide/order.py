@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from verisphere.base.arrays import refuse_masked
+
 
 @runtime_checkable
 class Ordered(Protocol):
@@ -48,6 +50,7 @@ class SortedScores:
             scores: tensor (any device), array or sequence of numbers.
             name: name of the scores in error messages.
         """
+        refuse_masked(f"{name} scores", scores)
         values = scores.detach() if isinstance(scores, Tensor) else torch.from_numpy(np.array(scores, dtype=np.float64))
         if values.ndim != 1:
             raise ValueError(f"{name} scores must be one-dimensional, got shape {tuple(values.shape)}")
