@@ -67,7 +67,7 @@ class Embeddings:
         names: text or whole numbers; None numbers the rows.
         identities: text or whole numbers.
         domains, media, templates: text or whole numbers, or None.
-        origin, in_training: see below.
+        origin, in_training, pooled_from: see below.
         names_rule: `merge` or `exact` decides about identities that are equal once folded (`verisphere.base.identity`).
 
     Attributes:
@@ -80,6 +80,8 @@ class Embeddings:
         templates: name of the template that each row is part of, where rows belong together; see `templates_of`.
         in_training: which rows the model was trained on, if `verisphere embed` compared them.
         names_rule: how identities that are equal once folded were taken; None if nothing had to decide.
+        pooled_from: where these are templates, rows that were pooled into them, each with the name of its template; a
+            sample of a large set. They are those of the set that was pooled, also in a part of it.
 
     Raises:
         TypeError: there are no identities.
@@ -96,6 +98,7 @@ class Embeddings:
     templates: np.ndarray | None = None
     in_training: RowsInTraining | None = None
     names_rule: Names | None = None
+    pooled_from: "Embeddings | None" = None
 
     def __init__(
         self,
@@ -108,6 +111,7 @@ class Embeddings:
         templates: Any = None,
         in_training: RowsInTraining | None = None,
         names_rule: Names | None = None,
+        pooled_from: "Embeddings | None" = None,
     ) -> None:
         if identities is None:
             raise TypeError("identities are missing; each row takes one: Embeddings(embeddings, identities=people)")
@@ -120,7 +124,7 @@ class Embeddings:
         for field, column in (("domains", domains), ("media", media), ("templates", templates)):
             columns[field] = None if column is None else text_column(field, column, rows)
         how = decided(names_rule)
-        about = {"origin": origin, "in_training": in_training, "names_rule": how}
+        about = {"origin": origin, "in_training": in_training, "names_rule": how, "pooled_from": pooled_from}
         for field, value in {"embeddings": numbers, **columns, **about}.items():
             object.__setattr__(self, field, value)
         self._check()

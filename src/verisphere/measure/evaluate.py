@@ -1,7 +1,7 @@
 """From an embeddings or scores file to figures, as an object, as text, as JSON, and as a curve."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from verisphere.base.device import choose_device
@@ -50,7 +50,7 @@ from verisphere.measure.comparison import Difference, all_pairs_against, same_ro
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, calibration_impostors, require_pairs
 from verisphere.measure.protocols.people import people_of_set
-from verisphere.measure.protocols.plausible import implausible_set
+from verisphere.measure.protocols.plausible import implausible_before_pooling, implausible_set
 from verisphere.measure.protocols.redrawn import MOST_SCORES, domain_bounds, intervals_of_set
 from verisphere.measure.protocols.score_distribution import thinned_curve
 from verisphere.measure.sides import check_alike, check_one_model
@@ -179,7 +179,9 @@ def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluatio
     origins = {path: embeddings.origin for path, (_, embeddings) in zip(paths, sets, strict=True)}
     check_one_model(origins)
     sources = [evaluated(path, embeddings) for path, (_, embeddings) in zip(paths, sets, strict=True)]
-    return _all_pairs(pool_embeddings(sets), sources, origins, options)
+    result = _all_pairs(pool_embeddings(sets), sources, origins, options)
+    of_rows = [f"{title}: {reason}" for title, rows in sets for reason in implausible_before_pooling(rows)]
+    return replace(result, implausible=result.implausible or tuple(of_rows))
 
 
 def _all_pairs(

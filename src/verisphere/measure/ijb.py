@@ -1,6 +1,6 @@
 """IJB-B and IJB-C: templates pooled from rows that are never held, compared 1:1 over a list and 1:N in galleries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from verisphere.files.ijb.pairs import read_template_pairs
 from verisphere.files.ijb.people import TemplatePeople, one_spelling, read_people
 from verisphere.files.image_names import rows_named
 from verisphere.files.results import EvaluatedFile, Result, first_lines
-from verisphere.files.streamed_rows import evaluated, open_rows
+from verisphere.files.streamed_rows import StreamedRows, evaluated, open_rows
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import (
     IdentificationEvaluation,
@@ -31,7 +31,7 @@ from verisphere.measure.ijb_people import contradicted_labels, groups_of_templat
 from verisphere.measure.protocols.ijb import template_pairs
 from verisphere.measure.protocols.plausible import implausible_pairs, implausible_sides
 from verisphere.measure.protocols.repeated_pairs import repeated_text
-from verisphere.score.templates import Membership, pool_rows
+from verisphere.score.templates import Membership, kept_rows, pool_rows
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,9 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
     weight, notes = _weights(images, files)
     if len(rows) > len(images.names):
         notes.append(f"{len(rows) - len(images.names):,} of {len(rows):,} rows of {path.name} belong to no template")
-    portions = options.progress((part for _, part in rows.portions()), "pooling templates", rows.steps)
+    kept = kept_rows(len(row))
+    sample = np.empty((len(kept), rows.dim), np.float32)
+    portions = options.progress(_keeping(rows, row[kept], sample), "pooling templates", rows.steps)
     membership = Membership(row, template, images.medium, weight)
     pooled = pool_rows(portions, membership, len(numbers), options.feature_norm)
     empty = np.flatnonzero(~pooled.any(axis=1))
@@ -232,9 +234,22 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
     media = len(np.unique(template * len(mediums) + medium))
     weighed_by = None if files.scores is None else files.scores.name
     with errors_naming(path):
-        templates = Embeddings(pooled, numbers.astype(str), subjects, origin=rows.source.origin)
+        names = numbers.astype(str)
+        faces = Embeddings(sample, None, subjects[template[kept]], templates=names[template[kept]])
+        templates = Embeddings(pooled, names, subjects, origin=rows.source.origin, pooled_from=faces)
     pooling = Pooling(options.feature_norm, weighed_by, len(row), media, len(numbers))
     return _Pooled(templates, numbers, rows.source, pooling, tuple(notes))
+
+
+def _keeping(rows: StreamedRows, wanted: Int64[np.ndarray, " kept"], sample: np.ndarray) -> Iterator[np.ndarray]:
+    """The portions of a file; each row that is wanted is copied into the sample as it passes."""
+    order, start = np.argsort(wanted, kind="stable"), 0
+    ascending = wanted[order]
+    for _, part in rows.portions():
+        low, high = np.searchsorted(ascending, [start, start + len(part)])
+        sample[order[low:high]] = part[ascending[low:high] - start]
+        start += len(part)
+        yield part
 
 
 def _weights(images: TemplateImages, files: IjbFiles) -> tuple[np.ndarray | None, list[str]]:

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from verisphere.base.vocabulary import Embeddings, check_word
 from verisphere.base.words import FeatureNorm
 
+_RUNS, _RUN = 64, 512  # rows before pooling that are kept, in runs of neighbours
 ROWS_AT_ONCE = 1 << 10  # rows converted to float64 at once, so that they stay in a core's cache
 
 
@@ -111,6 +112,13 @@ def pool_rows(
         return total.astype(np.float32, copy=False)
 
 
+def kept_rows(count: int) -> Int64[np.ndarray, " rows"]:
+    """The rows of a set of this size that are kept beside their templates: all, or 64 runs of 512 neighbours."""
+    if count <= _RUNS * _RUN:
+        return np.arange(count)
+    return (np.linspace(0, count - _RUN, _RUNS).astype(np.int64)[:, None] + np.arange(_RUN)).ravel()
+
+
 def templates_of(embeddings: Embeddings, feature_norm: FeatureNorm = "keep") -> Embeddings:
     """The templates of a set: one row each, named by the template, in the order of their first rows.
 
@@ -142,6 +150,7 @@ def templates_of(embeddings: Embeddings, feature_norm: FeatureNorm = "keep") -> 
         membership = replace(membership, medium=np.arange(len(embeddings)))
     rows = pool_rows([embeddings.embeddings], membership, len(first), feature_norm)
     known = embeddings.in_training
+    sample = None if len(first) == len(embeddings) else embeddings.take(kept_rows(len(embeddings)))
     return replace(
         embeddings.take(first),
         embeddings=rows,
@@ -149,4 +158,5 @@ def templates_of(embeddings: Embeddings, feature_norm: FeatureNorm = "keep") -> 
         media=None,
         templates=None,
         in_training=None if known is None else known.pooled(template, len(first)),
+        pooled_from=sample and replace(sample, templates=groups[kept_rows(len(embeddings))], in_training=None),
     )

@@ -25,15 +25,45 @@ _NUMBERS_AT_ONCE = 1 << 22
 def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
     """The reasons why a set cannot be that of a working model with these identities; none for a set that can.
 
-    If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not.
+    If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not; then
+    the rows that were pooled into its templates, since a mean hides a wrong row.
     """
-    person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
+    person = _numbered(embeddings.identities)
     found, auc = _of_rows(embeddings.embeddings, person)
-    return (*repeated_vectors(embeddings.embeddings, person), *found) or tuple(
-        f"domain {name}: {reason}"
-        for name, rows in _domains(embeddings)
-        for reason in _of_rows(embeddings.embeddings[rows], person[rows], auc)[0]
+    return (
+        (*repeated_vectors(embeddings.embeddings, person), *found)
+        or tuple(
+            f"domain {name}: {reason}"
+            for name, rows in _domains(embeddings)
+            for reason in _of_rows(embeddings.embeddings[rows], person[rows], auc)[0]
+        )
+        or implausible_before_pooling(embeddings)
     )
+
+
+def implausible_before_pooling(embeddings: Embeddings, by_template: bool = False) -> tuple[str, ...]:
+    """The reasons why the rows that were pooled into templates cannot be those of a working model, if they are kept.
+
+    Args:
+        embeddings: the templates. The rows of one without a known person are one person.
+        by_template: whether the rows of each template are one person, whatever the identities say.
+    """
+    rows = embeddings.pooled_from
+    if rows is None or rows.templates is None:
+        return ()
+    order = np.argsort(embeddings.names)
+    template = order[np.searchsorted(embeddings.names, rows.templates, sorter=order).clip(max=len(order) - 1)]
+    used = embeddings.names[template] == rows.templates  # not of templates that were left out since
+    vectors, template = rows.embeddings[used], template[used]
+    identity = np.full(len(template), NOBODY) if by_template else embeddings.identities[template]
+    alone = np.char.add(f"{NOBODY} of template ", embeddings.names[template])
+    person = _numbered(np.where(identity == NOBODY, alone, identity))
+    found = repeated_vectors(vectors, _numbered(identity), template) + _of_rows(vectors, person)[0]
+    return tuple(f"before the rows of a template are pooled, {reason}" for reason in found)
+
+
+def _numbered(identities: np.ndarray) -> Int64[np.ndarray, " rows"]:
+    return np.unique(identities, return_inverse=True)[1].astype(np.int64)
 
 
 def _domains(embeddings: Embeddings) -> list[tuple[str, Bool[np.ndarray, " rows"]]]:
@@ -79,11 +109,19 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
         for reason in repeated_vectors(rows, person)
     )
     found, auc = _between(sides, persons, names)
-    return (*reasons, *found) or tuple(
-        f"domain {domain} of {names[side]}: {reason}"
-        for side, embeddings in enumerate((left, right))
-        for domain, rows in _domains(embeddings)
-        for reason in _between(_with(sides, side, rows), _with(persons, side, rows), names, auc)[0]
+    return (
+        (*reasons, *found)
+        or tuple(
+            f"domain {domain} of {names[side]}: {reason}"
+            for side, embeddings in enumerate((left, right))
+            for domain, rows in _domains(embeddings)
+            for reason in _between(_with(sides, side, rows), _with(persons, side, rows), names, auc)[0]
+        )
+        or tuple(
+            f"{name}: {reason}"
+            for name, side in zip(names, (left, right), strict=True)
+            for reason in implausible_before_pooling(side)
+        )
     )
 
 
@@ -127,15 +165,19 @@ def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple
     reasons = repeated_vectors(embeddings.embeddings, person) + implausible_list(comparisons.genuine, score, domains)
     stated = known[comparisons.left] & known[comparisons.right]
     same = person[comparisons.left] == person[comparisons.right]
-    if reasons or not stated.any() or (same != comparisons.genuine)[stated].any():
-        return reasons
-    return implausible_set(embeddings.take(known))
+    if not reasons and stated.any() and not (same != comparisons.genuine)[stated].any():
+        reasons = implausible_set(embeddings.take(known))
+    return reasons or implausible_before_pooling(embeddings, by_template=True)
 
 
 def repeated_vectors(
-    embeddings: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]
+    embeddings: Float32[np.ndarray, "rows dim"],
+    person: Int64[np.ndarray, " rows"],
+    template: Int64[np.ndarray, " rows"] | None = None,
 ) -> tuple[str, ...]:
     """The reason why rows of equal direction cannot be right; rows are compared after one projection has sorted them.
+
+    Equal rows of one template, such as frames of a still picture, count once.
 
     >>> rows = np.array([[1, 2], [2, 4], [3, 6], [3, 1]], np.float32)
     >>> repeated_vectors(rows, np.array([0, 1, 2, 2]))
@@ -155,7 +197,8 @@ def repeated_vectors(
         part = candidates[start : start + step]
         same[part] = _equal(embeddings[order[part]], embeddings[order[part + 1]])
     vector = np.concatenate([[0], np.cumsum(~same)])
-    rows_of = np.bincount(vector)
+    counted = vector if template is None else np.unique(np.stack([vector, template[order]]), axis=1)[0]
+    rows_of = np.bincount(counted)
     people_of = np.bincount(np.unique(np.stack([vector, person[order]]), axis=1)[0])
     wrong = (people_of > PEOPLE_OF_A_VECTOR) | ((rows_of >= FEWEST) & (rows_of > SHARE_OF_ROWS * count))
     if not wrong.any():
