@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,20 @@ import pytest
 import torch
 from onnx import numpy_helper
 from PIL import Image
+from torch import Tensor
 
 from foreign_graphs import SIDE, SIZE, graph, weights
-from tiny_inversion import SmallNet
+from tiny_inversion import RECIPE, SmallNet
+from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.models.embed import EmbeddingModel, embed_faces, open_model
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
 from verisphere.study.invert.plan import plan_of
-from verisphere.study.invert.run import Asked, _alike, prepare, run_inversion
+from verisphere.study.invert.run import Asked, prepare, run_inversion
+from verisphere.study.invert.same_network import same_network
+from verisphere.train.recipe import read_recipe
+from verisphere.train.session import train_run
 
 CPU = torch.device("cpu")
 SHORT = Inversion(steps=8, batch_size=3, rate=0.1, batch_norm=0.01, flip=True, shift=2)
@@ -209,11 +215,63 @@ def test_the_plan_grows_with_the_batch(tiny: Path):
     assert "12 images in 4 batches of 8 steps" in small.text()
 
 
-def test_a_network_that_was_adopted_in_two_ways_is_no_judge_of_itself():
-    first, other = SmallNet(16).eval(), SmallNet(16).eval()
-    rounded = copy.deepcopy(first).half().float()  # as in a smaller precision, with other weights
-    assert _alike(EmbeddingModel(first, "a"), EmbeddingModel(rounded, "b"))
-    assert not _alike(EmbeddingModel(first, "a"), EmbeddingModel(other, "b"))
+class Changed(Backbone):
+    """A network within another one: its images resampled, or its output changed by a function."""
+
+    def __init__(self, inside: Backbone, size: int, output: Callable[[Tensor], Tensor], flip: bool = False) -> None:
+        super().__init__(inside.embedding_size)
+        self.inside, self.output, self.flip, self.input_size = inside, output, flip, (size, size)
+
+    def embed(self, images: Tensor) -> Tensor:
+        images = torch.nn.functional.interpolate(images, self.inside.input_size, mode="bilinear")
+        embeddings = self.inside(images)
+        return self.output(embeddings + self.inside(images.flip(3)) if self.flip else embeddings)
+
+
+@pytest.mark.parametrize("change", ["rounded", "in 8 bits", "resampled", "padded", "turned", "negated", "flipped"])
+def test_a_network_that_was_changed_is_no_judge_of_itself(change: str):
+    torch.manual_seed(0)
+    inside, other = SmallNet(48).eval(), SmallNet(48).eval()
+    rotation = torch.linalg.qr(torch.randn(16, 16)).Q
+    small = copy.deepcopy(inside).half().float()  # as in a smaller precision, with other weights
+    if change == "in 8 bits":
+        for weight in small.parameters():
+            step = weight.detach().abs().max().clamp(min=1e-9) / 127
+            weight.data = (weight.data / step).round() * step
+    size = 66 if change == "resampled" else 48
+    output = {
+        "padded": lambda rows: torch.nn.functional.pad(rows, (0, 2)),
+        "turned": lambda rows: rows @ rotation,
+        "negated": lambda rows: -2 * rows,
+    }.get(change, lambda rows: rows)
+    judge = Changed(small, size, output, change == "flipped")
+    stranger = Changed(other, size, output, change == "flipped")
+    attacked = EmbeddingModel(inside, "a")
+    for one, two in ((judge, inside), (inside, judge)):
+        assert same_network(EmbeddingModel(one, "a"), EmbeddingModel(two, "b"))
+    assert not same_network(EmbeddingModel(stranger, "b"), attacked)
+
+
+def test_a_network_with_one_output_for_every_image_is_no_other_network(recwarn: pytest.WarningsRecorder):
+    dead = Changed(SmallNet(48).eval(), 48, lambda rows: torch.ones_like(rows))
+    assert not same_network(EmbeddingModel(dead, "a"), EmbeddingModel(SmallNet(48).eval(), "b"))
+    assert not recwarn.list
+
+
+def test_two_trainings_of_one_recipe_are_two_networks(tiny: Path, tmp_path: Path):
+    (tmp_path / "recipe.yaml").write_text(RECIPE + "seed: 7\n")
+    train_run(read_recipe(tmp_path / "recipe.yaml", []), tmp_path / "run", device="cpu", threads=1)
+    assert not same_network(*(open_model(folder / "run", CPU, True) for folder in (tiny, tmp_path)))
+
+
+def test_the_public_models_are_two_networks_and_each_is_itself(real_data: Path):
+    networks = []
+    for name, output in (("pretrained_mobilefacenet.onnx", "fc1"), ("second_mobilefacenet.onnx", "embedding")):
+        networks.append(OnnxNetwork(128, mean=0.0, scale=1.0, embedding_output=output))
+        networks[-1].read((real_data / name).read_bytes(), real_data / name)
+    first, second = (EmbeddingModel(network, "a") for network in networks)
+    assert not same_network(first, second)
+    assert same_network(first, EmbeddingModel(Changed(networks[0], 144, torch.neg, flip=True), "b"))
 
 
 @pytest.mark.parametrize("told", [{"colour": "BGR"}, {"mean": 0.0, "scale": 1.0}, {"colour": "BGR", "scale": 255.0}])
@@ -228,5 +286,5 @@ def test_a_network_that_was_adopted_with_other_pixels_is_no_judge_of_itself(tmp_
     different.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights(1), "weights"))
     other.read(different.SerializeToString(), tmp_path / "other.onnx")
     for one, two in ((first, second), (second, first)):
-        assert _alike(EmbeddingModel(one, "a"), EmbeddingModel(two, "b"))
-    assert not _alike(EmbeddingModel(first, "a"), EmbeddingModel(other, "b"))
+        assert same_network(EmbeddingModel(one, "a"), EmbeddingModel(two, "b"))
+    assert not same_network(EmbeddingModel(first, "a"), EmbeddingModel(other, "b"))

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, UInt8
+from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere import __version__
-from verisphere.backbones.backbone import Backbone
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.seeds import Stream, mixed_seed
 from verisphere.base.vocabulary import ImageSource, Progress, quietly
@@ -41,13 +40,13 @@ from verisphere.study.invert.photographs import (
     with_two_photographs,
 )
 from verisphere.study.invert.plan import Plan, plan_of
+from verisphere.study.invert.same_network import same_network
 
 log = logging.getLogger(__name__)
 
 INVERSION_JSON, GRID = "inversion.json", "grid.png"
 _CHOICE, _DIRECTION = 4, 5  # purposes of random numbers; see photographs.py
 _CANDIDATES = 200  # people whom an image of a random direction may stand for
-_ALIKE = 0.999  # cosine of two embeddings of one image by one network, in float32 and in int8
 
 
 @dataclass(frozen=True)
@@ -132,29 +131,6 @@ class Prepared:
     plan: Plan
 
 
-def _alike(one: EmbeddingModel, other: EmbeddingModel) -> bool:
-    """Whether two models embed alike, as a network does that was adopted in two ways, or made smaller.
-
-    The other model takes the noise as its own pixels and as those of the first, each in both orders of the colours.
-    """
-    first, second = ((model.backbone.input_size, model.backbone.embedding_size) for model in (one, other))
-    if first != second:
-        return False
-    noise = torch.randint(256, (4, 3, *one.backbone.input_size), generator=torch.Generator().manual_seed(0))
-    ours, theirs = (model.backbone.normalise(noise.to(torch.uint8)) for model in (one, other))
-    rows = _rows(one.backbone, ours)
-    return any(
-        bool((torch.nn.functional.cosine_similarity(rows, _rows(other.backbone, given)) > _ALIKE).all())
-        for pixels in (theirs, ours)
-        for given in (pixels, pixels.flip(1))
-    )
-
-
-def _rows(backbone: Backbone, pixels: Float[Tensor, "batch 3 height width"]) -> Float64[Tensor, "batch dim"]:
-    with torch.inference_mode():
-        return backbone(pixels.to(next(iter(backbone.parameters()), pixels).device)).double().cpu()
-
-
 def prepare(
     asked: Asked,
     device: torch.device,
@@ -174,7 +150,9 @@ def prepare(
     judge = None
     if asked.judge is not None:
         judge = opened.get(asked.judge) or open_model(asked.judge, device, asked.trust)
-    if judge is not None and ((judge.sha256 is not None and judge.sha256 == model.sha256) or _alike(judge, model)):
+    if judge is not None and (
+        (judge.sha256 is not None and judge.sha256 == model.sha256) or same_network(judge, model)
+    ):
         raise ValueError(f"--judge {asked.judge}: has the weights of {asked.model}; the judge is another model")
     faces = None
     if asked.faces is not None:
