@@ -58,6 +58,19 @@ def test_an_open_set(tiny: Path, tmp_path: Path):
     assert not (tmp_path / "out" / ".work").exists()
 
 
+def test_an_attack_that_failed_says_so(tiny: Path, tmp_path: Path):
+    asked = Asked(tiny / "run", replace(SHORT, steps=1), trust=True, faces=tiny / "others.yaml", count=2)
+    findings = inverted(asked, tmp_path / "out")
+    assert "the attack failed, and says nothing on what can be recovered: the mean cosine of the" in findings.text()
+    assert "The attack failed, and says nothing" in (tmp_path / "out" / "index.html").read_text()
+    assert findings.reached is not None
+    own = findings.likeness[0].real_same_person
+    assert own is not None
+    assert (replace(findings, reached=own.mean).verdict or "").startswith("the attack worked: ")
+    assert replace(findings, likeness=()).verdict is None
+    assert replace(findings, reached=None).verdict is None
+
+
 def test_a_closed_set(tiny: Path, tmp_path: Path):
     settings = replace(SHORT, steps=60, flip=False, shift=0)
     asked = Asked(tiny / "run", settings, trust=True, faces=tiny / "data.yaml", centers=True, count=3)

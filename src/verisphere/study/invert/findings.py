@@ -174,6 +174,22 @@ class InversionFindings(Result):
     version: str
     reached: float | None = None
 
+    @property
+    def verdict(self) -> str | None:
+        """Whether the images are as similar to their targets as two photographs of one person; None if not known."""
+        real = next((entry.real_same_person for entry in self.likeness if entry.model == "inverted"), None)
+        if self.reached is None or real is None:
+            return None
+        cosines = (
+            f"the mean cosine of the images with their targets is {number(self.reached, 3)} under the inverted model, "
+            f"and that of two photographs of one person {number(real.mean, 3)}"
+        )
+        if self.reached >= real.mean:
+            return f"the attack worked: {cosines}"
+        return (
+            f"the attack failed, and says nothing on what can be recovered: {cosines}; raise --steps, or change --rate"
+        )
+
     def text(self) -> str:
         """Tables of likeness, distances and pairs."""
         blocks = []
@@ -206,6 +222,7 @@ class InversionFindings(Result):
         if self.likeness and (judged := self.likeness[-1]).recognised is not None:
             verdict = "exceeds" if judged.recognised else "does not exceed"
             blocks.append(f"mean own cosine under {_OF[judged.model]} {verdict} the 95 % quantile of those to others")
+        blocks += [self.verdict] if self.verdict else []
         return "\n".join(blocks) or f"{len(self.images):,} images; without photographs nothing is compared"
 
 

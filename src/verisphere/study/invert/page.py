@@ -74,6 +74,8 @@ def _what(findings: InversionFindings) -> Markup:
         "They show what the model and these numbers reveal of people. They are not photographs, and no evidence of how "
         "anybody looks: treat them as biometric data of the people whom they imitate.",
     ]
+    if findings.verdict:
+        facts.append(f"{findings.verdict[0].upper()}{findings.verdict[1:]}.")
     if findings.likeness:
         last = findings.likeness[-1]
         by = _MODELS[last.model]
