@@ -13,7 +13,7 @@ PEOPLE = ("a", "a", "b", "b", "b", "c", "d")
 
 
 def faces() -> InMemory:
-    pixels = torch.zeros(7, 3, 8, 8, dtype=torch.uint8)
+    pixels = torch.arange(7, dtype=torch.uint8)[:, None, None, None].expand(7, 3, 8, 8)
     return InMemory(pixels, [f"{person}/{place}" for place, person in enumerate(PEOPLE)], PEOPLE)
 
 
@@ -30,6 +30,14 @@ def test_photographs_of_a_closed_set_compare_with_all_of_a_person():
     assert sorted(photos.others) == [0, 5]
     with pytest.raises(ValueError, match="no photograph of 'z'"):
         photographs_of(faces(), ["z"], 1, 0)
+
+
+def test_a_copy_of_a_photograph_is_no_other_photograph():
+    """It would make an image's target a photograph that was not its target, and two photographs of a person equal."""
+    pixels = torch.tensor([0, 0, 2, 3, 2, 5, 6], dtype=torch.uint8)[:, None, None, None].expand(7, 3, 8, 8)
+    copies = InMemory(pixels, faces().names, PEOPLE)
+    assert photographs_of(copies, ["a", "b"], 2, 0, given=[0, 4]).own == ((), (3,))
+    assert photographs_of(copies, ["a", "b"], 2, 0).own == ((0,), (2, 3))
 
 
 def test_people_with_two_photographs_come_first():

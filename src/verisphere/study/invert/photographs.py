@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 
 from verisphere.base.seeds import Stream, mixed_seed
+from verisphere.base.trained_on import image_digests
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
 from verisphere.images.decoded_faces import InMemory
 from verisphere.images.faces import Faces
@@ -17,6 +18,7 @@ from verisphere.score.cosine import unit
 
 _CHOICE = 2  # purposes of random numbers; the descent uses 0 and 1
 _MOST_PHOTOS = 10  # photographs of a person that an image is compared with, besides its own
+_AT_ONCE = 64  # photographs that are in memory for their digests
 _FEWEST_OTHERS = 200  # people who are not generated, a photograph each, if there are as many
 
 
@@ -28,7 +30,7 @@ class Photographs:
         faces: the set.
         given: for each image the photograph whose embedding is the target; for a class center, a photograph of the
             person.
-        own: for each image the other photographs of its person.
+        own: for each image the other photographs of its person, without those of equal pixels.
         others: a photograph of each of some people who are not generated.
         open_set: whether the photographs in `given` are the targets.
     """
@@ -93,10 +95,15 @@ def photographs_of(
         raise ValueError(f"no photograph of {missing!r}, whom an image is to show")
     open_set = given is not None
     chosen = [of_person[person][0] for person in people] if given is None else list(given)
+    of_image = [of_person[person][: 2 * _MOST_PHOTOS] for person in people]
+    several = sorted({*chosen, *(place for places in of_image if len(places) > 1 for place in places)})
+    content = dict(zip(several, photograph_digests(faces, several).tolist(), strict=True))
     own = tuple(
-        tuple([place for place in of_person[person] if place != photo or not open_set][:_MOST_PHOTOS])
-        for person, photo in zip(people, chosen, strict=True)
-    )
+        tuple([
+            place for place in places if (not open_set if place == photo else content[place] != content[photo])
+        ][:_MOST_PHOTOS])
+        for places, photo in zip(of_image, chosen, strict=True)
+    )  # fmt: skip
     names = sorted(strangers)
     order = np.random.default_rng(mixed_seed(Stream.INVERSION, seed, _CHOICE + 1)).permutation(len(names)).tolist()
     others = tuple(strangers[names[place]] for place in order[: max(count, _FEWEST_OTHERS)])
@@ -124,6 +131,14 @@ def unit_embeddings(
 def read_photographs(faces: Faces, places: Sequence[int]) -> UInt8[Tensor, "count 3 height width"]:
     """The images at some positions."""
     return faces.images(list(places))
+
+
+def photograph_digests(faces: Faces, places: Sequence[int]) -> Int64[np.ndarray, " places"]:
+    """A digest of the pixels at each position; equal pixels have equal digests."""
+    parts = [places[start : start + _AT_ONCE] for start in range(0, len(places), _AT_ONCE)]
+    return np.concatenate([
+        np.empty(0, np.int64), *(image_digests(read_photographs(faces, part).numpy()) for part in parts)
+    ])  # fmt: skip
 
 
 def labels_of(people: Sequence[str], classes: Sequence[str]) -> Int64[Tensor, " people"]:
