@@ -18,8 +18,13 @@ SOURCES = ("photographs", "embeddings", "head", "folder")
 
 #: What is said of an attack that worked and whose faces the judge does not recognise.
 UNRECOGNISED = (
-    "an attack that worked, and whose faces the second model recognises no more often than by chance, is no proof of "
-    "safety: noise that satisfies the attacked model alone looks the same, and other settings may recover more"
+    "an attack that worked, and whose faces the second model does not surely recognise more often than chance would, "
+    "is no proof of safety: noise that satisfies the attacked model alone looks the same, and other settings may "
+    "recover more"
+)
+#: What is said of a second model that was not trained.
+UNTRAINED = (
+    "is an untrained network, which tells few people apart: what it does not recognise may be recovered all the same"
 )
 
 
@@ -57,9 +62,12 @@ class LeakRow:
 
     @property
     def recognised(self) -> bool:
-        """Whether the judge takes more of the faces for their people, at the last FAR, than chance alone would."""
-        chance = self.strangers[-1].tar if self.strangers else float(self.points[-1].far_target)
-        return self.points[-1].tar > chance
+        """Whether the judge surely takes more of the faces for their people, at the last FAR, than chance alone would.
+
+        The lower 95 % bound of their TAR lies above the FAR, or above the upper bound of strangers' photographs.
+        """
+        chance = self.strangers[-1].tar_upper_95 if self.strangers else float(self.points[-1].far_target)
+        return self.points[-1].tar_lower_95 > chance
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from verisphere.files.leak_figures import UNRECOGNISED, LeakRow, read_leak
+from verisphere.files.leak_figures import UNRECOGNISED, UNTRAINED, LeakRow, read_leak
 from verisphere.report.markdown import plain
 from verisphere.report.tables import number
 
@@ -33,6 +33,10 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
             f"({plain(figures.judge)}), at its threshold for FAR {figures.rows[-1].points[-1].far_target}: "
             f"{', '.join(found)}{photographs}."
         )
+    if figures.judge_sha256 is None:
+        said.append(f"The second model {UNTRAINED}.")
+    if any(row.points[-1].below_resolution for row in figures.rows if row.points):
+        said.append(f"So few pairs of two people do not resolve FAR {figures.rows[-1].points[-1].far_target}.")
     if any(row.worked and not row.recognised for row in attacks):
         said.append(f"{UNRECOGNISED[0].upper()}{UNRECOGNISED[1:]}. (Settings: {_settings(figures.settings)}.)")
     said += [
@@ -42,10 +46,16 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
         for row in attacks
         if row.worked is False and row.reached is not None and row.needed is not None
     ]
-    if unknown := [_FROM[row.source] for row in attacks if row.worked is None]:
+    unknown = [_FROM[row.source] for row in attacks if row.worked is None]
+    if unknown and figures.format == 1:
         said.append(
             f"Whether the attack from {', '.join(unknown)} worked is not recorded, so nothing is claimed of it "
             "(`verisphere leak` of this version records it)."
+        )
+    elif unknown:
+        said.append(
+            f"Whether the attack from {', '.join(unknown)} worked is not known, for nobody had two photographs to "
+            "compare, so nothing is claimed of it."
         )
     yield f"{' '.join(said)} (From {source}.)"
 

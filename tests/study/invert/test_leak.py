@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
+from verisphere.base.vocabulary import OperatingPoint
 from verisphere.cli import main
 from verisphere.decide import operating_point
 from verisphere.files.json_values import from_json
@@ -25,6 +27,7 @@ from verisphere.study.invert.leak import LeakAsked, leak_text, run_leak
 from verisphere.study.invert.marks import read_unmarked
 from verisphere.study.invert.most_similar import MostSimilar
 from verisphere.study.invert.photographs import photographs_of, read_photographs, unit_embeddings, with_two_photographs
+from verisphere.study.invert.run import prepare
 
 CPU = torch.device("cpu")
 SHORT = Inversion(steps=4, batch_size=4, rate=1e-3, batch_norm=0.01)
@@ -173,8 +176,8 @@ def test_an_attack_whose_faces_the_judge_does_not_recognise_is_no_proof_of_safet
 
     def with_share(row: LeakRow) -> LeakRow:
         impostors = [place / 100 for place in range(10)]
-        points = (operating_point([share, share], impostors, "1e-1"),)
-        strangers = (operating_point([0.0, 1.0], impostors, "1e-1"),) if row.strangers else ()
+        points = (operating_point([share] * 10, impostors, "1e-1"),)
+        strangers = (operating_point([0.0, 1.0] * 50, impostors, "1e-1"),) if row.strangers else ()
         return replace(with_reached(0.6)(row), points=points, strangers=strangers)
 
     figures = replace(figures, rows=tuple(map(with_share, figures.rows)))
@@ -183,6 +186,65 @@ def test_an_attack_whose_faces_the_judge_does_not_recognise_is_no_proof_of_safet
     assert ("is no proof of safety" in text) == (share == 0.0)
     assert ("Settings: steps 4, batch size 4, rate 0.001" in text) == (share == 0.0)
     assert ("is no proof of safety" in leak_text(figures)) == (share == 0.0)
+
+
+@pytest.mark.parametrize(("accepted", "of", "strangers", "recognised"), [
+    (2, 16, None, False),  # a lower bound of 0.016, at FAR 0.1
+    (6, 16, None, True),
+    (6, 16, 2, True),
+    (6, 16, 30, False),  # of 100
+])  # fmt: skip
+def test_recognised_is_surely_above_chance(accepted: int, of: int, strangers: int | None, recognised: bool):
+    def point(accepted: int, of: int) -> OperatingPoint:
+        return operating_point(
+            [1.0] * accepted + [-1.0] * (of - accepted), [place / 100 for place in range(10)], "1e-1"
+        )
+
+    others = () if strangers is None else (point(strangers, 100),)
+    assert LeakRow("folder", 0, 0, (point(accepted, of),), strangers=others).recognised == recognised
+
+
+def test_a_far_that_few_pairs_do_not_resolve_is_marked(tested: Path, tmp_path: Path):
+    figures = read_leak(tested / "leak.json")
+    text = leak_text(figures)
+    assert "*" not in text
+    few = operating_point([0.9, 0.9], [0.1, 0.2], "1e-6")
+    rows = (replace(with_reached(0.6)(row), points=(few,), strangers=row.strangers and (few,)) for row in figures.rows)
+    figures = replace(figures, rows=tuple(rows))
+    assert leak_text(figures).count(" 1.000* (0.158 .. 1.000)") == 5
+    assert "a TAR with * is at a FAR below what so few pairs of two people resolve" in leak_text(figures)
+    (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
+    assert "So few pairs of two people do not resolve FAR 1e-6." in next(leak_section(tmp_path, "leak.json"))
+
+
+def test_an_untrained_judge_is_named(tiny: Path, tested: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    figures = read_leak(tested / "leak.json")
+    assert "judge.yaml is an untrained network" in leak_text(figures)
+    assert "The second model is an untrained network" in next(leak_section(tested, "leak.json"))
+    trained = replace(figures, judge_sha256="0" * 64)
+    assert "untrained" not in leak_text(trained)
+    (tmp_path / "leak.json").write_text(json.dumps(asdict(trained)))
+    assert "untrained" not in next(leak_section(tmp_path, "leak.json"))
+    prepare(asked(tiny).attacks()["embeddings"], CPU)
+    assert f"--judge {tiny / 'judge.yaml'} is an untrained network" in caplog.text
+
+
+def test_photographs_that_are_all_copies_are_refused_before_the_first_step(tiny: Path, tmp_path: Path):
+    faces = open_faces(tiny / "others.yaml", None, (48, 48), False)
+    for place, (name, person) in enumerate(zip(faces.names, faces.identities, strict=True)):
+        copied = faces.identities.index(person) if person != faces.identities[-1] else place
+        (tmp_path / "copies" / person).mkdir(parents=True, exist_ok=True)
+        pixels = read_photographs(faces, [copied])[0].permute(1, 2, 0).numpy()
+        Image.fromarray(pixels).save(tmp_path / "copies" / person / f"{Path(name).stem}-{place}.png")
+    some = asked(tiny, faces=tmp_path / "copies", settings=replace(SHORT, steps=1), count=9)
+    row = next(row for row in run_leak(some, tmp_path / "out", CPU).rows if row.source == "embeddings")
+    assert row.needed is not None
+    assert row.needed < 1  # of the last person, who has photographs that differ
+    assert row.points[0].genuine_total == 1
+    shutil.rmtree(tmp_path / "copies" / faces.identities[-1])
+    with pytest.raises(ValueError, match="nobody has a second photograph, of other pixels, to compare with"):
+        run_leak(replace(some, count=8), tmp_path / "other", CPU)
+    assert not (tmp_path / "other").exists()
 
 
 def test_people_with_two_photographs_are_counted():
@@ -281,7 +343,7 @@ def test_what_is_refused(tiny: Path, tmp_path: Path):
         (["--count", "40"], "9 people, and 40 images of different people were asked for"),
         (["--judge", "run"], "--judge run: has the weights of run"),
         (["--far", "2"], "a FAR must lie between 0 and 1"),
-        (["--faces", "single.yaml"], "nobody has a second photograph to compare with"),
+        (["--faces", "single.yaml"], "nobody has a second photograph, of other pixels, to compare with"),
     ],
 )
 def test_a_refused_one_leaves_nothing(tiny: Path, tmp_path: Path, monkeypatch, capsys, option, message):

@@ -20,26 +20,24 @@ from typing import Any
 import torch
 
 from verisphere import __version__
-from verisphere.base.trained_on import image_digests
 from verisphere.base.vocabulary import OperatingPoint, Progress, quietly
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
-from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, LeakFigures, LeakRow
+from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, UNTRAINED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
 from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.report.tables import number, table
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
 from verisphere.study.invert.likeness import INVERTED, JUDGE
-from verisphere.study.invert.photographs import Photographs, read_photographs
+from verisphere.study.invert.photographs import Photographs, photograph_digests
 from verisphere.study.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
 
 log = logging.getLogger(__name__)
 
 LEAK_JSON, _ASKED, _PHOTOGRAPHS = "leak.json", "asked.json", "photographs"
-_AT_ONCE = 64  # photographs that are in memory for their digests
 _SOURCES = {
     "photographs": "photographs themselves",
     "embeddings": "embeddings of photographs",
@@ -47,7 +45,7 @@ _SOURCES = {
     "folder": "the network alone",
 }
 _VERDICTS = {True: "worked", False: "failed", None: "not known"}
-_NOBODY = "{}: nobody has a second photograph to compare with; give photographs of more people"
+_NOBODY = "{}: nobody has a second photograph, of other pixels, to compare with; give photographs of more people"
 
 
 @dataclass(frozen=True)
@@ -167,11 +165,9 @@ def _digest_of_photographs(sets: Sequence[Photographs | None]) -> str:
     digest = hashlib.sha256()
     for used in filter(None, sets):
         places = sorted({*used.given, *chain.from_iterable(used.own), *used.others})
-        for start in range(0, len(places), _AT_ONCE):
-            part = places[start : start + _AT_ONCE]
-            named = [(used.faces.names[place], used.faces.identities[place]) for place in part]
-            digest.update(json.dumps(named).encode())
-            digest.update(image_digests(read_photographs(used.faces, part).numpy()).tobytes())
+        named = [(used.faces.names[place], used.faces.identities[place]) for place in places]
+        digest.update(json.dumps(named).encode())
+        digest.update(photograph_digests(used.faces, places).tobytes())
     return digest.hexdigest()
 
 
@@ -257,6 +253,10 @@ def leak_text(figures: LeakFigures) -> str:
         "to their targets as two photographs of one person.\nby chance, a face has a TAR of the FAR itself where its "
         "person was fixed before, and that of the strangers' photographs where the most similar person was chosen"
     )
+    if any(point.below_resolution for row in figures.rows for point in (*row.points, *row.strangers)):
+        told += "\na TAR with * is at a FAR below what so few pairs of two people resolve"
+    if figures.judge_sha256 is None:
+        told += f"\n{figures.judge} {UNTRAINED}"
     if any(row.worked is False for row in figures.rows):
         told += "\nan attack that failed says nothing on what can be recovered: raise --steps, or change --rate"
     if any(row.worked and not row.recognised for row in figures.rows):
@@ -267,7 +267,8 @@ def leak_text(figures: LeakFigures) -> str:
 def _shares(points: Sequence[OperatingPoint], count: int) -> list[str]:
     """A cell for each FAR; dashes without points, as where nobody has two of the photographs."""
     cells = [
-        f"{number(point.tar, 3)} ({number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)})"
+        f"{number(point.tar, 3)}{'*' * point.below_resolution} ({number(point.tar_lower_95, 3)} .. "
+        f"{number(point.tar_upper_95, 3)})"
         for point in points
     ]
     return cells or ["-"] * count

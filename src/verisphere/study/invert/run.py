@@ -17,6 +17,7 @@ from verisphere.base.seeds import Stream, mixed_seed
 from verisphere.base.vocabulary import ImageSource, Progress, quietly
 from verisphere.decide import exact_rate
 from verisphere.files.embeddings import read_embeddings
+from verisphere.files.leak_figures import UNTRAINED
 from verisphere.files.work import result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
@@ -154,6 +155,8 @@ def prepare(
         (judge.sha256 is not None and judge.sha256 == model.sha256) or same_network(judge, model)
     ):
         raise ValueError(f"--judge {asked.judge}: has the weights of {asked.model}; the judge is another model")
+    if judge is not None and judge.sha256 is None:
+        log.warning("--judge %s %s", asked.judge, UNTRAINED)
     faces = None
     if asked.faces is not None:
         faces = open_faces(asked.faces, asked.people, model.backbone.input_size, asked.trust)
