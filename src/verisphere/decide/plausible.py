@@ -80,12 +80,19 @@ class Sampled:
         """Whether the AUC is below 0.58 by its bound over people at 97.5 %, and 0.5 is possible by the one at 99 %.
 
         The second condition spares networks that are weaker still: in a set of some size they are surely better than
-        labels of other rows would be. The scores of a domain must lie below the AUC of the whole set instead, by the
-        bound at 99.95 %: a weak model is weak in each of many domains.
+        labels of other rows would be. The scores of a domain must also lie below the AUC of the whole set, by the bound
+        at 99.95 %: a weak model is weak in each of many domains. A domain that is harder than others is held to no more
+        than a set by itself.
         """
-        most, share = (MOST, 0.975) if whole is None else (whole, 0.9995)
-        upper, lower = (self.auc_error * float(stdtrit(len(self.genuine) - 1, level)) for level in (share, 0.99))
-        return len(self.genuine) >= FEWEST_AT_CHANCE and self.auc - CHANCE <= lower and self.auc + upper <= most
+        upper, far_upper, lower = (
+            self.auc_error * float(stdtrit(len(self.genuine) - 1, level)) for level in (0.975, 0.9995, 0.99)
+        )
+        return (
+            len(self.genuine) >= FEWEST_AT_CHANCE
+            and self.auc - CHANCE <= lower
+            and self.auc + upper <= MOST
+            and (whole is None or self.auc + far_upper <= whole)
+        )
 
 
 def _below(scores: np.ndarray, others: Float64[np.ndarray, " others"]) -> np.ndarray:
