@@ -17,6 +17,8 @@ from verisphere.score import pair_scores, unit_rows
 
 MOST_PEOPLE = 2_000  # sampled
 SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand, as photographs that were posted again do
+SHARE_UNDER_OTHERS = 0.01  # of the rows of a set, whose vector may stand under another person too
+WORKING = 0.9  # AUC inside each of two domains from which on a model is expected to tell people apart across them
 PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
 _EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
 _NUMBERS_AT_ONCE = 1 << 22
@@ -26,19 +28,34 @@ def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
     """The reasons why a set cannot be that of a working model with these identities; none for a set that can.
 
     If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not; then
-    the rows that were pooled into its templates, since a mean hides a wrong row.
+    each domain against the others, and the rows that were pooled into its templates, since a mean hides a wrong row.
     """
     person = _numbered(embeddings.identities)
     found, auc = _of_rows(embeddings.embeddings, person)
     return (
         (*repeated_vectors(embeddings.embeddings, person), *found)
-        or tuple(
-            f"domain {name}: {reason}"
-            for name, rows in _domains(embeddings)
-            for reason in _of_rows(embeddings.embeddings[rows], person[rows], auc)[0]
-        )
+        or _of_domains(embeddings, person, auc)
         or implausible_before_pooling(embeddings)
     )
+
+
+def _of_domains(embeddings: Embeddings, person: Int64[np.ndarray, " rows"], whole: float) -> tuple[str, ...]:
+    """The reasons of each domain by itself; if there are none, of each against the others, if people have both.
+
+    A model that is weak inside a domain may tell nobody apart across domains, and is not tested there.
+    """
+    domains, vectors = _domains(embeddings), embeddings.embeddings
+    inside = {name: _of_rows(vectors[rows], person[rows], whole) for name, rows in domains}
+    if reasons := tuple(f"domain {name}: {reason}" for name, (found, _) in inside.items() for reason in found):
+        return reasons
+    across, known = list[str](), [auc for _, auc in inside.values() if auc != CHANCE]  # which few images have
+    if known and min(known) >= WORKING:
+        for name, rows in domains[: 1 if len(domains) == 2 else None]:
+            sides = (vectors[rows], vectors[~rows]), (person[rows], person[~rows])
+            others = domains[1][0] if len(domains) == 2 else "the other domains"
+            found, _ = _between(*sides, (name, others), whole)
+            across += [f"between domain {name} and {others}: {reason}" for reason in found]
+    return tuple(across)
 
 
 def implausible_before_pooling(embeddings: Embeddings, by_template: bool = False) -> tuple[str, ...]:
@@ -202,7 +219,10 @@ def repeated_vectors(
     people_of = np.bincount(np.unique(np.stack([vector, person[order]]), axis=1)[0])
     wrong = (people_of > PEOPLE_OF_A_VECTOR) | ((rows_of >= FEWEST) & (rows_of > SHARE_OF_ROWS * count))
     if not wrong.any():
-        return ()
+        shared = int(rows_of[people_of > 1].sum())
+        if shared < max(FEWEST, SHARE_UNDER_OTHERS * count):
+            return ()
+        return (f"{shared:,} of {count:,} rows have a vector that stands under another person too",)
     worst = int(np.argmax(np.where(wrong, rows_of, 0)))
     people = "1 person" if people_of[worst] == 1 else f"{people_of[worst]:,} people"
     more = f" ({wrong.sum():,} vectors are so)" if wrong.sum() > 1 else ""
