@@ -358,8 +358,23 @@ def test_a_crowd_under_unknown_is_named(tmp_path: Path, caplog):
     assert "'Unknown' holds 40 images, where the median person has 6" in caplog.text
 
 
+@pytest.mark.parametrize("name", ["missing", "Undef", ".", "...", "inf", "-Inf", "-1.0", "-999", "no_name", "-"])
+def test_texts_and_codes_for_nobody_are_named(name: str):
+    (note,) = crowds({"Ann": 4, "Ben": 4, name: 24})
+    assert note.startswith(f"{name!r} holds 24 images, where the median person has 4: are they all one person?")
+
+
 @pytest.mark.parametrize(
-    "images", [{"Ann": 2, "unknown": 9}, {"Ann": 9, "unknown": 40}, {"Ann": 2, "Ben": 400}, {"unknown": 50}, {}]
+    "images",
+    [
+        {"Ann": 2, "1.0": 40},
+        {"Ann": 2, "Miss Inf": 40},
+        {"Ann": 2, "unknown": 9},
+        {"Ann": 9, "unknown": 40},
+        {"Ann": 2, "Ben": 400},
+        {"unknown": 50},
+        {},
+    ],
 )
 def test_a_name_that_holds_no_crowd_is_not_named(images: dict[str, int]):
     assert not crowds(images)

@@ -27,11 +27,12 @@ NOBODY = "-1"
 #: Texts, once folded, that stand for a missing name; the numbers are those that NaN becomes in 32 or 64 bits.
 MISSING = frozenset(("", "nan", "-nan", "nat", "none", "null", "n/a", "<na>",
                      "-2147483648", "-9223372036854775808", "9223372036854775808"))  # fmt: skip
-#: Texts, once folded and with blanks for underscores and hyphens, that are often written for people without a name.
+#: Texts, once folded (or then with blanks for underscores and hyphens), often written for people without a name.
 _UNNAMED = frozenset(
     ("unknown", "unk", "unknown person", "not known", "anonymous", "anon", "other", "others", "no name", "noname",
      "unnamed", "unidentified", "undefined", "unlabeled", "unlabelled", "nobody", "na", "#n/a", "nil", "tbd", "misc",
-     "stranger", "strangers", "distractor", "distractors", "background", "?", "??", "???", "")
+     "stranger", "strangers", "distractor", "distractors", "background", "missing", "undef", "inf", "infinity",
+     "-1.0", "-1.", "-9", "-99", "-999", "-9999", ".", "..", "...", "?", "??", "???", "")
 )  # fmt: skip
 _CROWD, _CROWD_TIMES = 10, 5  # images of such a name that are noted: at least so many, and so many times the median
 _UNSEEN = frozenset(map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164,
@@ -208,7 +209,7 @@ def crowds(images: Mapping[str, int]) -> list[str]:
     Args:
         images: number of images of each name.
     """
-    unnamed = {name: count for name, count in images.items() if _plain(name) in _UNNAMED}
+    unnamed = {name: count for name, count in images.items() if {_plain(name), folded(name)} & _UNNAMED}
     others = [count for name, count in images.items() if name not in unnamed and name != NOBODY and count]
     if not unnamed or not others:
         return []
