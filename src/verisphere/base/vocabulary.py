@@ -80,8 +80,8 @@ class Embeddings:
         templates: name of the template that each row is part of, where rows belong together; see `templates_of`.
         in_training: which rows the model was trained on, if `verisphere embed` compared them.
         names_rule: how identities that are equal once folded were taken; None if nothing had to decide.
-        pooled_from: where these are templates, rows that were pooled into them, each with the name of its template; a
-            sample of a large set. They are those of the set that was pooled, also in a part of it.
+        pooled_from: the rows that were pooled into these templates (of a large set a sample), each with the name of its
+            template; None for rows that were not pooled. A part of the templates keeps all of them.
 
     Raises:
         TypeError: there are no identities.

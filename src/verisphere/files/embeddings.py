@@ -153,7 +153,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
         raise ValueError(f"{path}: embeddings must be floating-point (rows, dim), got {rows.dtype} {rows.shape}")
     if not rows.size:
         raise ValueError(f"{path}: it holds no embedding (shape {rows.shape})")
-    columns: dict[str, np.ndarray] = {}
+    columns: dict[str, Any] = {}
     for field in (*REQUIRED[1:], *OPTIONAL):
         if field in arrays:
             column = arrays[field]

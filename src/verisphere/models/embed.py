@@ -66,7 +66,7 @@ class EmbeddingModel:
 
     @property
     def made_by(self) -> dict[str, Any]:
-        """What determines the embedding of an image, as JSON values, if `embed` is told nothing."""
+        """What determines the embedding of an image, as JSON values, if `embed` uses its defaults."""
         inside, flip, precision = self.preprocessing, bool(self.flip), self.precision or "float32"
         pixels = None if inside is None else asdict(inside) | {"size": list(inside.size)}
         return {"model": self.sha256, "preprocessing": pixels, "flip": flip, "precision": precision}

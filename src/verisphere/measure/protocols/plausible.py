@@ -18,7 +18,7 @@ from verisphere.score import pair_scores, unit_rows
 MOST_PEOPLE = 2_000  # sampled
 SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand, as photographs that were posted again do
 SHARE_UNDER_OTHERS = 0.01  # of the rows of a set, whose vector may stand under another person too
-WORKING = 0.9  # AUC inside each of two domains from which on a model is expected to tell people apart across them
+WORKING = 0.9  # AUC inside each of two domains from which on a model should distinguish people across them
 PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
 _EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
 _NUMBERS_AT_ONCE = 1 << 22
@@ -42,7 +42,7 @@ def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
 def _of_domains(embeddings: Embeddings, person: Int64[np.ndarray, " rows"], whole: float) -> tuple[str, ...]:
     """The reasons of each domain by itself; if there are none, of each against the others, if people have both.
 
-    A model that is weak inside a domain may tell nobody apart across domains, and is not tested there.
+    A model that is weak inside a domain may distinguish nobody across domains, and is not tested there.
     """
     domains, vectors = _domains(embeddings), embeddings.embeddings
     inside = {name: _of_rows(vectors[rows], person[rows], whole) for name, rows in domains}
@@ -70,7 +70,7 @@ def implausible_before_pooling(embeddings: Embeddings, by_template: bool = False
         return ()
     order = np.argsort(embeddings.names)
     template = order[np.searchsorted(embeddings.names, rows.templates, sorter=order).clip(max=len(order) - 1)]
-    used = embeddings.names[template] == rows.templates  # not of templates that were left out since
+    used = embeddings.names[template] == rows.templates  # not of templates that were excluded since
     vectors, template = rows.embeddings[used], template[used]
     identity = np.full(len(template), NOBODY) if by_template else embeddings.identities[template]
     alone = np.char.add(f"{NOBODY} of template ", embeddings.names[template])

@@ -14,7 +14,7 @@ _ALIKE = 0.7  # correlation of their cosines; docs/inversion.md has that of one 
 
 
 def same_network(one: EmbeddingModel, other: EmbeddingModel) -> bool:
-    """Whether two models tell images apart alike, as one network does that was adopted, exported or changed twice.
+    """Whether two models distinguish images alike, as one network does that was adopted, exported or changed twice.
 
     The cosines between images are compared, which remain where a network was made smaller, resamples its images, or has
     an output that was turned or padded; each embedding is added to that of the mirror image, as a changed network may
