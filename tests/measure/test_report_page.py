@@ -68,7 +68,7 @@ def training(title: str = "run", measured: bool = True) -> Training:
 
 def contents(*found: Findings, **changes: object) -> Contents:
     asked = Asked(FARS, str(changes.pop("far", "1e-2")), Redrawing(1000, 0), degrees=False, progress=quietly)
-    whole = Contents("A report", asked, found, (), None, (training(),))
+    whole = Contents("A report", asked, found, (), None, None, (training(),))
     return dataclasses.replace(whole, **changes)  # type: ignore[arg-type]
 
 
