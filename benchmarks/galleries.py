@@ -127,7 +127,8 @@ def main() -> None:
         started = time.process_time()
         rows = [replace(row, part=name) for row in known[name]()]
         print(f"{time.process_time() - started:5.0f} s  {name}: {len(rows)} rows", file=sys.stderr)
-        others = [row for row in read_rows(path) if row.part != name] if path.is_file() else []
+        before = read_rows(path) if path.is_file() else []
+        others = [row for row in before if row.part in PARTS and row.part != name]
         write_rows(sorted([*others, *rows], key=lambda row: PARTS.index(row.part)), path)
         done += rows
     print(f"{text(done)}\n\nrows in {path.name}")
