@@ -1,4 +1,7 @@
-"""Every image of one file compared with every image of another: `evaluate two-sets`."""
+"""`evaluate two-sets`: TAR at each FAR over all pairs of an image of one embeddings file and an image of another.
+
+A pair is genuine if both images have the same identity.
+"""
 
 import argparse
 from pathlib import Path

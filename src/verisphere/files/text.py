@@ -1,4 +1,8 @@
-"""The lines of a text file, one at a time, so that a list of millions is never in memory as text."""
+"""Reads text lists and CSV tables, with errors that name file and line, and checks their entries.
+
+Tables and lines are read one at a time, so that a list of millions is never in memory as text; `numbered_lines` alone
+holds all lines.
+"""
 
 import codecs
 import csv

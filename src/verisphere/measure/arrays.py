@@ -1,4 +1,4 @@
-"""Figures from arrays in memory: the call that a user of NumPy or PyTorch makes first."""
+"""TAR at a FAR from arrays in memory: the call that a user of NumPy or PyTorch makes first."""
 
 import logging
 from dataclasses import replace

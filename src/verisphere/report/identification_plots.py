@@ -1,4 +1,8 @@
-"""Plots of identification: CMC, and TPIR over FPIR."""
+"""Plots of a search in galleries (1:N): the share of probes found within k people, and open-set rates by threshold.
+
+The CMC has over k the share of mated probes whose person is among the k best. TPIR, the share of mated probes that are
+found, stands over FPIR, the share of strangers who are. `verisphere.decide.identification` computes both.
+"""
 
 from collections.abc import Mapping
 from itertools import cycle

@@ -1,4 +1,7 @@
-"""Plots of results in a common style. A function returns a figure; `save_plot` writes it completely or not at all."""
+"""ROC and DET plots in a common style, and what other plots share with them.
+
+A function returns a figure; `save_plot` writes it completely or not at all.
+"""
 
 import warnings
 from collections.abc import Iterator, Mapping

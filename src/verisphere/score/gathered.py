@@ -1,4 +1,4 @@
-"""Arbitrary pairs of rows: float32 scores that answer questions about the order of the exact scores.
+"""The k-th largest score of any list of row pairs, and the number above a threshold, exactly from float32 scores.
 
 float32 scores order all but a few pairs: only the pairs within the error bound of a rank or a threshold are scored
 exactly (`pair_scores`), when a question first needs them.

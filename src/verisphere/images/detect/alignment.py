@@ -1,4 +1,4 @@
-"""Alignment of five landmarks to a template: the similarity between them, and the crop of a photo."""
+"""Alignment of five landmarks to a template: the rotation, scale and shift between them, and the crop of a photo."""
 
 import math
 from dataclasses import dataclass

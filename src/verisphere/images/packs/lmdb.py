@@ -1,4 +1,4 @@
-"""LMDB databases of images: the key is the name of an image, the value its bytes as they are in an image file.
+"""Reads, checks and writes LMDB databases of images: the key is an image's name, the value the bytes of its file.
 
 Identities lie in the database under `__identities__`, as JSON: an object of name and identity, in the order of the
 images, or a list of identities in the order of the keys. Or they lie in a list with the columns name, identity and

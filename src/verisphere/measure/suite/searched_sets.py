@@ -1,4 +1,9 @@
-"""Published sets of templates, of galleries with distractors, and of groups."""
+"""Recognises in a folder the published sets that are no lists of pairs, and makes a task of the suite from each.
+
+These are sets of templates, which are several images of a person (IJB-B and IJB-C), of galleries with distractors
+(TinyFace, MegaFace), and of groups of people (MFR, OneFace). A task names the images to embed, the evaluation of their
+embeddings, and the command that does the same.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

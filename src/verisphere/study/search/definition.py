@@ -1,4 +1,8 @@
-"""The definition of a search: a YAML file that names a recipe, the fields to search, a method, a schedule, a reward.
+"""The definition of a search, read from a YAML file and checked.
+
+A search trains candidates of one recipe that differ in some fields, and looks for the values with the highest reward. A
+map turns a number in [0, 1], or a draw, into the value of a field; the method draws; the schedule says how many
+candidates each round trains, and for how long; the reward is a figure, such as TAR at a FAR, on a held-out set.
 
 recipe: synthetic/search_softmax     # relative to this file, or the name of a packaged one
 set: {epochs: 8}                     # fields of the recipe
