@@ -59,60 +59,20 @@ def test_the_folder_of_a_cleaning(run, made: Path):
 
 @pytest.mark.usefixtures("no_page")
 def test_the_rules_and_the_truth(run, made: Path):
-    # without an angle and with --only-dominant the two images at Ann's second sub-center go; three of Ann's remain,
-    # and three of Ben's: a minimum of four drops all but the image of nobody
+    # without an angle and with --only-dominant the two images at Ann's second sub-center go
     code, output, _ = cleaned(run, "--angle", "none", "--only-dominant")
     assert (code, "7 of 9 images kept" in output, "2 outside the dominant sub-class" in output) == (0, True, True)
-    code, output, _ = run(
-        "clean", "run", "run", "data.yaml", "--out", "few", "--trust-code", "--workers", 0, "--min-images", 4
-    )  # fmt: skip
-    assert (code, "1 of 9 images kept" in output, "2 of 2 identities lost" in output) == (0, True, True)
-    # of the three that are dropped by the angle two are noisy, and one noisy image (Ann/1) is kept
+    # a minimum of four drops three images of Ann's and three of Ben's, too; three of the eight are noisy
     noisy = {"Ann/4", "Ben/3", "Ann/1"}
     with (made / "truth.csv").open("w", newline="") as file:
         csv.writer(file).writerows(
             [("name", "identity", "true_identity")]
             + [(name, "x", "Cid" if name in noisy else name.split("/")[0].replace("street", "-1")) for name in DEGREES]
         )
-    code, output, _ = run(
-        "clean", "run", "run", "data.yaml", "--out", "known", "--trust-code", "--workers", 0, "--truth", "truth.csv"
-    )
-    assert (code, "precision 0.6667, recall 0.6667" in output) == (0, True)
-    (made / "short.csv").write_text("name,identity,true_identity\nAnn/1,Ann,Ann\n")
-    code, _, errors = run(
-        "clean", "run", "run", "data.yaml", "--out", "lacking", "--trust-code", "--workers", 0, "--truth", "short.csv"
-    )
-    assert (code, errors) == (
-        2,
-        "verisphere: short.csv: 8 of 9 images are not in the list, the first is 'Ann/2'; names there look like "
-        "'Ann/1'\n",
-    )
-    (made / "short.csv").write_text("name,identity\nAnn/1,Ann\n")
-    code, _, errors = run(
-        "clean", "run", "run", "data.yaml", "--out", "other", "--trust-code", "--workers", 0, "--truth", "short.csv"
-    )
-    assert (code, "no column true_identity" in errors) == (2, True)
-
-
-@pytest.mark.usefixtures("no_page")
-def test_an_unfinished_folder_is_continued(run, made: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(from_run, "BATCHES", 1)
-    save, calls = from_run.WorkFiles.save, []
-
-    def interrupted(self, kind, block, **arrays):
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        calls.append(block)
-        save(self, kind, block, **arrays)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(from_run.WorkFiles, "save", interrupted)
-        assert cleaned(run, "--batch-size", 2)[0] == 130
-    assert {entry.name for entry in (made / "out").iterdir()} == {".work"}
-    assert len(list((made / "out" / ".work").glob("*.npz"))) == 2
-    assert cleaned(run, "--batch-size", 2)[0] == 0
-    assert read_labels(made / "out" / "kept.txt").names == KEPT
-    assert not (made / "out" / ".work").exists()
+    few = ["--trust-code", "--workers", 0, "--min-images", 4, "--truth", "truth.csv"]
+    code, output, _ = run("clean", "run", "run", "data.yaml", "--out", "known", *few)
+    assert (code, "1 of 9 images kept" in output, "2 of 2 identities lost" in output) == (0, True, True)
+    assert "precision 0.3750, recall 1.0000" in output
 
 
 @pytest.mark.usefixtures("no_page")
@@ -171,7 +131,6 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
             "--faces does nothing here: the pictures are those of DATA",
         ),
         (["run", "run", "--embeddings", "rows.npz", "--workers", "2"], "--workers does nothing here: --embeddings"),
-        (["run", "run", "data.yaml", "--method", "dbscan"], "unrecognised arguments: --method dbscan"),
         (
             ["embeddings", "rows.npz", "--eps", "0.4"],
             "--eps does nothing here: it is for --method dbscan, not for sub-",
@@ -179,10 +138,7 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
         (["run", "run", "data.yaml"], "'tiny_cleaning.TwoPixels' is not part of verisphere; building it runs its code"),
         (["run", "run", "data.yaml", "--workers", "999"], "--workers 999: allowed are 0 to 256"),
         (["run", "absent", "data.yaml"], "absent: neither a checkpoint (no state.json) nor a run that has one; `veris"),
-        (["run", "run", "--embeddings", "absent.npz"], "absent.npz"),
         (["loop", "recipe.yaml", "--batch-size", "-1"], "--batch-size -1: allowed is 1 image at a time or more"),
-        (["loop", "recipe.yaml", "--angel", "70"], "there is no option or field --angel (did you mean --angle?)"),
-        (["loop", "absent.yaml"], "absent.yaml"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(run, made: Path, words: list[str], message: str):

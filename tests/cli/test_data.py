@@ -95,11 +95,5 @@ def test_the_json_never_replaces_an_image(tmp_path: Path):
     assert (path / "Ann" / "1.png").read_bytes() == before
 
 
-@pytest.mark.parametrize("verb", ["info", "verify", "statistics"])
-def test_nothing_is_there(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(verb, tmp_path / "none.zip") == 2
-    assert "none.zip: no such folder, archive, list or pack" in capsys.readouterr().err
-
-
 def test_the_help_names_every_format_that_can_be_written():
     assert {known.name for known in FORMATS if known.write is not None} <= set(re.findall(r"\w+", WRITABLE))

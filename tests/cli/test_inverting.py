@@ -47,11 +47,6 @@ def test_a_dry_run_an_inversion_and_the_same_again(run, made: Path, tmp_path: Pa
             ["--faces", "others.yaml", "--out", "out", "--recipe", "inversions/smal"],
             "inversions/smal: there is no such",
         ),
-        (["--faces", "nowhere.zip", "--out", "out"], "nowhere.zip"),
-        (
-            ["--faces", "others.yaml", "--out", "out", "--no-flip"],
-            "argument --no-flip: expected one argument",
-        ),
         (["--faces", "others.yaml", "--out", "out", "--juge", "j"], "--juge (did you mean --judge?)"),
     ],
 )

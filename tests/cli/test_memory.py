@@ -34,7 +34,6 @@ OWN = Path(__file__).parents[1] / "train"  # own_parts.py
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has ..."),
             "memory ran out where 20 MiB more were asked for: take less"),
         (RuntimeError("could not create a primitive"), "memory ran out: take less"),  # these four of oneDNN
-        (RuntimeError("could not create a memory object"), "memory ran out: take less"),
         (RuntimeError("could not execute a primitive"), "memory ran out: take less"),
         (RuntimeError("could not append a sum post-op"), "memory ran out: take less"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory ran out: take less"),  # a process that is started

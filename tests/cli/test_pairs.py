@@ -1,6 +1,5 @@
 """Listed pairs through the command line, with and without a score of each."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -24,19 +23,6 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     listed = [f"i{a},i{b},{int(person[a] == person[b])}" for a, b in zip(left, right, strict=True)]
     (tmp_path / "pairs.csv").write_text("\n".join(["left,right,label", *listed]) + "\n")
     return tmp_path / "rows.npz", tmp_path / "pairs.csv"
-
-
-@pytest.mark.parametrize("rule", ["at_most", "nearest", "interpolated"])
-def test_points_alone_are_the_points_of_the_whole_evaluation(rule: str, files: tuple[Path, Path], tmp_path: Path):
-    rows, pairs = files
-    found = []
-    for name, more in (("whole", []), ("points", ["--points-only"])):
-        out = tmp_path / f"{name}.json"
-        asked = ["evaluate", "pairs", rows, "--pairs", pairs, "--far", "1e-1", "--far", "0.033", "--rule", rule]
-        assert main(["--default-allocator", *map(str, asked), *more, "--json", str(out)]) == 0
-        found.append(json.loads(out.read_text()))
-    assert found[0]["operating_points"] == found[1]["operating_points"]
-    assert ("accuracy" in found[0], "accuracy" in found[1]) == (True, False)
 
 
 @pytest.mark.parametrize("option", [["--intervals"], ["--curve", "out.csv"]])
@@ -81,20 +67,3 @@ def test_repeated_pairs_are_refused_unless_they_are_to_be_kept(
     pairs.write_text("\n".join(pairs.read_text().splitlines()[:-3]))
     assert main([*asked, "--keep-repeated"]) == 0
     assert "repeated" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("i0 i12 1\ni1 i2 maybe\n", "{}: line 2: label 'maybe'; allowed are 1 (genuine), and 0 or -1 (impostor)"),
-        ("1, 1, Ann/1, Ann/2, 1\n1, 3, Ann/1, Bo/2, 0\n", "{}: line 2: pair 3 of split 1, where pair 2 follows; is a"),
-    ],
-)
-def test_a_published_list_with_a_fault_gets_one_line(
-    text: str, message: str, files: tuple[Path, Path], refused, tmp_path: Path
-):
-    rows, listed = files[0], tmp_path / "list.txt"
-    listed.write_text(text)
-    out = tmp_path / "out.json"
-    assert message.format(listed) in refused("evaluate", "pairs", rows, "--pairs", listed, "--json", out)
-    assert not out.exists()

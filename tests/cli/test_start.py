@@ -1,16 +1,12 @@
 """The command line: exit codes, one line on standard error for a wrong call, results on standard output."""
 
 import json
-import os
-import signal
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from processes import forked
 from verisphere.base.vocabulary import FARS
 from verisphere.cli.start import _code_of
 from verisphere.files.embeddings import read_embeddings
@@ -85,13 +81,6 @@ def test_far_replaces_the_defaults_and_keeps_its_text(run, files: Path):
     assert [result["far_target"] for result in read["one_threshold"]] == fars
 
 
-def test_below_resolution_no_tar_is_printed(run, files: Path):
-    _, out, _ = run("evaluate", "all-pairs", files / "plain.npz", "--far", "1e-6", "--far", "0.1")
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("|")]
-    assert rows[2][:1] + rows[2][2:4] == ["1e-6*", "-", "-"]
-    assert rows[3][2] not in ("", "-")
-
-
 def test_options_reach_the_evaluation(run, files: Path):
     out_file = files / "out.json"
     run("evaluate", "all-pairs", files / "domains.npz", "--union", "within", "--rule", "nearest", "--json", out_file)
@@ -99,13 +88,6 @@ def test_options_reach_the_evaluation(run, files: Path):
     assert (read["one_threshold"][0]["union"], read["one_threshold"][0]["rule"]) == ("within", "nearest")
     run("evaluate", "all-pairs", files / "domains.npz", "--calibration", files / "plain.npz", "--json", out_file)
     assert json.loads(out_file.read_text())["one_threshold"][0]["union"] == "calibration"
-
-
-def test_against_itself(run, files: Path):
-    path = files / "plain.npz"
-    code, out, _ = run("evaluate", "all-pairs", path, "--far", "0.1", "--against", path, "--replicates", "10")
-    assert code == 0
-    assert "| plain.npz | tar at FAR 0.1 | +0.0000 (+0.0000 .. +0.0000) |" in out
 
 
 # --- what is wrong with the call -------------------------------------------------------------------------------------
@@ -117,15 +99,11 @@ def test_against_itself(run, files: Path):
         (("--default-allocator",), "arguments are required: VERB"),
         (("evaluate",), "arguments are required: KIND"),
         (("bogus",), "invalid choice: 'bogus'"),
-        (("evaluate", "bogus"), "invalid choice: 'bogus'"),
         (("evaluate", "scores"), "arguments are required: scores"),
         (("evaluate", "pairs", "plain.npz"), "required: --pairs"),
-        (("evaluate", "scores", "scores.csv", "--bogus", "3"), "unrecognised arguments: --bogus 3"),
         (("evaluate", "scores", "scores.csv", "--skip"), "unrecognised arguments: --skip"),  # nothing is guessed
         (("evaluate", "scores", "scores.csv", "--rule", "loose"), "invalid choice: 'loose'"),
-        (("evaluate", "scores", "scores.csv", "--union", "some"), "invalid choice: 'some'"),
         (("evaluate", "scores", "scores.csv", "--far"), "--far: expected one argument"),
-        (("evaluate", "pairs", "plain.npz", "--pairs", "pairs.csv", "--far", "0.1", "--far", "1e"), "got '1e'"),
         (("evaluate", "all-pairs", "plain.npz", "--against", "plain.npz", "--replicates", "0"), "at least 1, got 0"),
         (("evaluate", "all-pairs", "plain.npz", "--against", "plain.npz", "--replicates", "x"), "invalid int value"),
         (("evaluate", "all-pairs", "plain.npz", "plain.npz"), "both called 'plain'"),
@@ -133,30 +111,12 @@ def test_against_itself(run, files: Path):
             ("evaluate", "all-pairs", "plain.npz", "one.npz", "--against", "plain.npz"),
             "--against compares two models on one file, not on 2; omit it",
         ),
-        (("evaluate", "all-pairs", "one.npz"), "one.npz: all 4 images are of one person"),
-        (
-            ("evaluate", "all-pairs", "scores.csv"),
-            "this one has score, label, domain; scores are read by verisphere evaluate",
-        ),
-        (("evaluate", "scores", "plain.npz"), "plain.npz: no array score and no array label; it has embeddings, names"),
         (("evaluate", "all-pairs", "none.npz"), "none.npz: there is no such file"),
-        (("evaluate", "scores", "none.csv"), "none.csv: there is no such file"),
-        (("evaluate", "pairs", "plain.npz", "--pairs", "none.csv"), "none.csv: there is no such file"),
-        (("evaluate", "all-pairs", "domains.npz", "--calibration", "none.npz"), "none.npz: there is no such file"),
         (("evaluate", "all-pairs", "plain.npz", "--json", "scores.csv/deep.json"), "scores.csv"),
     ],
 )
 def test_a_wrong_call_is_one_line(refused, files: Path, words: tuple[str, ...], says: str):
     assert says in refused(*placed(words, files))
-
-
-def test_what_cannot_be_written_leaves_the_old_file(refused, files: Path):
-    (files / "full").mkdir()
-    (files / "full" / "kept.txt").write_text("kept")
-    assert "full: a folder that is not empty" in refused(
-        "evaluate", "scores", files / "scores.csv", "--json", files / "full"
-    )
-    assert (files / "full" / "kept.txt").read_text() == "kept"
 
 
 # --- images ----------------------------------------------------------------------------------------------------------
@@ -191,12 +151,6 @@ def test_images_that_cannot_be_embedded(refused, photos: Path, tmp_path: Path):
         return line
 
     assert "no such folder" in embed(tmp_path / "none")
-    (tmp_path / "empty").mkdir()
-    assert f"{tmp_path / 'empty'}: " in embed(tmp_path / "empty")
-    (tmp_path / "list.txt").write_text("photos/ann/0.png\tann\nphotos/ann/9.png\tann\n")
-    line = embed(tmp_path / "list.txt")
-    assert "list.txt: line 2: no file" in line
-    assert "ann/9.png" in line
     (photos / "bob" / "1.png").write_text("not an image")
     assert "bob/1.png: " in embed(photos)
 
@@ -242,24 +196,6 @@ def test_the_traceback_can_be_asked_for(run, files: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("VERISPHERE_TRACEBACK", "1")
     code, _, err = run("evaluate", "scores", files / "none.csv")
     assert (code, "Traceback" in err, err.splitlines()[-1][:11]) == (2, True, "verisphere:")
-
-
-def test_ctrl_c_is_code_130(run, files: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(evaluate, "evaluate_scores", raising(KeyboardInterrupt()))
-    assert run("evaluate", "scores", files / "scores.csv") == (130, "", "verisphere: stopped\n")
-
-
-def test_sigterm_is_code_143(run, files: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(evaluate, "evaluate_scores", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    code, out, err = run("evaluate", "scores", files / "scores.csv")
-    assert (code, out, err.count("\n") <= 1) == (143, "", True)
-
-
-def test_the_command_itself(files: Path):
-    """What a shell sees of an error."""
-    bad = subprocess.run([*forked(), "evaluate", "scores", files / "none.csv"], capture_output=True, text=True)
-    assert (bad.returncode, bad.stdout) == (2, "")
-    assert bad.stderr == f"verisphere: {files / 'none.csv'}: there is no such file\n"
 
 
 def test_the_advice_after_a_lost_process_names_the_verbs_that_have_resume(run, capsys: pytest.CaptureFixture[str]):

@@ -67,12 +67,6 @@ def test_wrong_calls(files: tuple[str, str], capsys: pytest.CaptureFixture[str],
     assert shown.err.count("\n") == 1
 
 
-def test_the_json_may_not_be_an_input(files: tuple[str, str], capsys: pytest.CaptureFixture[str]):
-    folder, model = files
-    assert main(["evaluate", "suite", folder, "--model", model, "--json", model]) == 2
-    assert Path(model).read_text().startswith("class_path")
-
-
 def test_the_json_replaces_no_file_of_a_set_but_that_of_an_earlier_run(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

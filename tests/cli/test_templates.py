@@ -54,13 +54,6 @@ def test_all_pairs_of_templates(run):
     assert [point[name] for name in counts] == [1, 2, 2, 13]
 
 
-def test_media_alone_are_templates(run):
-    """The frames are one row in direction (1, 0), the still stays: 3 genuine pairs of Ann, 1 of Ben, 17 impostors."""
-    save("e.npz", ALL, media=MEDIA)
-    point = run("all-pairs", "e.npz", "--far", "0.5")["operating_points"][0]
-    assert (point["genuine_total"], point["impostor_total"]) == (4, 17)
-
-
 @pytest.mark.parametrize(("feature_norm", "threshold"), [("keep", 0.948683), ("drop", 0.989949)])
 def test_listed_pairs_name_templates(run, feature_norm: str, threshold: float):
     """Pair 1-4 is the impostor: 1.5 / 1.581139, or with unit rows (0.5 * 0.8 + 0.5 * 0.6) / sqrt(0.5)."""
@@ -83,12 +76,3 @@ def test_probes_and_galleries_of_templates(run):
     assert (gallery["people"], gallery["images"]) == (2, 2)
     assert (gallery["mated_probes"], gallery["nonmated_probes"]) == (2, 2)
     assert [rank["rate"] for rank in gallery["ranks"]] == [0.5, 1]
-
-
-def test_a_template_of_two_people_is_one_line(tmp_path: Path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    save("e.npz", ALL, templates=np.array(["1"] * 8))
-    assert main(["--default-allocator", "evaluate", "all-pairs", "e.npz"]) == 2
-    output = capsys.readouterr()
-    assert "e.npz: template '1' has rows of two identities, 'Ann' and 'Ben' (row 4)" in output.err
-    assert (output.out, output.err.count("\n")) == ("", 1)

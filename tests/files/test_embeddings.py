@@ -148,38 +148,27 @@ def test_compressed_archives_and_notes_in_them_are_read(tmp_path: Path):
     ("changed", "says"),
     [
         ({"names": None}, "no array names; an embeddings file has embeddings, names, identities, this one has embed"),
-        ({"names": None, "identities": None}, "no array names and no array identities"),
         ({"embeddings": np.array([[1, 2], [np.nan, 4], [5, np.inf]], np.float32)}, "2 of 3 .*NaN.*'a/2.jpg' .row 1"),
-        ({"embeddings": np.array([[1, 2], [3, 4], [-np.inf, 6]], np.float32)}, "1 of 3 .*'b/1.jpg' .row 2"),
         ({"embeddings": np.array([[1, 2], [3, 4], [5, 1e300]])}, "1 of 3 .*infinity.*'b/1.jpg'"),
         ({"embeddings": np.array([[1, 2], [0, 0], [5, 6]], np.float32)}, "1 of 3 .*length zero.*'a/2.jpg' .row 1"),
         ({"embeddings": np.array([[0.0, -0.0], [1e-60, 0], [5, 6]])}, "2 of 3 .*length zero.*'a/1.jpg'"),
         ({"embeddings": np.ones(3, np.float32)}, r"floating-point \(rows, dim\), got float32 \(3,\)"),
-        ({"embeddings": np.ones((3, 2, 1), np.float32)}, r"got float32 \(3, 2, 1\)"),
         ({"embeddings": np.ones((3, 2), np.int64)}, r"got int64 \(3, 2\)"),
-        ({"embeddings": np.ones((3, 2), np.complex64)}, "got complex64"),
         ({"embeddings": np.ones((3, 0), np.float32)}, r"no embedding \(shape \(3, 0\)\)"),
         ({"embeddings": np.ones((0, 2), np.float32)}, r"no embedding \(shape \(0, 2\)\)"),
         ({"names": np.array(["a", "b", "a"])}, "names must be unique, but 'a' appears again at row 2"),
         ({"names": np.array(["a", "b"])}, r"names has shape \(2,\) but there are 3 embeddings"),
         ({"identities": np.array([["a"], ["a"], ["b"]])}, r"identities has shape \(3, 1\)"),
-        ({"identities": np.array(["a", "a", "b", "b"])}, r"identities has shape \(4,\)"),
-        ({"domains": np.array(["day"])}, r"domains has shape \(1,\)"),
         ({"domains": np.array(["day", "", ""])}, "'a/2.jpg' .row 1. has an empty domain"),
         ({"identities": np.array([b"Jos\xe9", b"b", b"b"])}, "identities holds bytes that are not ASCII"),
         ({"names": np.array(["a", "b", None], object)}, "Python objects"),
-        ({"identities": np.array(["a", "b", "c"], object)}, "Python objects"),
         ({"names": np.array([1, 2, 3 + 1j])}, "names must be text or numbers, got complex128"),
         (
             {"identities": np.array([1, np.nan, np.nan])},
             "identities holds NaN .* in 2 of 3 rows, first in row 1, 'a/2.j",
         ),
-        ({"identities": np.array([1, 2, -np.inf])}, "identities holds NaN or infinity in 1 of 3 rows, first in row 2"),
-        ({"names": np.array([1, 2, np.nan])}, "names holds NaN or infinity in 1 of 3 rows, first in row 2;"),
-        ({"domains": np.array([np.nan, 0, 0])}, "domains holds NaN or infinity in 1 of 3 rows, first in row 0"),
         ({"identities": np.array(["a", "", "b"])}, "1 of 3 identities is empty .*, the first is '' .'a/2.jpg', row 1"),
         ({"identities": np.array(["a", "b", " \t"])}, "1 of 3 identities is empty .*'b/1.jpg', row 2"),
-        ({"identities": np.array(["a", "", ""])}, "2 of 3 identities are empty .*'a/2.jpg', row 1"),
         (
             {"identities": np.array([1, np.nan, 2]).astype(str)},
             "1 of 3 identities is empty or the text of a missing value, the first is 'nan' .'a/2.jpg', row 1.;",
@@ -189,18 +178,12 @@ def test_compressed_archives_and_notes_in_them_are_read(tmp_path: Path):
             {"identities": np.array(["<na>", "b", "b"])},
             "first is '<na>' .*exclude them, write -1 .* who is called so$",
         ),
-        ({"identities": np.array(["a", "b", "NaT"])}, "first is 'NaT' .'b/1.jpg', row 2"),
-        ({"identities": np.array(["a", "b", None]).astype(str)}, "first is 'None' .'b/1.jpg', row 2"),
         ({"identities": np.array(["a", "b", " N/A\u200b"])}, "first is ' N/A.u200b' .'b/1.jpg', row 2"),
         ({"domains": np.array("day")}, r"domains has shape \(\) but there are 3 embeddings"),
         ({"names": np.frombuffer(b"\0\0\0\x7f" * 3, "<U1")}, "names holds characters that are not Unicode"),
-        ({"names": np.frombuffer(b"a\0\0\0" * 3, ">U1")}, "names holds characters that are not Unicode"),
         ({"names": np.array(["a", "b\ud800", "c"])}, "names holds characters that are not Unicode in row 1"),
-        ({"identities": np.array(["a", "b", "\udfff"])}, "identities holds characters that are not Unicode in row 2"),
-        ({"domains": np.array(["\udc80", "b", "c"])}, "domains holds characters that are not Unicode in row 0"),
         ({"origin": np.frombuffer(b"\0\0\0\x7f", "<U1").reshape(())}, "origin holds characters that are not Unicode"),
         ({"names": None, "a\nb": np.zeros(1)}, r"this one has embeddings, identities, a\\nb$"),
-        ({"names": np.zeros(1 << 20, np.int8)}, r"names has shape \(1048576,\) but there are 3 embeddings"),
     ],
 )
 def test_what_is_wrong_is_told(tmp_path: Path, changed: dict, says: str):
@@ -255,14 +238,6 @@ def test_a_pickle_inside_an_archive_is_never_run(tmp_path: Path):
         np.save(held, np.array([Bomb()], object))
         archive.writestr("embeddings.npy", held.getvalue())
     assert "never loaded" in refused(tmp_path / "faces.npz")
-
-
-def test_an_array_that_claims_more_than_memory_holds(tmp_path: Path):
-    """A header is believed only as far as there are bytes behind it."""
-    header = npy(np.zeros((3, 2), np.float32)).replace(b"(3, 2), }       ", b"(300000000000,2)}")
-    with zipfile.ZipFile(tmp_path / "faces.npz", "w") as archive:
-        archive.writestr("embeddings.npy", header)
-    assert "not an .npz file of plain arrays" in refused(tmp_path / "faces.npz")
 
 
 @pytest.mark.parametrize("save_as", [np.savez, np.savez_compressed])

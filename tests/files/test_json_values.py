@@ -67,7 +67,6 @@ def test_it_is_the_way_back_from_a_result():
         ({"legs": [{"length": 1}]}, r"legs\[0\]\.side is missing"),
         ({"legs": [7]}, r"legs\[0\] must be an object, got 7"),
         ({"legs": [{"length": True, "side": "left"}]}, r"legs\[0\]\.length must be a number, got True"),
-        ({"legs": [{"length": "1", "side": "left"}]}, r"legs\[0\]\.length must be a number, got '1'"),
         ({"legs": [{"length": 1, "side": "top"}]}, r"legs\[0\]\.side must be 'left' or 'right', got 'top'"),
         ({"legs": [{"length": 1, "side": []}]}, r"legs\[0\]\.side must be 'left'"),
         ({"legs": [{"length": -1, "side": "left"}]}, r"legs\[0\]: length is -1.0; it must not be negative"),

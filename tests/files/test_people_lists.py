@@ -45,12 +45,6 @@ def test_malformed_people_name_the_line(tmp_path: Path, text: str, message: str)
     refuse_list(read_people, write_list(tmp_path, text), message)
 
 
-def test_a_list_that_is_not_text(tmp_path: Path):
-    path = tmp_path / "list.txt"
-    path.write_bytes(b"Ada\nZo\xeb\n")
-    refuse_list(read_people, path, "not UTF-8 text \\(byte 6\\)")
-
-
 def test_the_people_of_lfw(real_data: Path):
     lists = real_data / "lfw_protocol"
     train, test = read_people(lists / "peopleDevTrain.txt"), read_people(lists / "peopleDevTest.txt")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from verisphere.base.vocabulary import Embeddings
-from verisphere.cli import main
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.vectors import holds_vectors
 
@@ -99,15 +98,6 @@ def test_identities_of_a_table_that_are_not_all_numbers_stay_as_written(tmp_path
     assert read_embeddings(tmp_path / "v.csv").identities.tolist() == people
 
 
-def test_verbs_take_a_table_as_they_take_an_embeddings_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    write_embeddings(tmp_path / "vectors.npz", Embeddings(ROWS, np.array(NAMES), np.array(PEOPLE)))
-    said = []
-    for path in (tmp_path / "vectors.npz", table(tmp_path / "vectors.csv")):
-        assert main(["--default-allocator", "evaluate", "all-pairs", str(path), "--far", "0.5"]) == 0
-        said.append(capsys.readouterr().out.replace(path.name, "FILE"))
-    assert said[0] == said[1]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "line"),
     [
@@ -118,7 +108,6 @@ def test_verbs_take_a_table_as_they_take_an_embeddings_file(tmp_path: Path, caps
         ("v.csv", ",name,identity,x\n0,a,b,1\n", r"column 1 has no name; .* to_csv\(path, index=False\)"),
         ("v.csv", "", "no column name and no column identity; .* this one has nothing"),
         ("v.csv", "name,identity,x\na,b\n", "line 2: 2 entries where the header has 3"),
-        ("v.csv", "name,identity,x\na,b,one\n", "line 2: 'one' in column 'x' is no number"),
         ("v.csv", "name,identity,x\na,b,1_0.5\n", "line 2: '1_0.5' in column 'x' is no number"),
         ("v.csv", "name,identity,x,x\na,b,1,2\n", "two columns are called 'x'"),
         ("v.csv", "name,identity,x\na,b,nan\n", "NaN"),

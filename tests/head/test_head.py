@@ -242,18 +242,6 @@ def test_dense_rest_leaves_out_the_own_class_alone():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"classes": 0}, "classes is 0"),
-        ({"size": 0}, "size is 0"),
-    ],
-)
-def test_construction_refusals(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Head(NormFace(), **{"classes": CLASSES, "size": SIZE, **arguments})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
         ({"embedding_size": 8}, "a head takes no embedding_size; write size=..."),
         ({"subcenters": 3}, "a head takes no subcenters; write centers=SubCenters(...)"),
         ({"pooling": "max"}, "a head takes no pooling; write centers=SubCenters(pooling=...)"),

@@ -17,13 +17,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from loss_examples import EXAMPLES, KINDS, of_all, of_kinds
 from processes import run
 from verisphere.base.collectives import counts, gathered
-from verisphere.base.distributed import World, world
+from verisphere.base.distributed import world
 from verisphere.head import sampled
 from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
 from verisphere.head.interface import SGDStep, WholeEngine
-from verisphere.head.sampled import Draws, Sampled, distinct, drawn, sample_size
+from verisphere.head.sampled import Sampled, distinct, drawn, sample_size
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
@@ -372,24 +372,6 @@ def test_nothing_is_as_large_as_all_classes(make, inner):
     assert 400 <= largest.numbers < 2000
 
 
-def test_a_class_drawn_without_a_gradient_decays(draws):
-    """Intra looks at own centers alone, so the others drawn have no gradient."""
-    head = big_head(Intra)
-    before = head.centers.detach().clone()
-    steps(head, HeadSGD(head.parameters(), head, lr=0.5, weight_decay=0.1), 1)
-    _, labels = rows_of(0)
-    random = draws[0][~torch.isin(draws[0], labels)]
-    assert len(random) >= 10
-    torch.testing.assert_close(head.centers[random], 0.95 * before[random], rtol=1e-12, atol=0)
-
-
-def test_the_gradient_without_deferral_is_zero_elsewhere(draws):
-    head = big_head()
-    steps(head, torch.optim.SGD(head.parameters(), lr=0.1), 1)
-    moved = head.centers.grad.flatten(1).any(1).nonzero()[:, 0]
-    assert torch.equal(moved, draws[0])
-
-
 def test_two_forwards_before_one_backward(draws):
     """The step is on the classes of the forward whose backward was called."""
     head = big_head()
@@ -564,14 +546,6 @@ def test_draws_differ_from_step_to_step_and_by_seed(draws):
         head = big_head(engine=Sampled(0.3, seed=seed))
         steps(head, HeadSGD(head.parameters(), head, **SGD), 3)
     assert len({tuple(one.tolist()) for one in draws}) == 6
-
-
-def test_another_process_draws_others(monkeypatch):
-    numbers = []
-    for rank in (0, 1):
-        monkeypatch.setattr(sampled, "world", lambda rank=rank: World(rank, 2, rank))
-        numbers.append(torch.rand(4, generator=Draws(0).next(torch.device("cpu"))))
-    assert not torch.equal(*numbers)
 
 
 def test_a_copy_has_its_own_state():

@@ -86,7 +86,7 @@ def png_header(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("side", [8_001, 9_500, 20_000])  # above our limit; where Pillow warns; where it refuses
 def test_too_many_pixels_are_refused_by_the_header(side: int):
-    with pytest.raises(ValueError, match=r"^a\.png: .*pixels"):
+    with pytest.raises(ValueError, match=r"^a\.png: .*more than the 64,?000,?000"):
         decode(png_header(side, side), "a.png")
 
 
@@ -141,11 +141,6 @@ def test_random_damage_never_escapes_as_another_error():
             assert str(error).startswith("a: ")  # noqa: PT017 - both outcomes are right, no other one is
         else:
             assert pixels.dtype == np.uint8
-
-
-def test_above_pillow_s_own_limit_the_line_is_ours():
-    with pytest.raises(ValueError, match=r"^a\.png: not an image that can be decoded \(more than the 64000000 pixels"):
-        decode(png_header(100_000, 100_000), "a.png")
 
 
 # --- HEIC, and formats that are not read ---

@@ -6,13 +6,10 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
+from loss_rows import numbers
 from verisphere.losses.adaface import AdaFace, quality, quality_margin
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import ArcFace, CosFace
-
-
-def numbers(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def rows_of(length: torch.Tensor) -> Rows:
@@ -105,18 +102,3 @@ def test_a_batch_that_diverged_does_not_move_the_statistics():
     loss = AdaFace(rate=0.5)
     loss.observe(rows_of(torch.tensor([10.0, math.nan])))
     assert (loss.mean.item(), loss.std.item()) == (20.0, 100.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"margin": -0.1}, "margin is -0.1"),
-        ({"margin": 23.0}, r"^margin is 23.0; it must be in \[0, pi / 2\]"),
-        ({"h": 0.0}, "h is 0.0"),
-        ({"h": math.inf}, "h is inf"),
-        ({"rate": 0.0}, "rate is 0.0"),
-    ],
-)
-def test_refusals(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        AdaFace(**arguments)

@@ -7,13 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch.autograd import gradcheck
 
+from loss_rows import numbers
 from verisphere.losses.am_lfs import AMLFS, piecewise_log
 
 THREE = ((0.5, 0.8, 1.0), (0.1, 0.0, -0.15))
-
-
-def numbers(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
@@ -84,20 +81,3 @@ def test_settings_are_not_state():
     assert AMLFS(*THREE).state_dict() == {}
     assert "slopes=(0.5, 0.8, 1.0)" in repr(AMLFS(*THREE))
     assert AMLFS(scale=16.0).bound() == 16.0
-
-
-@pytest.mark.parametrize(
-    ("slopes", "offsets", "message"),
-    [
-        ((1.0, 1.0), (0.0,), "^slopes has 2 numbers and offsets 1; each bin takes one of both"),
-        ((), (), "^slopes has 0 numbers and offsets 0"),
-        ((1.0,), (-0.1,), r"^slopes\[0\] is 1.0 and offsets\[0\] -0.1: bin 0 maps p in \[0, 1\] to \[-0.1, 0.9\]"),
-        ((0.0,), (0.0,), "bin 0"),
-        ((1.0, -2.0), (0.0, 1.5), r"^slopes\[1\] is -2.0 and offsets\[1\] 1.5: bin 1 maps p in \[0.5, 1\]"),
-        ((math.nan,), (0.0,), "bin 0"),
-        ((1.0,), (math.inf,), "bin 0"),
-    ],
-)
-def test_refusals(slopes, offsets, message):
-    with pytest.raises(ValueError, match=message):
-        AMLFS(slopes, offsets)

@@ -135,18 +135,3 @@ def test_a_sum_has_no_terms_of_its_own():
     for call in (lambda: loss.own(torch.ones(1)), lambda: loss.others(torch.ones(1, 1))):
         with pytest.raises(NotImplementedError, match="use its `terms`"):
             call()
-
-
-@pytest.mark.parametrize(
-    ("losses", "weights", "message"),
-    [
-        ([], None, "losses is empty"),
-        ([NormFace()], [1.0, 2.0], "weights has 2 numbers for 1 losses"),
-        ([NormFace(), Intra()], [1.0, -1.0], r"weights are \[1.0, -1.0\]"),
-        ([NormFace(), Intra()], [1.0, math.nan], "must be a finite number >= 0"),
-        ([Softmax(), Intra()], None, r"disagree in similarity or class bias \(Softmax product, Intra cosine\)"),
-    ],
-)
-def test_refusals(losses, weights, message):
-    with pytest.raises(ValueError, match=message):
-        WeightedSum(losses, weights)

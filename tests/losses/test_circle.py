@@ -5,17 +5,9 @@ import math
 import pytest
 import torch
 
+from loss_rows import numbers, rows_of
 from verisphere.head.head import Head
 from verisphere.losses.circle import Circle, circle_others, circle_own
-from verisphere.losses.class_loss import Rows
-
-
-def numbers(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
-
-def rows_of(own: torch.Tensor) -> Rows:
-    return Rows(own, torch.ones_like(own), torch.ones(len(own), 2, dtype=own.dtype), torch.arange(len(own)))
 
 
 def test_values_and_slopes_by_hand():
@@ -89,9 +81,3 @@ def test_logits_of_256_do_not_overflow():
     # opposite to the own center, on another: 256 * (1.25 * 0.75 + 2.25 * 1.75) = 1248; on it: nothing left
     assert out.per_sample.tolist() == pytest.approx([1248.0, 0.0], abs=1e-4)
     assert embeddings.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("margin", [-0.1, 1.0, math.nan])
-def test_refusal_of_a_margin(margin):
-    with pytest.raises(ValueError, match=rf"^margin is {margin}; it must be in \[0, 1\)"):
-        Circle(margin)

@@ -6,17 +6,9 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from verisphere.losses.class_loss import Rows
+from loss_rows import numbers, rows_of
 from verisphere.losses.curricular import CurricularFace, curricular_cosine
 from verisphere.losses.margin import ArcFace
-
-
-def numbers(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
-
-def rows_of(own: torch.Tensor) -> Rows:
-    return Rows(own, torch.ones_like(own), torch.ones(len(own), 2, dtype=own.dtype), torch.arange(len(own)))
 
 
 def test_hard_and_easy_by_hand():
@@ -98,16 +90,3 @@ def test_bound_holds_for_every_mean():
         for t in (-1.0, 0.0, 1.0)
     )
     assert largest == loss.bound() == 128.0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"rate": 0.0}, "rate is 0.0"),
-        ({"rate": 1.5}, "rate is 1.5"),
-        ({"margin": 30.0}, "^margin is 30.0; .* is it in degrees"),
-    ],
-)
-def test_refusals(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        CurricularFace(**arguments)

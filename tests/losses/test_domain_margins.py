@@ -1,7 +1,5 @@
 """Margins of domains: by hand, equal ones to the last bit, and what the loss must be told before it computes."""
 
-import math
-
 import pytest
 import torch
 
@@ -135,21 +133,6 @@ def test_domains_that_do_not_fit():
     Head(fitting, 3, 4)
     with pytest.raises(ValueError, match=r"^domains is \['day'\]; it must hold one name for each of the classes$"):
         fitting.prepare_domains(["day"])
-
-
-@pytest.mark.parametrize(
-    ("margins", "kind", "message"),
-    [
-        ({}, "cosine", "margins is empty"),
-        ({"day": -0.1}, "cosine", "margins: that of day is -0.1; of kind 'cosine' it must be a number >= 0"),
-        ({"day": 0.1, "night": math.inf}, "cosine", "margins: that of night is inf; of kind 'cosine'"),
-        ({"day": math.nan}, "angle", "margins: that of day is nan; of kind 'angle'"),
-        ({"day": 28.6}, "angle", r"margins: that of day is 28.6; of kind 'angle' it must be in \[0, pi\) radians"),
-    ],
-)
-def test_bad_arguments(margins, kind, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        DomainMargins(margins, kind)
 
 
 def test_it_prints_its_arguments():

@@ -6,17 +6,9 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from verisphere.losses.class_loss import Rows
+from loss_rows import numbers, rows_of
 from verisphere.losses.margin import ArcFace, CosFace, NormFace
 from verisphere.losses.mv_softmax import MVSoftmax, misclassified_cosine
-
-
-def numbers(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
-
-def rows_of(own: torch.Tensor) -> Rows:
-    return Rows(own, torch.ones_like(own), torch.ones(len(own), 2, dtype=own.dtype), torch.arange(len(own)))
 
 
 @pytest.mark.parametrize(
@@ -93,20 +85,3 @@ def test_bound_is_reached_at_cosine_one(weighting, largest):
     loss = MVSoftmax(weighting=weighting, scale=10.0)
     value = loss.others(numbers(1.0)[None], numbers(0.5)[None], numbers(0.2)[None]).item()
     assert value == pytest.approx(loss.bound()) == pytest.approx(10 * largest)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"kind": "NV"}, "kind is 'NV'; allowed are AM, Arc"),
-        ({"emphasis": -0.1}, "^emphasis is -0.1"),
-        ({"emphasis": math.nan}, "is nan"),
-        ({"weighting": "none"}, "allowed are adaptive, fixed"),
-        ({"margin": 20.0}, "^margin is 20.0; .* is it in degrees"),
-        ({"kind": "AM", "margin": -0.3}, "^margin is -0.3"),
-    ],
-)
-def test_refusals(arguments, message):
-    bare = getattr(MVSoftmax.__init__, "__wrapped__", MVSoftmax.__init__)  # past the type checks of the test run
-    with pytest.raises(ValueError, match=message):
-        bare(MVSoftmax.__new__(MVSoftmax), **arguments)

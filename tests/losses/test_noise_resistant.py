@@ -110,17 +110,3 @@ def test_strength_scales_the_margin():
     half.set_strength(0.5)
     cosines, labels = numbers((0.5, 0.6, 0.1)), torch.tensor([0])
     assert torch.equal(half.forward(cosines, labels), direct.forward(cosines, labels))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"beta": -0.1}, "beta is -0.1"),
-        ({"beta": math.nan}, "beta is nan"),
-        ({"beta": 1.5}, "beta is 1.5; the share of the given label must be in"),
-        ({"m2": 30.0}, "^m2 is 30.0; .* is it in degrees"),
-    ],
-)
-def test_refusals(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        NoiseResistant(**arguments)

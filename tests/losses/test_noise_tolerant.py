@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
+from loss_rows import rows_of
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.noise_tolerant import BINS, NoiseTolerant, bin_of, end_points, row_weights, share_of_ends
@@ -22,10 +23,6 @@ def counted(rows: dict[int, int]) -> torch.Tensor:
     for number, count in rows.items():
         counts[number] = count
     return counts
-
-
-def rows_of(own: torch.Tensor) -> Rows:
-    return Rows(own, torch.ones_like(own), torch.ones(len(own), 2, dtype=own.dtype), torch.arange(len(own)))
 
 
 def batch(rows: dict[int, int], moved: int = 0) -> Rows:
@@ -209,15 +206,3 @@ def test_before_its_first_estimate_it_is_arcface(weighted):
     assert torch.equal(
         NoiseTolerant(weighted=weighted).forward(cosines, labels), ArcFace(0.5, 32.0).forward(cosines, labels)
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"window": 0}, "window is 0; the histogram takes at least 1 batch"),
-        ({"m2": 30.0}, "^m2 is 30.0; .* is it in degrees"),
-    ],
-)
-def test_refusals(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        NoiseTolerant(**arguments)

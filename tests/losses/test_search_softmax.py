@@ -127,14 +127,3 @@ def test_factor_can_be_changed_between_epochs():
     loss.set_factor(-10.0)
     assert loss.factor == -10.0
     assert "additive margin 0.0749" in repr(loss)  # log(11) / 32
-
-
-@pytest.mark.parametrize("factor", [1.0, 2.0, math.nan, -math.inf])
-def test_refusal_of_a_factor(factor):
-    with pytest.raises(ValueError, match=f"^factor is {factor}; it must be a finite number below 1"):
-        SearchSoftmax(factor)
-
-
-def test_refusal_of_a_scale():
-    with pytest.raises(ValueError, match="scale is 0"):
-        SearchSoftmax(scale=0.0)

@@ -6,20 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from loss_rows import cosines, rows_of
 from verisphere.head.head import Head
-from verisphere.losses.class_loss import Rows
 from verisphere.losses.sphereface2 import SphereFace2, bias_start, other_similarity, own_similarity, table_2
 
 KINDS = [("C", 0.4), ("A", 0.5), ("M", 1.7)]
 NO_MARGIN = {"C": 0.0, "A": 0.0, "M": 1.0}
-
-
-def cosines(*degrees: float) -> torch.Tensor:
-    return torch.tensor([math.cos(math.radians(value)) for value in degrees], dtype=torch.float64)
-
-
-def rows_of(own: torch.Tensor) -> Rows:
-    return Rows(own, torch.ones_like(own), torch.ones(len(own), 2, dtype=own.dtype), torch.arange(len(own)))
 
 
 def per_row(loss: SphereFace2, own: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
@@ -247,32 +239,6 @@ def test_defaults_are_the_papers():
     assert (SphereFace2("M").margin, SphereFace2("M").negative_margin) == (1.7, 0.0)
     assert loss.reduce == "sum"
     assert loss.linear
-
-
-# ------------------------------------------------------------------------------------------------------ refusals
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"kind": "B"}, "kind is 'B'; allowed are C, A, M"),
-        ({"gradient": "none"}, "allowed are paper, released"),
-        ({"margin": -0.1}, "^margin is -0.1 with kind 'C'; it must be a number >= 0"),
-        ({"margin": math.nan}, "^margin is nan with kind 'C'"),
-        ({"kind": "A", "margin": 28.6}, "is it in degrees"),
-        ({"kind": "M", "margin": 0.5}, "a factor >= 1"),
-        ({"negative_margin": -1.0}, "negative_margin is -1.0"),
-        ({"balance": 1.0}, "^balance is 1.0"),
-        ({"balance": "even"}, "^balance is 'even'"),
-        ({"t": 0.0}, "t is 0.0; the similarity adjustment takes a finite number > 0"),
-        ({"loss_weight": 0.0}, "loss_weight is 0.0"),
-        ({"scale": -1.0}, "scale is -1.0"),
-    ],
-)
-def test_refusals_name_the_argument(arguments, message):
-    bare = getattr(SphereFace2.__init__, "__wrapped__", SphereFace2.__init__)  # past the type checks of the test run
-    with pytest.raises(ValueError, match=message):
-        bare(SphereFace2.__new__(SphereFace2), **arguments)
 
 
 def test_fewer_than_two_classes_are_refused():

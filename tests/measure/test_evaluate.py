@@ -153,12 +153,6 @@ def test_scores(tmp_path: Path):
     check_nulls(read)
 
 
-def test_scores_without_domains(tmp_path: Path):
-    score, same, _ = every_score(faces(8, 3))
-    read = read_json(evaluate_scores(write_scores(tmp_path / "scores.csv", score, same), options()), tmp_path)
-    assert set(read) == {"sources", "operating_points"}
-
-
 def test_all_pairs_and_a_file_of_all_their_scores_agree(tmp_path: Path, write):
     embeddings = faces(8, 6, ("day", "night"))
     there = evaluate_all_pairs(write("faces.npz", embeddings), options())
@@ -217,13 +211,6 @@ def test_pairs(tmp_path: Path, write):
     assert read["operating_points"][0]["impostor_total"] == 60
     assert [set(point) for point in read["operating_points"]] == [POINT] * 3
     check_nulls(read)
-
-
-def test_pairs_of_domains_also_have_one_threshold(tmp_path: Path, write):
-    embeddings = faces(10, 6, ("day", "night"))
-    result = evaluate_pairs(write("faces.npz", embeddings), write_pairs(tmp_path, embeddings, 5), options())
-    assert set(result.one_threshold[0].domains) == {"day", "night"}
-    assert set(read_json(result, tmp_path)) == {"sources", "operating_points", "accuracy", "one_threshold"}
 
 
 def test_infinities_are_null_and_said_so(tmp_path: Path):
@@ -305,13 +292,6 @@ def test_union_within_leaves_pairs_across_domains_out(write):
         expected = operating_point([1.0], score[~same & (home != "")], far=far).threshold
         assert result.calibration_threshold == pytest.approx(expected, abs=1e-12)
         assert result.union == "within"
-
-
-@pytest.mark.parametrize("rule", ["nearest", "interpolated"])
-def test_the_rule_is_named(tmp_path: Path, write, rule: str):
-    result = evaluate_all_pairs(write("faces.npz", faces(8, 4)), options(rule=rule))
-    assert {point["rule"] for point in read_json(result, tmp_path)["operating_points"]} == {rule}
-    assert f"rule: {rule}" in result.text()
 
 
 @pytest.mark.parametrize("far", ["abc", "2", "-1", "", "1e", "0x1", "nan", "1/1000"])
@@ -618,22 +598,6 @@ def test_a_calibration_set_that_cannot_serve(tmp_path: Path, write):
     genuine.write_text("score,label\n0.5,1\n")
     with pytest.raises(ValueError, match=r"genuine\.csv: no impostor score in it"):
         evaluate_scores(scores, options(calibration=genuine))
-
-
-def test_a_list_of_pairs_that_cannot_serve(tmp_path: Path, write):
-    path = write("faces.npz", faces(10, 5))
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text("left,right,label\np0/0.jpg,p0/1.jpg,1\np0/0.jpg,nobody.jpg,0\n")
-    with pytest.raises(
-        ValueError, match=r"faces\.npz: .*pairs\.csv: 1 images are not in the set, first 'nobody\.jpg' on line 3"
-    ):
-        evaluate_pairs(path, pairs, options())
-    pairs.write_text("left,right,label\np0/0.jpg,p0/1.jpg,1\n")
-    with pytest.raises(ValueError, match=r"pairs\.csv: 1 genuine pairs do not make 10 blocks"):
-        evaluate_pairs(path, pairs, options())
-    pairs.write_text("left,right,label,fold\np0/0.jpg,p0/1.jpg,1,0\np0/1.jpg,p0/2.jpg,1,1\n")
-    with pytest.raises(ValueError, match=r"pairs\.csv: there are no impostor pairs among the 2 listed"):
-        evaluate_pairs(path, pairs, options())
 
 
 def test_images_of_nobody_take_no_part(tmp_path: Path):

@@ -16,7 +16,7 @@ from PIL import Image
 from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.base.words import Names
-from verisphere.decide import operating_point, point_at
+from verisphere.decide import point_at
 from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import write_embeddings
 from verisphere.images import SyntheticFaces
@@ -384,29 +384,20 @@ def test_a_far_written_twice_is_one(tmp_path: Path):
     path = written(tmp_path / "a.npz", some())
     found = report(tmp_path / "out", path, fars=("0.01", "1e-1", "1e-2"), one_far="1e-2")
     assert [point["far_target"] for point in found["sets"][0]["operating_points"]] == ["1e-1", "1e-2"]
-    pairs = PairsOfSet(some())
-    genuine, impostor = (pairs.all_scores(genuine=kind).scores for kind in (True, False))
-    assert found["sets"][0]["operating_points"][1]["tar"] == operating_point(genuine, impostor, "1e-2").tar
 
 
 def test_bad_paths_and_fars_are_one_clear_line(tmp_path: Path, run: Path):
     path = written(tmp_path / "a.npz", some())
     with pytest.raises(ValueError, match=r"not a run of `verisphere train` \(it holds no recipe\.yaml\)"):
         report_inputs([tmp_path])
-    with pytest.raises(FileNotFoundError, match=r"missing\.npz: there is no such file"):
-        report_inputs([tmp_path / "missing.npz"])
     with pytest.raises(ValueError, match=r"a\.npz: named twice"):
         report_inputs([path, tmp_path / "." / "a.npz"])
     (run / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(ValueError, match=r"broken\.npz: not an \.npz file"):
         report_inputs([run])
-    with pytest.raises(ValueError, match="a FAR must lie between 0 and 1"):
-        report(tmp_path / "out", path, one_far="2")
     for far in ("0", "1", 0.0):
         with pytest.raises(ValueError, match="the one threshold must lie above 0 and below 1"):
             report(tmp_path / "out", path, one_far=far)
-    with pytest.raises(ValueError, match="replicates must be at least 1"):
-        report(tmp_path / "out", path, replicates=0)
     with pytest.raises(ValueError, match="no input"):
         make_report([], tmp_path / "out")
     twice = [ReportInput("one", some(), "", None, None)] * 2

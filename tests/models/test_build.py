@@ -136,9 +136,6 @@ def test_a_seed_can_be_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a: [", "not YAML"),
-        (b"\xff\xfe\x00", "not UTF-8 text"),
-        (b"!!python/object/apply:os.system ['true']", "the tag !!python/object/apply:os.system in line 1"),
         (b"", "names no backbone"),
         (b"- 1", "names no backbone"),
         (b"backbone: 3", "names no backbone"),
@@ -207,7 +204,6 @@ def nested(depth: int) -> dict:
     ("description", "message"),
     [
         (TINY | {"init_args": {"width": 200.0}}, "width is 200.0; allowed is more than 0, and at most 16"),
-        (TINY | {"init_args": {"width": 1e308}}, "width is 1e"),
         (TINY | {"init_args": {"width": True}}, "width must be a number, got True"),
         (TINY | {"init_args": {"embedding_size": 10**30}}, "an embedding has at most 65,536"),
         (TINY | {"init_args": {"activation": ["relu"]}}, r"activation must be 'prelu' or 'relu', got \['relu'\]"),

@@ -80,7 +80,6 @@ def test_classes_from_elsewhere_need_trust(tmp_path: Path, monkeypatch: pytest.M
     ("text", "message"),
     [
         ("- 1\n", "names no data set"),
-        ("epochs: 3\n", "names no data set"),
         (
             "class_path: verisphere.images.Augment\n",
             "verisphere.images.Augment does not correspond to a subclass of Faces",

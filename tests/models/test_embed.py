@@ -54,11 +54,7 @@ def test_nothing_there(tmp_path):
     [
         (None, "names no backbone"),
         ("verisphere.backbones.Pixels", "names no backbone"),
-        ({}, "backbone: '' is not part of verisphere"),
-        ({"class_path": "os.system", "init_args": {"command": "true"}}, "'os.system' is not part of verisphere"),
-        ({"class_path": CLASS, "init_args": {"width": -1.0}}, "cannot be built: width is -1"),
         ({"class_path": CLASS, "init_args": ARGUMENTS | {"embedding_size": 9}}, "does not fit MobileFaceNet: "),
-        ({"class_path": "verisphere.backbones.pixels.Pixels"}, "does not fit Pixels: .* more"),
     ],
 )
 def test_a_checkpoint_that_is_not_what_it_says_gets_one_line(tmp_path, description, message):
@@ -69,17 +65,6 @@ def test_a_checkpoint_that_is_not_what_it_says_gets_one_line(tmp_path, descripti
         open_model(tmp_path, CPU)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_foreign_classes_need_trust(tmp_path, monkeypatch):
-    (tmp_path / "foreign_net.py").write_text(f"from {CLASS.rpartition('.')[0]} import MobileFaceNet as Net\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    description = {"class_path": "foreign_net.Net", "init_args": ARGUMENTS}
-    _, tensors = write(tmp_path, backbone=description)
-    with pytest.raises(ValueError, match="--trust-code"):
-        open_model(tmp_path, CPU)
-    assert torch.equal(open_model(tmp_path, CPU, trust=True).backbone.state_dict()["stem.0.0.weight"],
-                       tensors["stem.0.0.weight"])  # fmt: skip
 
 
 def test_embeddings_of_a_trained_model_name_it(tmp_path):

@@ -145,10 +145,8 @@ def test_arrays_of_any_memory_order_are_taken(model):
         (images(1)[0], r"images have shape \(112, 112, 3\); .*image\[None\]"),
         (images(1).transpose(0, 3, 1, 2), r"have shape \(1, 3, 112, 112\); an array \(n, height, width, 3\)"),
         (torch.from_numpy(images(1)), r"have shape \(1, 112, 112, 3\)"),
-        (np.zeros((1, 112, 112), np.uint8), r"have shape \(1, 112, 112\)"),
         (np.zeros((1, 250, 96, 3), np.uint8), "250 x 96 pixels, but the model takes 112 x 112; align them first"),
         ([images(1)[0]], "images are a list; an array"),
-        (None, "images are a NoneType"),
     ],
 )
 def test_other_images_get_one_line(wrong, message):
@@ -259,15 +257,8 @@ WEIGHTS = {"backbone.safetensors": {"sha256": "0" * 64, "bytes": 1}}
     ("changes", "message"),
     [
         ({"format": 2}, "its format is 2, this version reads 1"),
-        ({"format": None}, "its format is None"),
-        ({"name": 3}, "name must be text, got 3"),
         ({"name": "two\nlines"}, "its name is .*; a name is one line"),
-        ({"flip": 1}, "flip must be true or false, got 1"),
         ({"backbone": "Net"}, "backbone must be an object, got 'Net'"),
-        ({"embedding_size": 8.0}, "embedding_size must be a whole number, got 8.0"),
-        ({"thresholds": None}, "thresholds must be a list, got null"),
-        ({"thresholds": threshold(threshold="0.3")}, r"thresholds\[0\]\.threshold must be a number, got '0.3'"),
-        ({"thresholds": threshold(threshold=float("nan"))}, "NaN is no number"),
         ({"thresholds": threshold(guarantee="certain")}, r"guarantee must be 'expected'"),
         ({"thresholds": threshold(far_target="few")}, r"thresholds\[0\]: a FAR must be a decimal number"),
         ({"thresholds": threshold(rank=5)}, r"thresholds\[0\]: rank 5"),
@@ -275,7 +266,6 @@ WEIGHTS = {"backbone.safetensors": {"sha256": "0" * 64, "bytes": 1}}
         ({"files": {}}, "its files must name one of backbone.safetensors, network.onnx and function.json"),
         ({"files": WEIGHTS | {"../notes.txt": {"sha256": "", "bytes": 0}}}, r"its files name '\.\./notes\.txt'"),
         ({"files": WEIGHTS | {"/etc/hostname": {"sha256": "", "bytes": 0}}}, "its files name '/etc/hostname'"),
-        ({"files": WEIGHTS | {"a": {}}}, r"files\.a\.sha256 is missing"),
     ],
 )
 def test_a_description_of_the_wrong_kind_gets_one_line(folder, changes, message):
@@ -321,15 +311,6 @@ def test_weights_and_class_must_belong_together(folder, changes, message):
     assert "\n" not in str(caught.value)
 
 
-def test_foreign_classes_need_trust(folder, tmp_path, monkeypatch):
-    (tmp_path / "foreign_folder_net.py").write_text(f"from {CLASS.rpartition('.')[0]} import MobileFaceNet as Net\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    resealed(folder, backbone={"class_path": "foreign_folder_net.Net", "init_args": ARGUMENTS})
-    with pytest.raises(ValueError, match="--trust-code"):
-        load(folder, "cpu")
-    assert load(folder, "cpu", trust_code=True).name == "tiny"
-
-
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "cpu:x"])
 def test_a_device_that_is_not_there(whole, device):
     with pytest.raises(ValueError, match=f"device '{device}' cannot be used: ") as caught:
@@ -349,7 +330,6 @@ def test_a_device_is_chosen_and_may_be_an_object(whole):
         (10**9, 10**9, "its embedding_size is 1000000000; allowed are 1 to 65536"),
         (0, 0, "its embedding_size is 0; allowed are"),
         (8, 10**9, "embedding_size is 8, but the backbone is to be built with 1000000000"),
-        (8, 10**400, "a whole number of 401 letters"),
     ],
 )
 def test_no_network_of_a_size_out_of_reason_is_built(folder, monkeypatch, size, asked, message):

@@ -13,7 +13,8 @@ def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Path:
+def recipe(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """The file's own RECIPE, or the tiny one."""
     path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE)
+    path.write_text(getattr(request.module, "RECIPE", RECIPE))
     return path

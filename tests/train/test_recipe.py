@@ -112,7 +112,6 @@ WRONG = [
     ("", ["--loss.margn", "1"], "loss: verisphere.losses.margin.ArcFace: there is no field 'margn' "
      "(did you mean margin?); allowed are margin, scale, "),
     ("", ["--epochs", "many"], "epochs must be a number, got 'many'"),
-    ("", ["--clip", "hard"], "clip must be a number, got 'hard'"),
     ("precision: float16", [], "precision must be 'float32' or 'bfloat16', got 'float16'"),
     ("", ["--loss", "verisphere.losses.margin.ArcFase"],
      "loss: verisphere.losses.margin.ArcFase: module 'verisphere.losses.margin' has no attribute 'ArcFase' "
@@ -135,7 +134,6 @@ WRONG = [
     ("", ["--optimizer.rate", "-1"], "optimizer.rate must be a positive number, got -1.0"),
     ("", ["--loss.scale", "-1"], "scale is -1.0; it must be a positive finite number"),
     ("schedule: {shape: step}", [], "schedule.shape is step but schedule.milestones is empty"),
-    ("a: [1", [], "not YAML: did not find expected ',' or ']' in line 10"),
 ]  # fmt: skip
 
 
@@ -165,15 +163,6 @@ def test_a_wrong_recipe_gets_one_line_that_names_file_and_field(recipe, line, ov
 def test_a_file_that_is_no_recipe(recipe, text, message):
     with pytest.raises(ValueError, match=message):
         read_recipe(recipe(text), [])
-
-
-def test_a_file_that_is_absent_or_not_text(recipe, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"absent\.yaml: there is no such recipe"):
-        read_recipe(tmp_path / "absent.yaml", [])
-    path = recipe()
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match=r"recipe\.yaml: not UTF-8 text: byte 0 is 0xff"):
-        read_recipe(path, [])
 
 
 @pytest.mark.parametrize(
@@ -345,11 +334,7 @@ def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
     ("line", "message"),
     [
         ("optimizer: 0", "optimizer: expected fields and their values, got 0"),
-        ("augment: 5", "augment: expected fields and their values, got 5"),
-        ("schedule: []", "schedule: expected fields and their values, got []"),
         ("optimizer: {rate: null}", "optimizer.rate must be a number, got null"),
-        ("save_every: null", "save_every must be a number, got null"),
-        ("seed: null", "seed must be a whole number, got null"),
         ("backbone: {class_path: verisphere.backbones.Pixels, init_args: {side: null}}",
          "backbone.init_args.side must be a whole number, got null"),
         ("pair_terms: [{class_path: verisphere.pairs.AngularTriplet, init_args: {margin: null}}]",
@@ -402,12 +387,8 @@ def test_what_is_said_of_a_wrong_kind_or_size(recipe, line, message):
     ("words", "message"),
     [
         (["--epochs", "[" * 5000], "--epochs: nested more than 32 deep"),
-        (["--epochs=" + "9" * 400], "--epochs: a whole number of 400 letters"),
-        (["--epochs", "!!timestamp x"], "--epochs: the tag !!timestamp"),
         (["--backbone", "os.system"], "backbone: 'os.system' is of Python itself"),
-        (["--backbone.class_path=os.system"], "backbone: 'os.system' is of Python itself"),
         (["--pair_terms+=builtins.print"], r"pair_terms.1: 'builtins.print' is of Python itself"),
-        (["--loss={class_path: os.system}"], "loss: 'os.system' is of Python itself"),
         (["--recipe", "other.yaml"], "--recipe: there is one recipe, and it comes before the fields"),
     ],
 )

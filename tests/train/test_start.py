@@ -25,7 +25,6 @@ from verisphere.train.recipe import ReadRecipe
 from verisphere.train.restore import _check_alike
 from verisphere.train.session import train_run
 
-OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 RECIPE = """\
 data: {class_path: own_parts.Noise, init_args: {people: 5, images: 4}}
 backbone: {class_path: own_parts.TinyNet}
@@ -36,13 +35,6 @@ batch_size: 6
 log_every: 1
 workers: 0
 """
-
-
-@pytest.fixture
-def recipe(tmp_path):
-    path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE)
-    return path
 
 
 @pytest.fixture

@@ -84,13 +84,6 @@ def said(err: str) -> list[str]:
     return [line for line in err.splitlines() if line.startswith("verisphere: ")]
 
 
-@pytest.fixture
-def recipe(tmp_path: Path) -> Path:
-    path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE)
-    return path
-
-
 @pytest.mark.slow
 def test_a_slip_is_one_line_though_every_process_meets_it(recipe, tmp_path):
     code, out, err = torchrun("train", recipe, "--out", tmp_path / "run", "--epoch", "3")

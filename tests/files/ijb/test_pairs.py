@@ -15,15 +15,6 @@ TEMPLATES = np.array([3, 5, 40, 17000, 187955])
 LARGE = np.array([3, 5, 40, 17000, 10**17])
 
 
-@pytest.fixture
-def write(tmp_path: Path):
-    def to_file(text: str) -> Path:
-        (tmp_path / "pairs.txt").write_bytes(text.encode())
-        return tmp_path / "pairs.txt"
-
-    return to_file
-
-
 @pytest.fixture(params=[1 << 19, 13])
 def portions(request, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole file at once, or lines cut anywhere."""
@@ -78,7 +69,6 @@ def test_published_lines_never_go_line_by_line(write, monkeypatch: pytest.Monkey
         ("3 5", "line 3: '3 5'"),
         ("3 5 1 1", "line 3: '3 5 1 1'"),
         ("3 -5 1", "line 3: '3 -5 1'"),
-        ("3 5.0 1", "line 3: '3 5.0 1'"),
         ("3,5,1", "line 3: '3,5,1'"),
         ("a 5 1", "line 3: 'a 5 1'"),
         ("3 5 \u0661", "line 3: '3 5 \u0661'"),
@@ -95,7 +85,7 @@ def test_a_mistake_is_named_by_its_line(write, line: str, says: str):
 
 def test_a_list_without_pairs_or_line_feeds(write):
     for text in ("", "\n\n"):
-        with pytest.raises(ValueError, match=r"pairs\.txt: it lists no pair"):
+        with pytest.raises(ValueError, match=r"list\.txt: it lists no pair"):
             read_template_pairs(write(text), TEMPLATES, META)
     with pytest.raises(ValueError, match="line 1: longer than 1,048,576 bytes"):
         read_template_pairs(write("3" * (3 << 19)), TEMPLATES, META)
@@ -106,7 +96,7 @@ def test_a_list_without_pairs_or_line_feeds(write):
 def test_a_list_without_line_ends_is_refused_by_its_line_and_not_held(write):
     path = write("3 5 0\n" + "3 5 0 " * 4_000_000)
     tracemalloc.start()
-    with pytest.raises(ValueError, match=r"pairs\.txt: line 2: longer than 1,048,576 bytes; is it a list at all\?"):
+    with pytest.raises(ValueError, match=r"list\.txt: line 2: longer than 1,048,576 bytes; is it a list at all\?"):
         read_template_pairs(path, TEMPLATES, META)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -9,15 +9,6 @@ from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.people import read_covariate, read_people
 
 
-@pytest.fixture
-def write(tmp_path: Path):
-    def to_file(text: str) -> Path:
-        (tmp_path / "some.csv").write_text(text)
-        return tmp_path / "some.csv"
-
-    return to_file
-
-
 @pytest.mark.parametrize(
     "text",
     [

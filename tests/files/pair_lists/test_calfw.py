@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from list_files import refuse_list, write_list
 from verisphere.files.pair_lists.layouts import read_pairs
 
 
@@ -13,15 +14,9 @@ def lines_of(genuine: list[int], impostors: int) -> list[str]:
     return rows + [f"{name}_{place}3.jpg 0" for place in range(impostors) for name in ("Ann", "Bo")]
 
 
-def write(folder: Path, lines: list[str], end: str = "\n") -> Path:
-    path = folder / "pairs_CALFW.txt"
-    path.write_bytes((end.join(lines) + end).encode())
-    return path
-
-
 def test_calfw_states_the_folds_of_genuine_pairs(tmp_path: Path):
     """Folds 1, 1, 2, 2; so the first two impostor pairs are of fold 1, the next two of fold 2."""
-    pairs = read_pairs(write(tmp_path, lines_of([1, 1, 2, 2], 4)))
+    pairs = read_pairs(write_list(tmp_path, "\n".join(lines_of([1, 1, 2, 2], 4))))
     assert pairs.genuine == (True,) * 4 + (False,) * 4
     assert pairs.folds == (0, 0, 1, 1, 0, 0, 1, 1)
     assert (pairs.left[1], pairs.right[1], pairs.left[4], pairs.right[4]) == (
@@ -37,7 +32,7 @@ def test_calfw_states_the_folds_of_genuine_pairs(tmp_path: Path):
 
 @pytest.mark.parametrize("header", [[], ["name same_person"]])
 def test_cplfw_has_a_label_and_ten_blocks(tmp_path: Path, header: list[str]):
-    pairs = read_pairs(write(tmp_path, header + lines_of([1] * 10, 10), "\r\n"))
+    pairs = read_pairs(write_list(tmp_path, "\r\n".join(header + lines_of([1] * 10, 10))))
     assert (sum(pairs.genuine), len(pairs), pairs.folds) == (10, 20, None)
     assert pairs.lines is not None
     assert pairs.lines[0] == 1 + len(header)
@@ -62,12 +57,8 @@ def test_cplfw_has_a_label_and_ten_blocks(tmp_path: Path, header: list[str]):
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, lines: list[str], message: str):
-    path = write(tmp_path, lines)
-    with pytest.raises(ValueError, match=message) as caught:
-        read_pairs(path)
-    assert str(caught.value).startswith(f"{path}: line ")
+    refuse_list(read_pairs, write_list(tmp_path, "\n".join(lines)), message)
 
 
 def test_a_list_of_people_with_counts_is_no_list_of_pairs(tmp_path: Path):
-    with pytest.raises(ValueError, match="line 1: no known layout"):
-        read_pairs(write(tmp_path, ["Ann 3", "Bo 1"]))
+    refuse_list(read_pairs, write_list(tmp_path, "Ann 3\nBo 1\n"), "line 1: no known layout")

@@ -4,13 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from list_files import refuse_list, write_list
 from verisphere.files.pair_lists.layouts import read_pairs
-
-
-def write(folder: Path, text: str) -> Path:
-    path = folder / "pair.txt"
-    path.write_bytes(text.encode())
-    return path
 
 
 @pytest.mark.parametrize(
@@ -24,19 +19,21 @@ def write(folder: Path, text: str) -> Path:
     ],
 )
 def test_a_label_last_or_first(tmp_path: Path, text: str):
-    pairs = read_pairs(write(tmp_path, text))
+    pairs = read_pairs(write_list(tmp_path, text))
     read = dict(zip(zip(pairs.left, pairs.right, strict=True), pairs.genuine, strict=True))
     assert read == {("00001.jpg", "00002.jpg"): True, ("00003.jpg", "00004.jpg"): False}
     assert (pairs.folds, pairs.lines) == (None, (1, 2))
 
 
 def test_images_that_are_called_by_numbers(tmp_path: Path):
-    pairs = read_pairs(write(tmp_path, "0 1 1\n2 3 0\n"))
+    pairs = read_pairs(write_list(tmp_path, "0 1 1\n2 3 0\n"))
     assert (pairs.left, pairs.right, pairs.genuine) == (("0", "2"), ("1", "3"), (True, False))
 
 
 def test_names_with_spaces_between_tabs(tmp_path: Path):
-    assert read_pairs(write(tmp_path, "my face.jpg\tother.jpg\t1\nmy face.jpg\tb.jpg\t0\n")).left[0] == "my face.jpg"
+    assert (
+        read_pairs(write_list(tmp_path, "my face.jpg\tother.jpg\t1\nmy face.jpg\tb.jpg\t0\n")).left[0] == "my face.jpg"
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,13 +48,12 @@ def test_names_with_spaces_between_tabs(tmp_path: Path):
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, text: str, message: str):
-    with pytest.raises(ValueError, match=message):
-        read_pairs(write(tmp_path, text))
+    refuse_list(read_pairs, write_list(tmp_path, text), message)
 
 
 def test_a_list_of_ten_folds_that_lacks_a_line(tmp_path: Path):
     """Ten times two genuine and two impostor pairs; without line 7, an impostor pair of the second fold."""
     rows = [f"a{pair}.jpg b{pair}.jpg {int(pair % 4 < 2)}\n" for pair in range(40)]
-    assert read_pairs(write(tmp_path, "".join(rows))).folds is None
+    assert read_pairs(write_list(tmp_path, "".join(rows))).folds is None
     with pytest.raises(ValueError, match=r"line 7: ends 1 impostor pairs in a row, but each fold .* here 2"):
-        read_pairs(write(tmp_path, "".join(rows[:6] + rows[7:])))
+        read_pairs(write_list(tmp_path, "".join(rows[:6] + rows[7:])))

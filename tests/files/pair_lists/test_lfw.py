@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from list_files import refuse_list, write_list
 from verisphere.files.pair_lists.layouts import read_pairs
 
 ROWS = (
@@ -19,12 +20,6 @@ ROWS = (
 KINDS = (True, True, False, False) * 2
 
 
-def write(folder: Path, text: str, name: str = "pairs.txt") -> Path:
-    path = folder / name
-    path.write_bytes(text.encode())
-    return path
-
-
 @pytest.mark.parametrize(
     ("text", "first"),
     [
@@ -37,7 +32,7 @@ def write(folder: Path, text: str, name: str = "pairs.txt") -> Path:
     ],
 )
 def test_copies_of_one_list_are_read_alike(tmp_path: Path, text: str, first: int):
-    pairs = read_pairs(write(tmp_path, text))
+    pairs = read_pairs(write_list(tmp_path, text))
     assert pairs.left[:3] == ("Ann/Ann_0001.jpg", "Bo/Bo_0002.jpg", "Ann/Ann_0001.jpg")
     assert pairs.right[:3] == ("Ann/Ann_0004.jpg", "Bo/Bo_0001.jpg", "Bo/Bo_0003.jpg")  # not sorted: XQLFW's i > j
     assert pairs.right[4] == "Cy/Cy_0012.jpg"
@@ -46,13 +41,13 @@ def test_copies_of_one_list_are_read_alike(tmp_path: Path, text: str, first: int
 
 
 def test_one_run_of_each_kind_states_no_folds(tmp_path: Path):
-    assert read_pairs(write(tmp_path, "\n".join(ROWS[:4]))).folds is None
+    assert read_pairs(write_list(tmp_path, "\n".join(ROWS[:4]))).folds is None
 
 
 def test_a_first_pair_whose_second_number_is_1_is_no_label(tmp_path: Path):
     """`Bo 2 1` is a genuine pair, and not the images `Bo` and `2` with the label 1."""
     rows = ["Bo\t2\t1", "Cy\t3\t1", "Bo\t1\tCy\t1", "Cy\t1\tDi\t1"]
-    assert read_pairs(write(tmp_path, "\n".join(rows))).left[0] == "Bo/Bo_0002.jpg"
+    assert read_pairs(write_list(tmp_path, "\n".join(rows))).left[0] == "Bo/Bo_0002.jpg"
 
 
 @pytest.mark.parametrize(
@@ -69,12 +64,8 @@ def test_a_first_pair_whose_second_number_is_1_is_no_label(tmp_path: Path):
     ],
 )
 def test_a_wrong_line_without_header_is_named(tmp_path: Path, rows: tuple[str, ...], message: str):
-    path = write(tmp_path, "\n".join(rows))
-    with pytest.raises(ValueError, match=message) as caught:
-        read_pairs(path)
-    assert str(caught.value).startswith(f"{path}: line ")
+    refuse_list(read_pairs, write_list(tmp_path, "\n".join(rows)), message)
 
 
 def test_a_header_of_columns_alone(tmp_path: Path):
-    with pytest.raises(ValueError, match="line 1: no known layout"):
-        read_pairs(write(tmp_path, "name\tnr\tname2\tnr2\n"))
+    refuse_list(read_pairs, write_list(tmp_path, "name\tnr\tname2\tnr2\n"), "line 1: no known layout")

@@ -4,21 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from list_files import refuse_list, write_list
 from verisphere.files.pair_lists.layouts import read_pairs
 
 FOLD = ["Ann/Ann_0001.jpg", "Ann/Ann_0004.jpg", "Bo/Bo_0002.jpg", "Cy/Cy_0001.jpg"]
 OTHER = ["Di/Di_0001.jpg", "Di/Di_0002.jpg", "Di/Di_0001.jpg", "Ed/Ed_0001.jpg"]
 
 
-def write(folder: Path, lines: list[str], end: str = "\n") -> Path:
-    path = folder / "pair_SLLFW.txt"
-    path.write_bytes(end.join(lines).encode())
-    return path
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n", " \n"])
 def test_two_lines_make_a_pair(tmp_path: Path, end: str):
-    pairs = read_pairs(write(tmp_path, FOLD + OTHER, end))
+    pairs = read_pairs(write_list(tmp_path, end.join(FOLD + OTHER)))
     assert pairs.left == ("Ann/Ann_0001.jpg", "Bo/Bo_0002.jpg", "Di/Di_0001.jpg", "Di/Di_0001.jpg")
     assert pairs.right == ("Ann/Ann_0004.jpg", "Cy/Cy_0001.jpg", "Di/Di_0002.jpg", "Ed/Ed_0001.jpg")
     assert (pairs.genuine, pairs.folds) == ((True, False, True, False), (0, 0, 1, 1))
@@ -37,5 +32,4 @@ def test_two_lines_make_a_pair(tmp_path: Path, end: str):
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, lines: list[str], message: str):
-    with pytest.raises(ValueError, match=message):
-        read_pairs(write(tmp_path, lines))
+    refuse_list(read_pairs, write_list(tmp_path, "\n".join(lines)), message)

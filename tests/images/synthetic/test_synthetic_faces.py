@@ -30,12 +30,7 @@ def test_says_what_it_holds(faces: SyntheticFaces, drawn: torch.Tensor) -> None:
     assert faces.identities == faces.true_identities
 
 
-def test_one_at_a_time_equals_all_at_once(faces: SyntheticFaces, drawn: torch.Tensor) -> None:
-    for index in range(0, 80, 3):
-        assert torch.equal(faces.images([index])[0], drawn[index]), f"image {index}"
-
-
-@pytest.mark.parametrize("batch", [7, 33, 64])
+@pytest.mark.parametrize("batch", [1, 7, 33, 64])
 def test_same_bits_for_any_batch_and_order(faces: SyntheticFaces, drawn: torch.Tensor, batch: int) -> None:
     order = torch.randperm(80, generator=torch.Generator().manual_seed(batch)).tolist()
     again = torch.cat([faces.images(order[start : start + batch]) for start in range(0, 80, batch)])

@@ -4,7 +4,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.study.clean import from_embeddings
 from verisphere.study.clean.cleaning import Cleaning
 from verisphere.study.clean.clusters import clusters_of
 from verisphere.study.clean.from_embeddings import Finder, Method, cosines_to_others, found_in_embeddings
@@ -145,15 +144,6 @@ def gaussian_people(path: Path, order: np.ndarray | None = None) -> Path:
     return write(path, rows[order], [f"p{number}" for number in person[order]], [str(place) for place in order])
 
 
-def test_the_default_takes_the_tightest_of_eleven_starts(tmp_path: Path) -> None:
-    path = gaussian_people(tmp_path / "e.npz")
-    tightness = [
-        np.cos(np.radians(found_in_embeddings(path, **options).sub.nearest)).sum()  # type: ignore[arg-type]
-        for options in ({}, {"restarts": 10}, {"restarts": 0})
-    ]
-    assert tightness[0] == tightness[1] > tightness[2] + 0.1
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_neither_the_budget_nor_the_order_of_rows_changes_anything(
     tmp_path: Path, method: Method, monkeypatch: pytest.MonkeyPatch
@@ -245,10 +235,3 @@ def test_the_rows_of_a_file_are_never_held(tmp_path: Path, monkeypatch: pytest.M
     tracemalloc.stop()
     # a block of 2 MiB, a portion and its copies, columns of 20,000 rows at some 200 bytes each: 10.8 MB
     assert peak < 18_000_000
-
-
-def test_a_block_has_no_more_rows_than_the_budget() -> None:
-    # identities of 2, 1, 1 and 3 rows, at most 2 held: (2), (1 + 1), and the 3 rows of one identity all the same
-    plan = from_embeddings._Passes.of(np.array([0, 0, 1, 2, 3, 3, 3]), 2)
-    assert plan.sizes.tolist() == [2, 2, 3]
-    assert plan.block.tolist() == [0, 0, 1, 1, 2, 2, 2]

@@ -24,11 +24,6 @@ WORDS = ["--loss.init_args.scale=8", "--epochs=1"]
 
 
 @pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(OWN)
-
-
-@pytest.fixture(autouse=True)
 def _no_page(monkeypatch: pytest.MonkeyPatch):
     """Plots take seconds, and no test here looks at them."""
     monkeypatch.setattr(page, "write_page", lambda *_: None, raising=False)

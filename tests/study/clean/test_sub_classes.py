@@ -23,28 +23,20 @@ def test_the_dominant_sub_center_has_most_samples_and_angles_are_arccosines():
     assert found.in_dominant.tolist() == [True, True, False]
 
 
-def test_of_equally_many_samples_the_larger_sum_of_cosines_decides_and_of_equal_sums_the_first():
-    # class 0: one sample each, 0.6 against 0.7; class 1: 0.5 against 0.5
-    rows = cosines((0.6, 0.1), (0.1, 0.7), (0.5, 0.2), (0.2, 0.5))
-    found = sub_classes(rows, np.array([0, 0, 1, 1]), classes=2)
-    assert found.dominant.tolist() == [1, 0]
-
-
-def test_sums_that_differ_by_rounding_alone_are_equal():
-    # three sub-centers of one image each: the cosine of an image with itself is 1, but for the rounding of float32
-    rows = cosines((0.9999999, 0.1, 0.2), (0.1, 1.0, 0.3), (0.2, 0.3, 1.0000001))
-    assert sub_classes(rows, np.array([0, 0, 0]), classes=1).dominant.tolist() == [0]
-
-
-def test_what_rounding_allows_grows_with_the_samples():
-    # a hundred samples each, whose cosines differ by 5e-6: the sums differ by 5e-4, and 100 roundings allow 1e-3
-    rows = cosines(*[(0.5, 0.1)] * 100, *[(0.1, 0.500005)] * 100)
-    assert sub_classes(rows, np.zeros(200, int), classes=1).dominant.tolist() == [0]
-
-
-def test_most_samples_count_for_more_than_a_large_cosine():
-    rows = cosines((0.3, 0.1), (0.3, 0.1), (0.1, 0.9))
-    assert sub_classes(rows, np.zeros(3, int), classes=1).dominant.tolist() == [0]
+@pytest.mark.parametrize(
+    ("rows", "dominant"),
+    [
+        ([(0.3, 0.1), (0.3, 0.1), (0.1, 0.9)], 0),  # most samples count for more than a large cosine
+        ([(0.6, 0.1), (0.1, 0.7)], 1),  # of equally many the larger sum of cosines decides
+        ([(0.5, 0.2), (0.2, 0.5)], 0),  # and of equal sums the first
+        # of one image each: the cosine of an image with itself is 1, but for the rounding of float32
+        ([(0.9999999, 0.1, 0.2), (0.1, 1.0, 0.3), (0.2, 0.3, 1.0000001)], 0),
+        # a hundred samples each, whose sums differ by 5e-4, and 100 roundings allow 1e-3
+        ([(0.5, 0.1)] * 100 + [(0.1, 0.500005)] * 100, 0),
+    ],
+)
+def test_the_dominant_sub_center(rows: list[tuple[float, ...]], dominant: int):
+    assert sub_classes(cosines(*rows), np.zeros(len(rows), int), classes=1).dominant.tolist() == [dominant]
 
 
 def test_a_sample_equally_near_to_two_sub_centers_belongs_to_the_first():

@@ -4,12 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tiny_experiments import EXPERIMENT, OWN, RECIPE
-
-
-@pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(OWN)
+from tiny_experiments import EXPERIMENT, RECIPE
 
 
 @pytest.fixture

@@ -222,9 +222,6 @@ def refusal(files: Path, text: str, **options: object) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("recipe.yaml", "none.yaml", "none.yaml: there is no such recipe"),
-        ("{optimizer.rate: 0.5}", "{optimizer.rat: 0.5}", "arm 'fast': {}/recipe.yaml: optimizer: there is no field "
-         "'rat' (did you mean rate?); allowed are name, rate"),
         ("{optimizer.rate: 0.5}", "{batch_size: 25}", "arm 'fast': 24 images do not fill one batch of 25; lower batch"),
         ("set: {batch_size: 8}", "set: {data.init_args.people: 1}", "warm: 1 people found"),
         ("{optimizer.rate: 0.5}", "{pair_terms: [{class_path: verisphere.pairs.AnchorFace, init_args: {after: 1}}]}",
@@ -240,11 +237,8 @@ def refusal(files: Path, text: str, **options: object) -> str:
         ("set: {batch_size: 8}", "set: {pair_terms.0.init_args.K: 8}", "pair_terms.0: there is no 0 in "
          "pair_terms, which has 0 entries, from 0"),
         ("{optimizer.rate: 0.5}", "{batch_size: 1}", "arm 'fast': {}/recipe.yaml: batch_size must be at least 2"),
-        ("warm: {epochs: 2}", "warm: {epochs: 0}", "warm: {}/recipe.yaml: epochs must be a positive number, got 0"),
         ("own_parts.Noise, far", "own_parts.Nose, far", "evaluate: plain: faces: "),
-        ("flip: true", "flips: true", "evaluate: plain: there is no field 'flips' (did you mean flip?); allowed are"),
         ('["0.1", "1e-6"]', "[]", "evaluate: plain: far is empty; expected one target FAR or more"),
-        ('["0.1", "1e-6"]', '["1.5"]', "evaluate: plain: a FAR must lie between 0 and 1, got '1.5'"),
         ("flip: true", 'one_far: "0.1"', "evaluate: plain: one_far asks for one threshold over domains, and the"),
         ("own_parts.Rooms,", "{class_path: own_parts.Rooms, init_args: {people: 3}},", "evaluate: rooms/2: domain "
          "'dark' has no impostor comparison; one threshold needs two people in each"),
@@ -267,11 +261,7 @@ def test_another_experiments_folder_is_refused(made, files: Path):
     out = made[0] / "out"
     before = (out / "plan.json").read_text()
     for old, new, message in (
-        ("optimizer.rate: 0.5", "optimizer.rate: 0.4", "arm 'fast': optimizer.rate was 0.5 and is 0.4; choose another"),
-        ("warm: {epochs: 2}", "warm: {epochs: 3}", "warm: epochs was 2.0 and is 3.0"),
-        ("seeds: [0, 3]", "seeds: [3]", "seed 0 is missing"),
         ("  fast: {optimizer.rate: 0.5}\n", "", "arm 'fast' is missing"),
-        ("flip: true", "flip: false", "set 'plain': flip was True and is False"),
         ("Noise, far", "{class_path: own_parts.Noise, init_args: {people: 4}}, far", "init_args.people was 5 and is 4"),
     ):
         (files / "experiment.yaml").write_text(EXPERIMENT.replace(old, new).replace("own_parts.{", "{"))

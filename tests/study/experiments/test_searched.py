@@ -212,7 +212,6 @@ def test_figures_of_what_is_no_search(tmp_path: Path):
         ("search: search.yaml", "search: 3", r"arm 'from a file': search: it is 3; expected \{space: "),
         ("search: search.yaml", "search: recipe.yaml", r"arm 'from a file': search: it is 'recipe.yaml'; expected"),
         ("reward: *reward\n  best", "rewards: *reward\n  best", r"arm 'margin': search: there is no key 'rewards'"),
-        ("candidates: 3", "candidates: 0", r"arm 'margin': search: .*candidates must be at least 1, got 0"),
         ("  base: {}", "  base: {first_seeds: 1}", r"arm 'base' is the baseline, so it has all seeds"),
         ("first_seeds: 1}", "first_seeds: 0}", r"arm 'from a file': first_seeds is 0; expected a whole number of at"),
         ("set: {", "set: {search: search.yaml, ", r"set has search, which only an arm can say"),

@@ -54,7 +54,6 @@ def test_whole_numbers_stand_for_others_and_defaults_are_the_papers(tmp_path):
     ("changed", "parts"),
     [
         ({"method": named("Reinforce", rate=-1)}, ["rate must be a positive number, got -1"]),
-        ({"method": named("Reinforce", rate=None)}, ["rate must be a number, got null"]),
         ({"method": named("EachEpoch")}, ["method", "EachEpoch"]),
         ({"schedule": named("SuccessiveHalving", first=3)}, ["first is 3 epochs, longer than a training of 2"]),
         ({"space": {FACTOR: named("Linear", low=1, high=0)}}, ["low is 1.0 and high 0.0"]),

@@ -5,18 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tiny_runs import OWN
 from tiny_searches import searched, written
 from verisphere.cli.start import main
 from verisphere.study.search.dry_run import search_cost
 from verisphere.train.dry_run.text import DryRunOptions
 
 HALVING = "{class_path: verisphere.study.search.SuccessiveHalving, init_args: {trainings: 4, first: 0.5}}"
-
-
-@pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(OWN)
 
 
 def with_schedule(path: Path, schedule: str) -> Path:
@@ -67,16 +61,6 @@ def test_without_data_or_people_of_the_reward(tmp_path: Path):
         search_cost(path, in_steps.split(), DryRunOptions(classes=1000, device="cpu"))
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--dry-run", "--out", "x"], "omit --out"),
-        ([], "--out is missing"),
-        (["--images", "3"], "belongs to --dry-run"),
-    ],
-)
-def test_options_that_do_not_go_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], process_as_it_was: None, words: list[str], message: str
-):
-    assert main(["search", str(written(tmp_path)), *words]) == 2
-    assert message in capsys.readouterr().err
+def test_options_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str], process_as_it_was: None):
+    assert main(["search", str(written(tmp_path)), "--images", "3"]) == 2
+    assert "belongs to --dry-run" in capsys.readouterr().err

@@ -23,11 +23,6 @@ LONG = ("--epochs", str(CANDIDATES // 3))
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(OWN)
-
-
 def surroundings() -> dict[str, str]:
     """The environment of a search that finds the tests' own parts."""
     path = os.pathsep.join([str(OWN), *filter(None, [os.environ.get("PYTHONPATH")])])

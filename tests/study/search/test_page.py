@@ -27,11 +27,6 @@ method: {class_path: verisphere.study.search.RandomDraws}
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(OWN)
-
-
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, SearchResult]:
     """A search of two rounds with two candidates each: its file, folder and result."""

@@ -153,11 +153,20 @@ def test_halving_longer_than_a_training():
         begun(SuccessiveHalving(first=3.0), 2.0)
 
 
-def test_population_replaces_the_worst_by_the_best():
-    rewards: list[list[float | None]] = [[0.5, 0.1, 0.9, 0.3, 0.4], [0.0] * 5]
-    rounds = rounds_of(PopulationBased(members=5, factors=(1.2,)), 2.0, rewards)
-    assert parents(rounds)[1] == [0, 2, 2, 3, 4]  # 20 % of five: the second goes on with the third's weights
-    assert rounds[1].draws[:, 0].tolist() == pytest.approx([0.01, 0.03 * 1.2, 0.03, 0.04, 0.05])
+@pytest.mark.parametrize(
+    ("share", "rewards", "expected"),
+    [
+        (0.2, [0.5, 0.1, 0.9, 0.3, 0.4], [0, 2, 2, 3, 4]),  # one of five goes on with the third's weights
+        (0.5, [0.5] * 4, [0, 1, 2, 3]),  # equal rewards
+        (0.2, [None, 0.1, None, 0.3, None], [3, 1, 3, 3, 3]),  # all that diverged
+        (0.5, [0.2, 0.1, 0.3], [0, 2, 2]),  # half of three is one, or the middle would be replaced and copied
+    ],
+)
+def test_population_replaces_the_worst_by_the_best(share, rewards, expected):
+    rounds = rounds_of(PopulationBased(len(rewards), share=share, factors=(1.2,)), 2.0, [rewards, [0.0] * len(rewards)])
+    assert parents(rounds)[1] == expected
+    drawn = [(parent + 1) / 100 * (1.2 if parent != place else 1) for place, parent in enumerate(expected)]
+    assert rounds[1].draws[:, 0].tolist() == pytest.approx(drawn)
 
 
 def test_population_draws_source_and_factor_evenly():
@@ -169,22 +178,6 @@ def test_population_draws_source_and_factor_evenly():
             assert start.parent is not None
             seen.add((start.parent, round(start.draw[0] * 100 / (start.parent + 1), 6)))
     assert seen == {(3, 0.8), (3, 1.2), (4, 0.8), (4, 1.2)}
-
-
-def test_population_with_equal_rewards_goes_on_unchanged():
-    rounds = rounds_of(PopulationBased(members=4, share=0.5), 2.0, [[0.5] * 4, [0.5] * 4])
-    assert parents(rounds)[1] == [0, 1, 2, 3]
-    assert (rounds[1].draws == rounds[0].draws).all()
-
-
-def test_population_replaces_all_that_diverged():
-    rounds = rounds_of(PopulationBased(members=5), 2.0, [[None, 0.1, None, 0.3, None], [0.0] * 5])
-    assert parents(rounds)[1] == [3, 1, 3, 3, 3]
-
-
-def test_population_of_three_keeps_its_middle():
-    rounds = rounds_of(PopulationBased(members=3, share=0.5), 2.0, [[0.2, 0.1, 0.3], [0.0] * 3])
-    assert parents(rounds)[1] == [0, 2, 2]  # half of three is one, or the middle would be replaced and copied
 
 
 def test_population_stays_in_its_range():
@@ -203,10 +196,6 @@ def test_a_schedule_is_a_function_of_the_rounds_and_the_seed(make):
         *(of_round.starts for of_round in rounds),
         (),
     ]
-
-
-def test_the_papers_count_is_the_default():
-    assert EachEpoch().candidates == 4
 
 
 @pytest.mark.parametrize(

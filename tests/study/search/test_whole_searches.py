@@ -210,18 +210,13 @@ def test_the_command_searches_and_says_what_it_found(tmp_path: Path, capsys: pyt
     ("change", "error"),
     [
         (("optimizer.rate:", "optimizer.speed:"), "optimizer.speed: there is no speed in optimizer"),
-        (("optimizer.rate:", "optimizer.name:"), "optimizer.name is 'sgd'; only a number can be searched"),
-        (("optimizer.rate:", "data.init_args.people:"), "all candidates of a search share data"),
-        (("optimizer.rate:", "seed:"), "all candidates of a search share seed"),
         (("figure: tar", "figure: accuracy"), "reward: figure is accuracy, which needs pairs or drawn_pairs"),
         (("figure: tar", "figure: gamma"), "reward: figure is gamma, which needs one_far"),
         (("figure: tar", "figure: size"), "reward: figure is 'size'; allowed are tar, accuracy, gamma"),
         (("replicates: 20", "replicates: 1"), "reward: replicates is 1"),
         (("images: 3", "images: 1"), "reward: "),
         (("reward:\n", "reward: {}\nx:\n"), "x"),
-        (("candidates: 3", "candidates: 0"), "candidates must be at least 1, got 0"),
         (("every: 1.0", "every: 0.1"), "schedule: a round of 0.1 epochs has no step; an epoch has 3"),
-        (("low: 0.001", "low: 1"), "low is 1.0 and high 0.1"),
         (("method:", "methods:"), "methods"),
         (("recipe: recipe.yaml", "recipe: other.yaml"), "other.yaml"),
         (("recipe: recipe.yaml", "set: {schedule.shape: plateau}\nrecipe: recipe.yaml"), "plateau"),
@@ -264,11 +259,8 @@ def ended_search(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ((), [], "it must be an object, got []"),
         ((), {}, "format is missing"),
         (("format",), 2, "format is 2, and this version reads 1"),
-        (("asked",), 3, "asked must be an object, got 3"),
-        (("rounds",), [4], "rounds[0] must be an object, got 4"),
         (("rounds", 0, "candidates"), [], "rounds[0]: candidates is empty"),
         (("rounds", 0, "best"), 7, "rounds[0]: best is 7, and candidate"),
-        (("rounds", 0, "until_epoch"), "1", "rounds[0].until_epoch must be a number, got '1'"),
         (("rounds", 1, "candidates", 0, "parent"), 3, "rounds[1]: a parent is no candidate of the round before"),
         (("rounds", 0, "candidates", 1, "reward"), "0.5", "rounds[0].candidates[1].reward must be a number, got '0.5'"),
         (
@@ -304,10 +296,8 @@ def test_a_search_json_that_was_changed_is_named_with_the_place(
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("{", "reward.json: "),
         ("{}", "reward is missing"),
         ('{"reward": "high"}', "reward must be a number, got 'high'"),
-        ('{"reward": NaN}', "NaN"),
         ('{"reward": 0.5, "replicates": [0.1, true]}', "replicates[1] must be a number, got True"),
     ],
 )

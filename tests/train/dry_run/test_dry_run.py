@@ -535,7 +535,6 @@ def test_what_does_not_fit(written):
         (["--dry-run", "--out", "run"], "--dry-run trains nothing: omit --out"),
         (["--out", "run", "--memory", "4"], "--memory belongs to --dry-run"),
         ([], "--out is missing"),
-        (["--dry-run", "--classes", "2", "--processes", "3"], "processes is 3, but there are 2 classes"),
     ],
 )
 def test_calls_that_are_refused(written, capsys, options, message):
