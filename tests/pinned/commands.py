@@ -247,8 +247,10 @@ def _shipping() -> list[Command]:
         _do("embed onnx", "embed model/model.onnx faces.zip --out by_onnx.npz --workers 0"),
         _do("verify", "verify A B --model model --far 0.2 --aligned --accept-drawn-model", prepare=_unpack),
         _do("verify json", "verify A A/1.png --model model --far 0.3 --aligned --accept-drawn-model --json"),
-        _do("identify", "identify A/1.png people --model model --far 0.2 --aligned --accept-drawn-model --top 3"),
-        _do("identify json", "identify B by_model.npz --model model --far 0.2 --aligned --accept-drawn-model --json"),
+        _do("identify", "identify A/1.png people --model model --far 0.2 --aligned --accept-drawn-model --top 3 "
+            "--accept-pair-threshold"),
+        _do("identify json", "identify B by_model.npz --model model --far 0.2 --aligned --accept-drawn-model --json "
+            "--accept-pair-threshold"),
         _do("report", "report dense validated others.npz --out report --far 1e-1 --far 1e-2 --one-far 1e-1 "
             "--title Pinned "
             "--calibration thresholds.json"),
