@@ -17,14 +17,14 @@ from verisphere.files.verdicts import Suspicious, Verdict, read_verdicts, verdic
 
 DIGESTS = np.array([5, -3, 2**62, 7], np.int64)
 DRAWS = np.random.default_rng(0).normal(size=500)
-SOURCE = Source("strangers.npz", "0" * 64, "embeddings", 500, 500)
+SOURCE = Source("strangers.npz", "0" * 64, "embeddings", 600, 501)
 
 
 def calibration(statistic: str = "best", fpirs: tuple[str, ...] = ("1e-1", "1e-2")) -> GalleryCalibration:
     thresholds = tuple(
         gallery_threshold(DRAWS, fpir, people=3, statistic=statistic, review=Review(2, 1)) for fpir in fpirs
     )
-    verdicts = Verdict("a.jpg", "b.jpg", "same"), Verdict("c.jpg", "d.jpg", "cannot say")
+    verdicts = Verdict("a.jpg", "b.jpg", "same", "1-2"), Verdict("c.jpg", "d.jpg", "cannot say", "3-4")
     gallery = PromisedGallery.of("people.npz", 3, DIGESTS)
     return GalleryCalibration(SOURCE, gallery, None, thresholds, verdicts=verdicts)
 
@@ -70,6 +70,12 @@ def test_a_reader_of_two_photographs_says_what_the_file_is(tmp_path):
         (lambda document: document.update(thresholds=[]), "no FPIR to calibrate at"),
         (lambda document: document["verdicts"][0].update(word="perhaps"), "verdicts"),
         (lambda document: document.pop("gallery"), "gallery"),
+        (lambda document: document["gallery"].update(people=2), "is of 3 people"),
+        (
+            lambda document: document["strangers"].update(people=400),
+            "501 strangers and 2 verdicts, the calibration of 3, 400",
+        ),
+        (lambda document: document["verdicts"].pop(), "2 verdicts, .* and 1"),
     ],
 )
 def test_a_changed_calibration_is_refused_in_one_line(tmp_path, change, words):
@@ -96,6 +102,9 @@ def test_the_gallery_and_by_the_best_score_every_part_of_it_are_covered():
     best = calibration()
     assert best.why_not(3, DIGESTS[::-1]) == ""
     assert best.why_not(2, DIGESTS[:2]) == ""
+    assert (
+        best.why_not(3, np.append(DIGESTS, DIGESTS[:1])) == ""
+    )  # a photograph that is there twice changes no best score
     added = best.why_not(4, np.append(DIGESTS, 9))
     assert "promised for 3 people by 4 photographs" in added
     assert "this gallery has 4 people by 5 photographs" in added
@@ -108,12 +117,16 @@ def test_the_gallery_and_by_the_best_score_every_part_of_it_are_covered():
 def test_by_any_other_statistic_a_part_is_not_covered(statistic):
     other = calibration(statistic)
     assert other.why_not(3, DIGESTS) == ""
-    assert "some of its have left, and by the statistic" in other.why_not(2, DIGESTS[:2])
+    for changed in (DIGESTS[:2], np.append(DIGESTS, DIGESTS[:1])):  # a median counts how often a photograph is there
+        assert "have left, or are there twice, and by the statistic" in other.why_not(2, changed)
 
 
 # --- verdicts ---
 
-PAIRS = [Suspicious("=a.jpg", "b,1.jpg", "Ann", "Ben", 0.7), Suspicious("c.jpg", "d.jpg", "Cy", "Di", 0.5)]
+PAIRS = [
+    Suspicious("=a.jpg", "b,1.jpg", "Ann", "Ben", 0.7, "a-b"),
+    Suspicious("c.jpg", "d.jpg", "Cy", "Di", 0.5, "c-d"),
+]
 
 
 def filled(tmp_path, *cells: str):
@@ -125,7 +138,9 @@ def filled(tmp_path, *cells: str):
 
 def test_verdicts_are_read_in_any_case_and_empty_ones_are_skipped(tmp_path):
     path = filled(tmp_path, "Same", "")
-    assert read_verdicts(path) == (Verdict("'=a.jpg", "b,1.jpg", "same"),)  # a plain cell, as a spreadsheet keeps it
+    assert read_verdicts(path) == (
+        Verdict("'=a.jpg", "b,1.jpg", "same", "a-b"),
+    )  # a plain cell, as a spreadsheet keeps it
     assert [one.word for one in read_verdicts(filled(tmp_path, " cannot  say ", "DIFFERENT"))] == [
         "cannot say",
         "different",

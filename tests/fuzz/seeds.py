@@ -15,7 +15,7 @@ from fuzz.seeds_of_protocols import features, pair_lists, templates
 from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Redrawing
 from verisphere.cli import main
-from verisphere.decide import gallery_threshold, operating_point
+from verisphere.decide import Review, gallery_threshold, operating_point
 from verisphere.files.calibration import Source
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.gallery_calibration import GalleryCalibration, PromisedGallery
@@ -362,7 +362,9 @@ def _models(folder: Path) -> dict[str, Files]:
         "model folder": reseal_model(exported),
         "calibration": {"calibration.json": calibration.read_bytes()},
         "calibration of a gallery": {"gallery.json": _gallery()},
-        "verdicts": {"review.csv": b"pair,photograph,other_photograph,verdict\n1,a,b,same\n2,c,d,cannot say\n"},
+        "verdicts": {
+            "review.csv": b"pair,photograph,other_photograph,digests,verdict\n1,a,b,1-2,same\n2,c,d,3-4,cannot say\n"
+        },
         "evaluation": {"figures.json": figures.read_bytes()},
         "resolved recipe": {"recipe.yaml": (run / "recipe.yaml").read_bytes()},
         "precision": {"precision.json": _precision()},
@@ -380,10 +382,10 @@ def _trained_on() -> bytes:
 
 def _gallery() -> bytes:
     """A calibration of a gallery."""
-    threshold = gallery_threshold([0.1, 0.3, 0.2], "0.5", "expected", people=2)
+    threshold = gallery_threshold([0.1, 0.3, 0.2], "0.5", "expected", people=2, review=Review(1))
     gallery = PromisedGallery.of("gallery.npz", 2, np.array([5, -3, 7]))
     source = Source("strangers.npz", "0" * 64, "embeddings", 3, 3)
-    verdicts = (Verdict("a", "b", "cannot say"),)
+    verdicts = (Verdict("a", "b", "cannot say", "1-2"),)
     return GalleryCalibration(source, gallery, None, (threshold,), verdicts=verdicts).json().encode()
 
 

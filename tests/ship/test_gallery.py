@@ -17,7 +17,7 @@ from verisphere.decide import SortedScores, TooFewComparisonsError, disjoint_pai
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.gallery_calibration import read_gallery_calibration
-from verisphere.files.verdicts import Verdict, read_verdicts
+from verisphere.files.verdicts import Suspicious, Verdict, read_verdicts, verdicts_csv
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate
@@ -157,6 +157,10 @@ def test_a_cohort_and_probes_that_are_none(files):
 # --- a review ---
 
 
+def verdict_of(pair: Suspicious, word: str) -> Verdict:
+    return Verdict(pair.photograph, pair.other, word, pair.seal)
+
+
 def planted(files: Path) -> StrangersInGallery:
     """Three strangers are enrolled people under another name."""
     faces = OTHERS.copy()
@@ -171,7 +175,7 @@ def test_a_review_removes_those_found_to_be_the_same_and_no_others(files):
     assert {pair.person for pair in pairs[:3]} == {"s0", "s1", "s2"}
     assert [pair.other_person for pair in pairs[:3]] == [f"p{pair.person[1:]}" for pair in pairs[:3]]
     words = ("same", "same", "cannot say", "different")
-    verdicts = [Verdict(pair.photograph, pair.other, word) for pair, word in zip(pairs, words, strict=True)]
+    verdicts = [verdict_of(pair, word) for pair, word in zip(pairs, words, strict=True)]
     found = searched.calibration(["0.1"], verdicts=verdicts).thresholds[0]
     keep = ~np.isin(searched.drawn.names, [pair.photograph for pair in pairs[:2]])
     left = gallery_threshold(searched.searched.statistic[keep], "0.1", people=PEOPLE)
@@ -191,16 +195,49 @@ def test_allowing_for_wrong_labels_moves_the_rank(files):
     with pytest.raises(TooFewComparisonsError, match="allowing for 92 unfound"):
         searched.calibration(["0.1"], unfound=92)
     pair = searched.suspicious(1)[0]
-    verdict = [Verdict(pair.photograph, pair.other, "same")]
+    verdict = [verdict_of(pair, "same")]
     stood = searched.calibration(["0.1"], verdicts=verdict, wrong=1).thresholds[0]
     assert stood.rank == searched.calibration(["0.1"], verdicts=verdict).thresholds[0].rank - 1
 
 
 def test_a_review_of_other_pairs_is_refused(files):
     searched = found_in(files)
-    for verdict in (Verdict("s0/999.png", "p0/0.png", "same"), Verdict("s0/0.png", "s1/1.png", "same")):
-        with pytest.raises(ValueError, match=r"r\.csv: .* is no (stranger|enrolled) photograph that was compared here"):
-            searched.resolved([verdict], Path("r.csv"))
+    pair = searched.suspicious(1)[0]
+    stranger, _, enrolled = pair.seal.partition("-")
+    assert searched.resolved([verdict_of(pair, "same")], Path("r.csv")) == (verdict_of(pair, "same"),)
+    for seal in (f"{stranger}-{stranger}", f"{enrolled}-{enrolled}", "", "x-y-z"):
+        with pytest.raises(ValueError, match=r"r\.csv: .* are not compared here, by their digests"):
+            searched.resolved([replace(verdict_of(pair, "same"), seal=seal)], Path("r.csv"))
+
+
+def test_a_review_of_a_gallery_whose_names_stand_for_other_photographs_is_refused(files):
+    searched = planted(files)
+    verdicts = [verdict_of(pair, "same") for pair in searched.suspicious(3)]
+    rows = read_embeddings(files / "gallery.npz")
+    turned = replace(rows, embeddings=np.roll(rows.embeddings, 2, 0), identities=np.roll(rows.identities, 2))
+    write_embeddings(files / "gallery.npz", turned)
+    other = found_in(files)
+    # the same photographs of the same people under other names are the same pairs
+    assert [one.word for one in other.resolved(verdicts, Path("r.csv"))] == ["same"] * 3
+    embedded(files / "gallery.npz", pixels(2 * PEOPLE, 11), NAMES)
+    with pytest.raises(ValueError, match="not compared here"):
+        found_in(files).resolved(verdicts, Path("r.csv"))
+
+
+def test_names_that_a_spreadsheet_would_run_are_told_apart(files):
+    rows = read_embeddings(files / "strangers.npz")
+    names = rows.names.copy()
+    names[7], names[90] = "=a", "'=a"
+    write_embeddings(files / "strangers.npz", replace(rows, names=names))
+    searched = found_in(files)
+    pair = next(one for one in searched.suspicious(STRANGERS) if one.photograph == "=a")
+    (files / "r.csv").write_text(verdicts_csv([replace(pair, verdict="same")]))
+    verdicts = searched.resolved(read_verdicts(files / "r.csv"), files / "r.csv")
+    assert verdicts[0].photograph == "=a"
+    removed = searched.calibration(["0.1"], verdicts=verdicts)
+    assert removed.thresholds[0].strangers == STRANGERS - 1
+    assert "=a" not in {one.photograph for one in searched.suspicious(STRANGERS, verdicts)}
+    assert "'=a" in {one.photograph for one in searched.suspicious(STRANGERS, verdicts)}
 
 
 # --- again ---
@@ -209,7 +246,7 @@ def test_a_review_of_other_pairs_is_refused(files):
 def test_a_calibration_is_repeated_for_a_gallery_that_changed(files):
     searched = planted(files)
     pairs = searched.suspicious(3)
-    verdicts = [Verdict(pair.photograph, pair.other, "same") for pair in pairs]
+    verdicts = [verdict_of(pair, "same") for pair in pairs]
     before = searched.calibration(["0.1", "0.05"], "expected", verdicts, unfound=1)
     gone = pairs[0].other
     rows = read_embeddings(files / "gallery.npz")
@@ -220,6 +257,17 @@ def test_a_calibration_is_repeated_for_a_gallery_that_changed(files):
     assert again.thresholds[0].review.unfound == 1
     assert again.verdicts == tuple(verdicts[1:])  # without the photograph the first verdict says nothing
     assert again.thresholds[0].strangers == STRANGERS - 2
+
+
+def test_a_verdict_about_a_name_that_is_another_photograph_now_does_not_count(files):
+    searched = planted(files)
+    before = searched.calibration(["0.1"], verdicts=[verdict_of(pair, "same") for pair in searched.suspicious(3)])
+    faces = ENROLLED.copy()
+    row = read_embeddings(files / "gallery.npz").names.tolist().index(before.verdicts[0].other)
+    faces[row] = pixels(1, 12)[0]
+    embedded(files / "gallery.npz", faces, NAMES)
+    again = found_in(files).again(before)
+    assert [verdict.other for verdict in again.verdicts] == [verdict.other for verdict in before.verdicts[1:]]
 
 
 # --- who is found ---
@@ -290,7 +338,7 @@ def test_several_photographs_of_a_probe_need_more_than_half(files, calibrated):
         photo(files / "probe" / f"{place}.png", face)
     found = identify(files / "probe", files / "gallery.npz", MODEL, FIND, **asked)
     assert (found.matches[0].name, found.matches[0].passed, found.matches[0].comparisons) == ("p2", 2, 3)
-    assert "more than half of them name this person" in found.text()
+    assert "more than half of them meet the threshold with this person" in found.text()
     photo(files / "probe" / "3.png", OTHERS[1])  # two of four are no more than half
     assert not any(match.name == "p2" for match in identify(
         files / "probe", files / "gallery.npz", MODEL, FIND, **asked).matches)  # fmt: skip
@@ -332,6 +380,61 @@ def test_python(files):
         MODEL.identify(AGAIN, other, calibration=promised)
     with pytest.raises(TypeError, match="fpir is for a threshold of a gallery"):
         verisphere.calibrate(strangers, fpir="0.1")
+
+
+def test_python_refuses_what_belongs_to_another_threshold_or_cohort(files):
+    strangers, gallery = read_embeddings(files / "strangers.npz"), read_embeddings(files / "gallery.npz")
+    with pytest.raises(TypeError, match="far and replicates are for a threshold of two photographs"):
+        verisphere.calibrate(strangers, far="1e-3", gallery=gallery)
+    cohort = read_embeddings(files / "cohort.npz")
+    promised = verisphere.calibrate(strangers, gallery=gallery, fpir="0.1", rule="z", cohort=cohort)
+    assert MODEL.identify(AGAIN, gallery, calibration=promised, cohort=cohort)[0].nearest == "p0"
+    with pytest.raises(ValueError, match="with the cohort 'cohort', and another one was named"):
+        MODEL.identify(AGAIN, gallery, calibration=promised, cohort=cohort.take(np.arange(2, 20)))
+    with pytest.raises(ValueError, match="and none was named"):
+        MODEL.identify(AGAIN, gallery, calibration=promised)
+    plain = verisphere.calibrate(strangers, gallery=gallery, fpir="0.1")
+    with pytest.raises(ValueError, match="with no cohort, and one was named"):
+        MODEL.identify(AGAIN, gallery, calibration=plain, cohort=cohort)
+    with pytest.raises(ValueError, match="not compared here"):
+        verisphere.calibrate(strangers, gallery=gallery, fpir="0.1", verdicts=[Verdict("a", "b", "same", "1-2")])
+
+
+def test_a_gallery_of_templates_is_the_one_that_python_calibrated(files):
+    rows = read_embeddings(files / "gallery.npz")
+    pooled = replace(rows, templates=rows.identities)
+    promised = verisphere.calibrate(read_embeddings(files / "strangers.npz"), gallery=pooled, fpir="0.1")
+    assert promised.gallery.photographs == PEOPLE
+    assert len(MODEL.identify(AGAIN, pooled, calibration=promised)) == PEOPLE
+
+
+def test_everybody_who_passes_is_counted(files):
+    same = np.repeat(ENROLLED[:1], 15, 0) ^ np.arange(15, dtype=np.uint8)[:, None, None, None] // 8
+    embedded(files / "gallery.npz", same, [f"q{number:02}" for number in range(15)])
+    found_in(files).calibration(["0.1"]).write_json(files / "g.json")
+    probe = photo(files / "probe.png", ENROLLED[0])
+    found = identify(probe, files / "gallery.npz", MODEL, FIND, calibration=files / "g.json", top=3)
+    assert (len(found.matches), found.passing) == (3, 15)
+    assert "and 12 more" in found.text()
+
+
+def test_other_crops_of_the_same_photographs_are_another_gallery(files):
+    for number, (face, person) in enumerate(zip(ENROLLED, NAMES, strict=True)):
+        photo(files / "people" / person / f"{number}.png", face)
+    digests = [
+        open_gallery(files / "people", MODEL, find).gallery.digests.tolist()
+        for find in (FIND, replace(FIND, how="arcface_112x112 by MTCNN from 120 pixels"), FIND)
+    ]
+    assert digests[0] == digests[2]
+    assert not set(digests[0]) & set(digests[1])
+
+
+def test_strangers_of_unknown_origin_are_not_said_to_be_of_the_gallerys_model(files):
+    rows = read_embeddings(files / "strangers.npz")
+    write_embeddings(files / "strangers.npz", replace(rows, origin=None))
+    found = found_in(files).calibration(["0.1"])
+    assert found.origin is None
+    assert found.thresholds[0].calibrated_on is None
 
 
 # --- the command line ---
@@ -392,6 +495,8 @@ def test_the_life_of_a_gallery(files, capsys):
         (["--fpir", "0.1", "--rule", "z"], "'z' needs a cohort"),
         (["--fpir", "0.1", "--review", "page", "--review-pairs", "0"], "--review-pairs must be at least 1"),
         (["--fpir", "0.1", "--unfound", "-1"], "unfound must be at least 0"),
+        (["--fpir", "0.1", "--wrong", "3"], "3 wrong verdicts are allowed for, but there is no review"),
+        (["--fpir", "0.1", "--wrong", "-3"], "there is no review"),
     ],
 )
 def test_a_wrong_call_is_one_line(files, capsys, more, words):
@@ -443,3 +548,37 @@ def test_what_no_review_can_cover(files):
         calibrate(path, ["0.1"], "approximate", unfound=1)
     with pytest.raises(TooFewComparisonsError, match=r"needs 69 comparisons .* allowing for 40 unfound; .* add"):
         calibrate(embedded(files / "few.npz", pixels(120, 6), UNKNOWN), ["0.1"], unfound=40)
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_a_page_never_replaces_verdicts_or_what_is_foreign(files, capsys):
+    planted(files)
+    call = ("calibrate", files / "strangers.npz", "--gallery", files / "gallery.npz", "--out", files / "o.json")
+    page = files / "page"
+    said(capsys, *call, "--fpir", "0.1", "--review", page, "--review-pairs", 2)
+    said(capsys, *call, "--fpir", "0.1", "--review", page, "--review-pairs", 3)  # nothing was filled in yet
+    lines = (page / "review.csv").read_text().splitlines()
+    (page / "review.csv").write_text("\n".join([lines[0], *(line + "same" for line in lines[1:3]), lines[3]]) + "\n")
+    before = (page / "review.csv").read_bytes()
+    assert "has 2 verdicts; choose another folder" in refused(capsys, *call, "--fpir", "0.1", "--review", page)
+    assert (page / "review.csv").read_bytes() == before
+    more = files / "more"
+    said(capsys, *call, "--fpir", "0.1", "--reviewed", page / "review.csv", "--review", more, "--review-pairs", 2)
+    verdicts = read_verdicts(more / "review.csv")  # those of before are in the new list
+    assert [verdict.word for verdict in verdicts] == ["same"] * 2
+    assert len((more / "review.csv").read_text().splitlines()) == 5
+    embedded(files / "gallery.npz", np.concatenate([ENROLLED, AGAIN[:1]]), [*NAMES, "new"])
+    again = ("calibrate", files / "strangers.npz", "--gallery", files / "gallery.npz", "--again", files / "o.json")
+    text = said(capsys, *again, "--review", files / "third", "--out", files / "p.json")
+    assert "pairs to look at" in text
+    third = read_verdicts(files / "third" / "review.csv")
+    assert third == verdicts
+    said(capsys, *again, "--reviewed", files / "third" / "review.csv", "--out", files / "p.json")
+    assert len(read_gallery_calibration(files / "p.json").verdicts) == 2
+    (files / "site").mkdir()
+    (files / "site" / "mine.html").write_text("mine")
+    line = refused(capsys, *call, "--fpir", "0.1", "--review", files / "site")
+    assert "it holds 'mine.html', which is no part of a page" in line
+    assert "a file, and a folder was to be made" in refused(
+        capsys, *call, "--fpir", "0.1", "--review", files / "o.json"
+    )

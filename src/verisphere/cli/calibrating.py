@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty")
 _OF_GALLERY = ("fpir", "probes", "statistic", "cohort", "again", "model", "aligned", "detector", "device")
-_KEPT_BY_AGAIN = ("fpir", "guarantee", "statistic", "seed", "reviewed", "unfound", "wrong", "review", "review_pairs")
+_KEPT_BY_AGAIN = ("fpir", "guarantee", "statistic", "seed", "unfound", "wrong")
 
 
 def calibrate(options: argparse.Namespace) -> str:
@@ -45,12 +45,7 @@ def _of_pairs(options: argparse.Namespace) -> str:
     refuse_unread(options, _OF_GALLERY, "it is for the threshold of a --gallery")
     if not options.far:
         raise ValueError("name the FAR of a threshold for two photographs (--far 1e-3), or a --gallery and its --fpir")
-    lines = []
-    if options.review is not None:
-        pairs, rows = options_as(review_pairs, options, path=options.file, count=_count(options), progress=progress())
-        side = Side(options.file, rows)
-        about = "These are the comparisons of people who are said to be different that score highest."
-        lines.append(_page(options, pairs, (side, side), about))
+    count = _count(options)
     calibration = options_as(
         run,
         options,
@@ -61,6 +56,12 @@ def _of_pairs(options: argparse.Namespace) -> str:
         progress=progress(),
     )
     calibration.write_json(options.out)
+    lines = []
+    if options.review is not None:
+        pairs, rows = options_as(review_pairs, options, path=options.file, count=count, progress=progress())
+        side = Side(options.file, rows)
+        about = "These are the comparisons of people who are said to be different that score highest."
+        lines.append(_page(options, pairs, (side, side), about))
     out = printable(str(options.out))
     ship = f"{out}: to ship it, verisphere export RUN --calibration {out} ..."
     return "\n\n".join([calibration_text(calibration), ship, *lines])
@@ -71,6 +72,7 @@ def _of_gallery(options: argparse.Namespace) -> str:
     from verisphere.files.verdicts import read_verdicts
     from verisphere.report.gallery_tables import gallery_calibration_text
     from verisphere.ship.gallery import Accepted, NamedSet, StrangersInGallery, refuse_changed
+    from verisphere.ship.notes import first_few
     from verisphere.ship.review import Side
 
     refuse_unread(options, _OF_PAIRS, "it is for a threshold for two photographs, and --gallery asks for another")
@@ -81,9 +83,10 @@ def _of_gallery(options: argparse.Namespace) -> str:
         refuse_changed(before, options.again, options.file, options.cohort)
     elif not options.fpir:
         raise ValueError("name the FPIR of the threshold of the gallery, such as --fpir 1e-2")
+    count, gallery = _count(options), _gallery(options)
     searched = StrangersInGallery(
         strangers=NamedSet.read(options.file),
-        gallery=_gallery(options),
+        gallery=gallery,
         cohort=None if options.cohort is None else NamedSet.read(options.cohort),
         probes=None if options.probes is None else NamedSet.read(options.probes),
         statistic=(options.statistic or "best") if before is None else before.statistic,
@@ -92,23 +95,23 @@ def _of_gallery(options: argparse.Namespace) -> str:
         progress=progress(),
     )
     verdicts = () if options.reviewed is None else searched.resolved(read_verdicts(options.reviewed), options.reviewed)
-    lines = []
-    if options.review is not None:
-        about = (
-            "These are the strangers whom the gallery takes most for somebody, each with the photograph it is near to."
-        )
-        sides = Side(options.file, searched.drawn), Side(options.gallery, searched.gallery.enrolled)
-        lines.append(_page(options, searched.suspicious(_count(options), verdicts), sides, about))
     if before is None:
         calibration = searched.calibration(
             options.fpir, options.guarantee or "confident", verdicts, options.unfound or 0, options.wrong or 0
         )
     else:
-        calibration = searched.again(before)
+        calibration = searched.again(before, verdicts)
     calibration.write_json(options.out)
-    out, gallery = printable(str(options.out)), printable(str(options.gallery))
-    near = searched.suspicious(3, calibration.verdicts)
-    use = f"{out}: to use it, verisphere identify PROBE {gallery} --model MODEL --calibration {out}"
+    lines = first_few([f"{photo.name} ({photo.reason})" for photo in gallery.skipped], "Skipped in the gallery")
+    lines += first_few(gallery.left_out, "Not enrolled, as none of their photographs can be used")
+    known = calibration.verdicts
+    if options.review is not None:
+        about = "These are the strangers whose numbers are highest, each with the enrolled photograph it is nearest to."
+        sides = Side(options.file, searched.drawn), Side(options.gallery, searched.gallery.enrolled)
+        lines.append(_page(options, [*searched.reviewed(known), *searched.suspicious(count, known)], sides, about))
+    out, named = printable(str(options.out)), printable(str(options.gallery))
+    near = searched.suspicious(3, known)
+    use = f"{out}: to use it, verisphere identify PROBE {named} --model MODEL --calibration {out}"
     return "\n\n".join([gallery_calibration_text(calibration, near), use, *lines])
 
 
@@ -143,8 +146,10 @@ def _page(options: argparse.Namespace, *parts: object) -> str:
 
 
 def _count(options: argparse.Namespace) -> int:
-    from verisphere.ship.review import PAIRS
+    from verisphere.ship.review import PAIRS, refuse_verdicts
 
+    if options.review is not None:
+        refuse_verdicts(options.review)
     count = PAIRS if options.review_pairs is None else options.review_pairs
     if count < 1:
         raise ValueError(f"--review-pairs must be at least 1, got {count}")

@@ -151,7 +151,7 @@ class GalleryThreshold:
         missed = "how many enrolled people are missed is not recorded" if self.identified is None else self.identified
         rests = self.review.rests_on()
         return (
-            f"{how} at most {strangers} are found in this gallery of {self.people:,} people"
+            f"{how} at most {strangers} are found in this gallery of {_of_people(self.people)}"
             f"{f', {rests}' if rests else ''}; {missed}."
         )
 
@@ -176,13 +176,17 @@ class GalleryThreshold:
             else f"at most {self.fpir_target} of strangers are found on average over calibrations like this one, up to "
             f"{percent(share_above(self.strangers - self.review.unfound, self.fpir_target))} of which find more"
         )
-        assumed = self.review.rests_on()
+        first = "; ".join(part for part in (self.warning(), rule) if part)
+        rests = f"; {self.review.rests_on()}" if self.review else ""
         return (
-            f"{'; '.join(part for part in (self.warning(), rule) if part)}: {how}, searched by one photograph each in "
-            f"this gallery of {self.people:,} people, where strangers are drawn as those calibrated on{known}, none of "
-            "whom is enrolled, and the gallery was chosen without a look at their scores"
-            f"{f'; {assumed}' if assumed else ''} ({self.strangers:,} strangers; rank {self.rank:,})"
+            f"{first}: {how}, searched by one photograph or template each in this gallery of {_of_people(self.people)}"
+            f", where strangers are drawn as those calibrated on{known}, none of whom is enrolled, and the gallery was "
+            f"chosen without a look at their scores{rests} ({self.strangers:,} strangers; rank {self.rank:,})"
         )
+
+
+def _of_people(people: int) -> str:
+    return f"{people:,} {'person' if people == 1 else 'people'}"
 
 
 def strangers_needed(fpir: Far, guarantee: Guarantee, review: Review = NO_REVIEW) -> int:

@@ -42,6 +42,17 @@ class Review:
                 f"{self.wrong} wrong of {self.removed} removed of {self.reviewed} reviewed comparisons cannot be"
             )
 
+    @classmethod
+    def of(cls, reviewed: int, removed: int, unfound: int = 0, wrong: int = 0) -> "Review":
+        """A review, in which no more verdicts can be wrong than comparisons were removed.
+
+        >>> Review.of(20, 1, wrong=2).wrong
+        1
+        """
+        if wrong and not reviewed:
+            raise ValueError(f"{wrong} wrong verdicts are allowed for, but there is no review (--reviewed)")
+        return cls(reviewed, removed, unfound, min(wrong, removed))
+
     def __bool__(self) -> bool:
         return bool(self.reviewed or self.unfound)
 

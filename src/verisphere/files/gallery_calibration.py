@@ -87,6 +87,7 @@ class GalleryCalibration(Result):
         thresholds: a threshold for each target FPIR, in the order of the request.
         probes: the file of the probes of enrolled people, if there was one.
         cohort: the file of the cohort of the statistic, if it needs one.
+        cohort_rows: SHA-256 of the rows of this cohort, one of each person; empty without one.
         verdicts: the verdicts of the review, if there was one.
         implausible: the reasons why scores cannot be those of a working model with right labels, as was accepted.
     """
@@ -97,6 +98,7 @@ class GalleryCalibration(Result):
     thresholds: tuple[GalleryThreshold, ...]
     probes: Source | None = None
     cohort: Source | None = None
+    cohort_rows: str = ""
     verdicts: tuple[Verdict, ...] = ()
     implausible: tuple[str, ...] = ()
 
@@ -105,8 +107,16 @@ class GalleryCalibration(Result):
             raise ValueError("no FPIR to calibrate at; name one, such as 1e-2")
         if len({(found.statistic, found.guarantee, found.people) for found in self.thresholds}) > 1:
             raise ValueError("the thresholds are of several statistics, guarantees or galleries")
-        if (STATISTICS[self.statistic].cohort is None) != (self.cohort is None):
+        if not (STATISTICS[self.statistic].cohort is None) == (self.cohort is None) == (not self.cohort_rows):
             raise ValueError(f"the statistic {self.statistic!r} does not fit a cohort of {self.cohort}")
+        for found in self.thresholds:
+            counts = found.people, found.strangers + found.review.removed, found.review.reviewed
+            if counts != (self.gallery.people, self.strangers.people, len(self.verdicts)):
+                raise ValueError(
+                    f"the threshold at FPIR {found.fpir_target} is of {counts[0]} people, {counts[1]} strangers and "
+                    f"{counts[2]} verdicts, the calibration of {self.gallery.people}, {self.strangers.people} and "
+                    f"{len(self.verdicts)}"
+                )
         rates = [exact_rate(found.fpir_target) for found in self.thresholds]
         for found, rate in zip(self.thresholds, rates, strict=True):
             if rates.count(rate) > 1:
@@ -152,10 +162,14 @@ class GalleryCalibration(Result):
             digests: the digests of its photographs.
         """
         held = self.gallery.holds(digests)
-        if held.all() and (STATISTICS[self.statistic].monotone or len(set(digests)) == len(set(self.gallery.known))):
+        if (held.all() and STATISTICS[self.statistic].monotone) or np.array_equal(np.sort(digests), self.gallery.known):
             return ""
         other = PromisedGallery.of("", people, digests)
-        new = f"{int((~held).sum()):,} of these are not in it" if not held.all() else "some of its have left"
+        new = (
+            f"{int((~held).sum()):,} of these are not in it"
+            if not held.all()
+            else "some of its photographs have left, or are there twice"
+        )
         rule = "" if not held.all() else f", and by the statistic {self.statistic!r} a probe's number may rise then"
         return f"the threshold is promised for {self.gallery}; this gallery has {other}: {new}{rule}"
 

@@ -12,8 +12,17 @@ from verisphere.files.text import table_rows
 
 Word = Literal["same", "different", "cannot say"]
 WORDS: tuple[Word, ...] = get_args(Word)
-_FACES = ("photograph", "other_photograph")
-_COLUMNS = ("pair", "person", "photograph", "other_person", "other_photograph", "score", "verdict")
+_FACES = ("photograph", "other_photograph", "digests")
+#: The columns of a list after the number of the pair, and the fields of `Suspicious` in them.
+_FIELDS = {
+    "person": "person",
+    "photograph": "photograph",
+    "other_person": "other_person",
+    "other_photograph": "other",
+    "score": "score",
+    "digests": "seal",
+    "verdict": "verdict",
+}
 
 
 @dataclass(frozen=True)
@@ -24,16 +33,13 @@ class Verdict:
         photograph: name of the one photograph, the stranger's where one is enrolled.
         other: name of the other photograph.
         word: `same`, `different` or `cannot say`.
+        seal: digests of the two, by which they are known; names may be used again.
     """
 
     photograph: str
     other: str
     word: Word
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """The two photographs."""
-        return self.photograph, self.other
+    seal: str
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,8 @@ class Suspicious:
         photograph, other: names of the photographs.
         person, other_person: who is said to be on them.
         score: the number that puts the pair on the list.
+        seal: see `Verdict`.
+        verdict: a verdict that was given before; empty for none.
     """
 
     photograph: str
@@ -51,15 +59,14 @@ class Suspicious:
     person: str
     other_person: str
     score: float
+    seal: str
+    verdict: Word | Literal[""] = ""
 
 
 def verdicts_csv(pairs: Sequence[Suspicious]) -> str:
-    """The pairs as a CSV whose column `verdict` is empty, for a person to fill in."""
-    rows = [
-        (number, pair.person, pair.photograph, pair.other_person, pair.other, f"{pair.score:.4f}", "")
-        for number, pair in enumerate(pairs, 1)
-    ]
-    return csv_for_people(_COLUMNS, rows)
+    """The pairs as a CSV whose column `verdict` a person fills in; verdicts of before are in it."""
+    rows = [(number, *(getattr(pair, field) for field in _FIELDS.values())) for number, pair in enumerate(pairs, 1)]
+    return csv_for_people(("pair", *_FIELDS), rows)
 
 
 def read_verdicts(path: Path) -> tuple[Verdict, ...]:
@@ -67,17 +74,16 @@ def read_verdicts(path: Path) -> tuple[Verdict, ...]:
     check_file(path)
     about = f"the file is the review.csv of `verisphere calibrate --review`, its verdicts {', '.join(WORDS)}"
     _, rows = table_rows(path, (*_FACES, "verdict"), about=about)
-    verdicts: dict[tuple[str, str], Verdict] = {}
-    for line, (photograph, other, cell) in rows:
+    verdicts: dict[str, Verdict] = {}
+    for line, (photograph, other, seal, cell) in rows:
         word = " ".join(cell.split()).casefold()
         if not word:
             continue
         if word not in WORDS:
             raise ValueError(f"{path}: line {line}: the verdict is {shown(cell)}; allowed are {', '.join(WORDS)}")
-        pair = photograph, other
-        if pair in verdicts:
+        if seal in verdicts:
             raise ValueError(f"{path}: line {line}: {shown(photograph)} and {shown(other)} have a verdict already")
-        verdicts[pair] = Verdict(*pair, next(known for known in WORDS if known == word))
+        verdicts[seal] = Verdict(photograph, other, next(known for known in WORDS if known == word), seal)
     if not verdicts:
         raise ValueError(f"{path}: no pair has a verdict; fill the column verdict with {', '.join(WORDS)}")
     return tuple(verdicts.values())

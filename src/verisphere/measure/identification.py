@@ -31,6 +31,7 @@ from verisphere.measure.protocols.identification import (
 )
 from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
 from verisphere.measure.sides import check_one_model, check_sides, with_distractors
+from verisphere.models.gallery import Gallery
 from verisphere.report.identification_plots import identification_plot
 from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
@@ -252,13 +253,14 @@ def evaluate_galleries(
     for name, path in zip(names, galleries, strict=True):
         enrolled = read_known_people(path, options.feature_norm)
         check_one_model({path: enrolled.origin} | dict(zip(distractors, (rows.origin for rows in others), strict=True)))
+        digests = None if options.calibration is None or distractors else Gallery(enrolled).digests
         searched, enrolled = same_people((probes, shown), (path, enrolled))
         check_sides(probes, searched, path, enrolled)
         sources.append(evaluated(path, enrolled))
         unlikely += implausible_sides(searched, enrolled, (probes.name, path.name))
         with errors_naming(path):
             enrolled = with_distractors(enrolled, titled, searched.identities)
-        searches.append(Search(name, f"{probes} searched in {path}", searched, enrolled))
+        searches.append(Search(name, f"{probes} searched in {path}", searched, enrolled, digests))
     sources += [evaluated(path, rows) for path, rows in zip(distractors, others, strict=True)]
     of_probes = sum(int(among(rows.identities, shown.identities, shown.names_rule).sum()) for rows in others)
     notes = (
@@ -311,12 +313,14 @@ class Search:
         where: the probes and the gallery in words, for errors.
         probes: the images that are searched.
         enrolled: the images of the gallery.
+        digests: a digest of each of these images by its name in the file; None for those of `Gallery`.
     """
 
     gallery: str
     where: str
     probes: Embeddings
     enrolled: Embeddings
+    digests: Int64[np.ndarray, " images"] | None = None
 
 
 def evaluate_searches(
@@ -354,7 +358,8 @@ def evaluate_searches(
             if not len(probe_scores.stranger):
                 raise ValueError(f"{where}: all {len(probes)} probes are enrolled, so a promised FPIR is not measured")
             file = sources[0].file if sources else "probes"
-            promised[name] = promised_rates(probes, gallery, options.calibration, file, options.progress)
+            enrolled = Gallery(gallery, search.digests)
+            promised[name] = promised_rates(probes, enrolled, options.calibration, file, options.progress)
         if options.by_image:
             by_image[name] = ranked_by_image(probes, gallery, options.ranks, options.screen, options.progress)
         if options.top:

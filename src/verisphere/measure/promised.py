@@ -44,21 +44,24 @@ class PromisedRates:
 
 
 def promised_rates(
-    probes: Embeddings, enrolled: Embeddings, calibration: GalleryCalibration, file: str, progress: Progress = quietly
+    probes: Embeddings,
+    gallery: Gallery,
+    calibration: GalleryCalibration,
+    file: str,
+    progress: Progress = quietly,
 ) -> tuple[PromisedRates, ...]:
     """The rates at each threshold of a calibration.
 
     Args:
         probes: mated and non-mated probes.
-        enrolled: the gallery.
+        gallery: the gallery.
         calibration: the calibration.
         file: name of the file of the probes.
         progress: reports the progress over the probes.
     """
     if calibration.cohort is not None:
         raise ValueError(f"the statistic {calibration.statistic!r} of the calibration needs a cohort, not taken here")
-    check_same_origin("the gallery was", enrolled.origin, "the calibration", calibration.origin, ONE_WAY)
-    gallery = Gallery(enrolled)
+    check_same_origin("the gallery was", gallery.enrolled.origin, "the calibration", calibration.origin, ONE_WAY)
     searched = gallery.search(probes.embeddings, calibration.statistic, progress=progress)
     mated = np.isin(probes.identities, gallery.people)
     right = gallery.people[searched.person] == probes.identities

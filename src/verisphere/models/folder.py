@@ -23,6 +23,7 @@ from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.files.disk import digest
 from verisphere.files.documents import read_yaml_file
+from verisphere.files.embeddings import known_people
 from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
 from verisphere.files.images_json import described_source
 from verisphere.files.json_values import shown
@@ -46,6 +47,7 @@ from verisphere.models.model_json import (
     taken_pixels,
 )
 from verisphere.models.trained_on import EARLIER, FILE, read_trained_on
+from verisphere.score.templates import templates_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +189,7 @@ class Model:
                 of them.
         """
         promised = self.gallery_calibration() if calibration is None else calibration
+        gallery = known_people(templates_of(gallery), "gallery")
         if promised is None:
             raise ValueError(
                 f"{self.folder}: this model ships no threshold for a gallery; find one with strangers who are not "
@@ -195,7 +198,7 @@ class Model:
         for what, origin in (("the gallery", gallery.origin), ("the calibration", promised.origin)):
             check_same_origin(f"{self.folder} was", self.origin(ImageSource("", None)), what, origin, "embed it anew")
         return Gallery(gallery).identify(
-            self.embed(faces), promised, fpir, None if cohort is None else Cohort.of(cohort), progress
+            self.embed(faces), promised, fpir, None if cohort is None else Cohort.of(templates_of(cohort)), progress
         )
 
     @property

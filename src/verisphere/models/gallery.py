@@ -13,6 +13,7 @@ from verisphere.base.vocabulary import Embeddings, Progress, check_word, quietly
 from verisphere.decide import STATISTICS, Far, lower_median
 from verisphere.decide.statistics import CANDIDATES, Best
 from verisphere.files.gallery_calibration import GalleryCalibration
+from verisphere.files.json_values import shown
 from verisphere.score import pair_scores, top_k, unit_rows
 
 _PROBES_AT_ONCE = 1024
@@ -34,6 +35,11 @@ class Cohort:
         """The first image of each person of a set."""
         first = np.sort(np.unique(embeddings.identities, return_index=True)[1])
         return cls(unit_rows(embeddings.embeddings[first]))
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the rows, in hexadecimal."""
+        return hashlib.sha256(self.rows.numpy().tobytes()).hexdigest()
 
     def spread(self, rows: Float32[Tensor, "rows dim"], nearest: int) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of each row's scores over the cohort, or over so many of the highest of them."""
@@ -191,10 +197,11 @@ class Gallery:
             progress: reports the progress over the probes.
 
         Raises:
-            ValueError: the calibration is of another gallery.
+            ValueError: the calibration is of another gallery, or cohort.
         """
         if refused := calibration.why_not(len(self.people), self.digests):
             raise ValueError(f"gallery: {refused}; calibrate again for this gallery")
+        check_cohort(calibration, cohort)
         threshold = calibration.threshold(fpir).threshold
         searched = self.search(probes, calibration.statistic, cohort, progress=progress)
         names = self.people[searched.person].tolist()
@@ -255,6 +262,23 @@ class Gallery:
                 scores = pair_scores(probes, torch.full_like(own, probe), own, self.units)
                 medians[probe, place] = lower_median(scores.numpy())
         return medians
+
+
+def check_cohort(calibration: GalleryCalibration, cohort: Cohort | None) -> None:
+    """Refuse a cohort that is not the one of a calibration, and one for a calibration without a cohort."""
+    if ("" if cohort is None else cohort.sha256) != calibration.cohort_rows:
+        of = "no cohort" if calibration.cohort is None else f"the cohort {shown(calibration.cohort.file)}"
+        other = "none was named" if cohort is None else "another one was named, or its names were taken otherwise"
+        raise ValueError(f"scores were calibrated with {of}, and {other if calibration.cohort else 'one was named'}")
+
+
+def half_seal(digest: int) -> str:
+    """The digest of a row as a verdict names a photograph by it.
+
+    >>> half_seal(-1)
+    'ffffffffffffffff'
+    """
+    return f"{digest % 2**64:016x}"
 
 
 def row_digest(person: str, content: bytes | memoryview) -> int:

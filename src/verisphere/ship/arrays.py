@@ -41,11 +41,11 @@ def calibrate(
 def calibrate(
     embeddings: Any,
     identities: Any = None,
-    far: Far | list[Far] | tuple[Far, ...] = "1e-2",
+    far: Far | list[Far] | tuple[Far, ...] | None = None,
     guarantee: Guarantee = "confident",
     *,
     seed: int = 0,
-    replicates: int = 1000,
+    replicates: int | None = None,
     accept_implausible: bool = False,
     accept_training_people: bool = False,
     names: Names | None = None,
@@ -68,11 +68,11 @@ def calibrate(
     Args:
         embeddings: embeddings, as in `evaluate`, of people whom the model was not trained on.
         identities: the person of each row.
-        far: target FAR, or several, all different.
+        far: target FAR, or several, all different (1e-2).
         guarantee: `confident` (FAR at most the target with 95 % confidence), `expected` (on average over calibrations)
             or `approximate` (an estimate, for fewer people); see `verisphere.decide.guarantee`.
         seed: seed of the random matching of people. Choosing among several seeds breaks the guarantee.
-        replicates: redrawings of the people, for `approximate`.
+        replicates: redrawings of the people, for `approximate` (1000).
         accept_implausible: calibrate also where the embeddings cannot be those of a working model with these people:
             their labels belong to other rows, or many rows are equal. The calibration then records the reasons.
         accept_training_people: accept `Embeddings` that state that the model was trained on their people or images.
@@ -94,17 +94,19 @@ def calibrate(
     """
     check_word("guarantee", guarantee, Guarantee)
     if gallery is not None:
+        if far is not None or replicates is not None:
+            raise TypeError("far and replicates are for a threshold of two photographs; a gallery takes fpir=")
         accepted_too = {"accept_implausible": accept_implausible, "accept_training_people": accept_training_people}
         strangers = set_of(embeddings, identities, names)
-        about = {"guarantee": guarantee, "seed": seed, "progress": progress, **accepted_too, **of_gallery}
-        return calibrate_gallery(strangers, gallery, **about)
+        about = {"guarantee": guarantee, "seed": seed, "names": names, "progress": progress, **accepted_too}
+        return calibrate_gallery(strangers, gallery, **(about | of_gallery))
     if of_gallery:
         raise TypeError(
             f"{next(iter(of_gallery))} is for a threshold of a gallery; give the enrolled people as gallery="
         )
-    fars = list(far) if isinstance(far, list | tuple) else [far]
+    fars = list(far) if isinstance(far, list | tuple) else ["1e-2" if far is None else far]
     people = set_of(embeddings, identities, names)
-    redrawing = Redrawing(replicates, seed)
+    redrawing = Redrawing(1000 if replicates is None else replicates, seed)
     accepted = accept_implausible, accept_training_people
     return calibrate_set(people, "embeddings", fars, guarantee, redrawing, *accepted, progress)
 
@@ -125,6 +127,7 @@ def calibrate_gallery(
     accept_implausible: bool = False,
     accept_training_people: bool = False,
     accept_unrecorded_pixels: bool = False,
+    names: Names | None = None,
     progress: Progress = quietly,
 ) -> GalleryCalibration:
     """A threshold for a gallery with a guarantee about strangers who are not enrolled (1:N).
@@ -150,6 +153,7 @@ def calibrate_gallery(
         seed: seed of the draw. Choosing among several seeds breaks the guarantee.
         accept_implausible, accept_training_people: see `calibrate`.
         accept_unrecorded_pixels: accept embeddings of versions that did not record the pixels that the model took.
+        names: see `calibrate`.
         progress: reports the progress over the strangers.
 
     Raises:
@@ -161,7 +165,7 @@ def calibrate_gallery(
         name: NamedSet(Path(name), known, digest_of_rows(known))
         for name, rows in sets.items()
         if rows is not None
-        for known in [set_of(rows)]
+        for known in [set_of(rows, names=names)]
     }
     searched = StrangersInGallery(
         named["strangers"],
@@ -173,6 +177,6 @@ def calibrate_gallery(
         accepted=Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels),
         progress=progress,
     )
-    return searched.calibration(
-        list(fpir) if isinstance(fpir, list | tuple) else [fpir], guarantee, verdicts, unfound, wrong
-    )
+    fpirs = list(fpir) if isinstance(fpir, list | tuple) else [fpir]
+    known = searched.resolved(verdicts, Path("verdicts"))
+    return searched.calibration(fpirs, guarantee, known, unfound, wrong)

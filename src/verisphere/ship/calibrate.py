@@ -1,6 +1,7 @@
 """Thresholds with a guarantee from an embeddings or scores file or from arrays, and checks on this and other files."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from itertools import chain, combinations
 from pathlib import Path
@@ -97,23 +98,18 @@ def review_pairs(
         path: embeddings file.
         count: number of comparisons, at most.
         seed: seed of the matching.
-        reviewed: a list of an earlier review, whose comparisons are skipped.
+        reviewed: a list of an earlier review, whose comparisons come first, with their verdicts.
         progress: reports the progress.
     """
     opened = open_file(path, progress)
     if not isinstance(opened, EmbeddingsSet):
         raise ValueError(f"{path}: a scores file names no photographs to look at; review the embeddings file")
-    rows, scores = opened.matched(seed)
-    known = (
-        set() if reviewed is None else {one.pair for one in opened.resolved(read_verdicts(reviewed), rows, reviewed)}
-    )
-    names, people = opened.embeddings.names, opened.embeddings.identities
-    pairs = list[Suspicious]()
-    for place in np.argsort(-scores, kind="stable").tolist():
-        left, right = rows[place].tolist()
-        if len(pairs) < count and (str(names[left]), str(names[right])) not in known:
-            of_people = str(people[left]), str(people[right])
-            pairs.append(Suspicious(str(names[left]), str(names[right]), *of_people, float(scores[place])))
+    pairs = sorted(opened.pairs_of(*opened.matched(seed)), key=lambda pair: -pair.score)
+    labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed)
+    labels.resolve(pairs)
+    words = {verdict.seal: verdict.word for verdict in labels.verdicts}
+    before = [replace(pair, verdict=words[pair.seal]) for pair in pairs if pair.seal in words]
+    pairs = [*before, *[pair for pair in pairs if pair.seal not in words][:count]]
     return pairs, opened.embeddings
 
 

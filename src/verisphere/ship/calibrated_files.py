@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -13,7 +13,6 @@ from jaxtyping import Float64, Int64
 
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Origin, Progress, Redrawing
 from verisphere.decide import (
-    NO_REVIEW,
     Far,
     Guarantee,
     GuaranteedThreshold,
@@ -34,12 +33,12 @@ from verisphere.files.embeddings import read_known_people
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
-from verisphere.files.tables import plain_cell
 from verisphere.files.vectors import holds_vectors
-from verisphere.files.verdicts import Verdict
+from verisphere.files.verdicts import Suspicious, Verdict
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import ALL, fars_over_people
+from verisphere.models.gallery import Gallery, half_seal
 from verisphere.score import pair_scores, unit_rows
 from verisphere.ship.calibration_check import CheckedFile, Pools
 from verisphere.ship.each_far import for_each_far
@@ -61,6 +60,19 @@ class Labels:
     unfound: int = 0
     wrong: int = 0
     resolved: tuple[Verdict, ...] = ()
+
+    def resolve(self, pairs: Sequence[Suspicious]) -> list[int]:
+        """Positions of the pairs found to show the same person; keeps the verdicts with the names of the pairs."""
+        places = {pair.seal: place for place, pair in enumerate(pairs)}
+        for verdict in self.verdicts:
+            if verdict.seal not in places:
+                raise ValueError(
+                    f"{self.path}: {shown(verdict.photograph)} and {shown(verdict.other)} are not compared here, by "
+                    "their digests; a review is of one embeddings file with one seed"
+                )
+        found = [(verdict, pairs[places[verdict.seal]]) for verdict in self.verdicts]
+        self.resolved = tuple(replace(one, photograph=pair.photograph, other=pair.other) for one, pair in found)
+        return [places[verdict.seal] for verdict in self.verdicts if verdict.word == "same"]
 
     def refuse(self, reason: str) -> None:
         """Refuse any review and allowance."""
@@ -135,14 +147,9 @@ class EmbeddingsSet:
             labels.refuse("'approximate' takes all pairs of all people, and assumes that every label is right")
             return self._approximate(fars, replicates, seed)
         rows, scores = self.matched(seed)
-        review = NO_REVIEW
-        if labels.verdicts or labels.unfound:
-            labels.resolved = self.resolved(labels.verdicts, rows, labels.path)
-            same = {verdict.pair for verdict in labels.resolved if verdict.word == "same"}
-            names = self.embeddings.names[rows].tolist()
-            removed = np.array([tuple(pair) in same for pair in names], bool)
-            scores, count = scores[~removed], int(removed.sum())
-            review = Review(len(labels.verdicts), count, labels.unfound, min(labels.wrong, count))
+        same = labels.resolve(self.pairs_of(rows, scores) if labels.verdicts else [])
+        scores = np.delete(scores, same)
+        review = Review.of(len(labels.verdicts), len(same), labels.unfound, labels.wrong)
         people, ordered = self.source.people or 0, SortedScores(torch.from_numpy(scores))
         return for_each_far(
             fars,
@@ -157,17 +164,14 @@ class EmbeddingsSet:
         rows = torch.from_numpy(disjoint_pairs(person, seed))
         return rows.numpy(), pair_scores(unit_rows(self.embeddings.embeddings), rows[:, 0], rows[:, 1]).numpy()
 
-    def resolved(self, verdicts: Sequence[Verdict], rows: np.ndarray, path: Path | None) -> tuple[Verdict, ...]:
-        """Verdicts of a file with the names of photographs as the embeddings have them."""
-        pairs = {tuple(map(str, map(plain_cell, pair))): pair for pair in self.embeddings.names[rows].tolist()}
-        for verdict in verdicts:
-            if verdict.pair not in pairs:
-                raise ValueError(
-                    f"{path}: {shown(verdict.photograph)} and {shown(verdict.other)} are not compared here; a review "
-                    "is of one embeddings file with one seed"
-                )
-        named = ((pairs[verdict.pair], verdict.word) for verdict in verdicts)
-        return tuple(Verdict(left, right, word) for (left, right), word in named)
+    def pairs_of(self, rows: Int64[np.ndarray, "pairs 2"], scores: Float64[np.ndarray, " pairs"]) -> list[Suspicious]:
+        """The compared pairs, each with the digests of its rows."""
+        halves = [half_seal(digest) for digest in Gallery(self.embeddings).digests.tolist()]
+        names, people = self.embeddings.names.tolist(), self.embeddings.identities.tolist()
+        return [
+            Suspicious(names[left], names[right], people[left], people[right], score, f"{halves[left]}-{halves[right]}")
+            for (left, right), score in zip(rows.tolist(), scores.tolist(), strict=True)
+        ]
 
     def _approximate(self, fars: Sequence[Far], replicates: int, seed: int) -> tuple[GuaranteedThreshold, ...]:
         largest, redrawing = max(fars, key=exact_rate), Redrawing(replicates, seed)

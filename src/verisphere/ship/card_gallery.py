@@ -29,6 +29,8 @@ def gallery_section(folder: Path, source: str | None) -> Iterator[str]:
         f"- FPIR {found.fpir_target}: {readable(found.meaning())}; {readable(found.misses())}."
         for found in calibration.thresholds
     )
+    if calibration.origin is None:
+        yield "Nothing ties it to this model: its calibration does not say which model made the strangers' embeddings."
     yield (
         f"It holds for the gallery {plain(calibration.gallery.file)} alone ({calibration.gallery}), which "
         f"`verisphere identify` checks; the gallery is not inside. {AGAIN} From {source}."

@@ -11,13 +11,12 @@ from verisphere.base.vocabulary import Origin, Progress, quietly
 from verisphere.base.words import of_things, share
 from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold, exact_rate, lower_median
 from verisphere.decide.statistics import CANDIDATES
-from verisphere.files.disk import digest
 from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
 from verisphere.files.json_values import shown
 from verisphere.models.folder import Model
-from verisphere.models.gallery import Cohort, Gallery
+from verisphere.models.gallery import Cohort, Gallery, check_cohort
 from verisphere.ship.gallery import OpenedGallery
 from verisphere.ship.notes import sealed_origin
 from verisphere.ship.people import scores_between
@@ -81,7 +80,7 @@ class ByPair:
 
 @dataclass(frozen=True, eq=False)
 class ByGallery:
-    """By the threshold of this gallery: a person is found iff more than half of a probe's photographs name it above it.
+    """By the threshold of this gallery: a person is found iff more than half of a probe's photographs meet it.
 
     By Markov's inequality several photographs of a stranger are found at most twice as often as one.
     """
@@ -92,7 +91,7 @@ class ByGallery:
 
     def whole(self, rows: Float32[np.ndarray, "photographs dim"]) -> list[Match]:
         """The best people with the lower median over the photographs of what decides, best first."""
-        each = self.each(rows, quietly)
+        each = self._each(rows, quietly, len(self.gallery.people))
         values: dict[str, list[float]] = {}
         for matches in each:
             for match in matches:
@@ -101,8 +100,11 @@ class ByGallery:
         return sorted(whole, key=lambda match: -match.score)
 
     def each(self, rows: Float32[np.ndarray, "probes dim"], progress: Progress) -> list[list[Match]]:
-        """The people whom each photograph may show, best first."""
-        searched = self.gallery.search(rows, self.threshold.statistic, self.cohort, CANDIDATES, progress)
+        """The people whom each photograph may show, best first; not more of them than `CANDIDATES`."""
+        return self._each(rows, progress, CANDIDATES)
+
+    def _each(self, rows: Float32[np.ndarray, "probes dim"], progress: Progress, candidates: int) -> list[list[Match]]:
+        searched = self.gallery.search(rows, self.threshold.statistic, self.cohort, candidates, progress)
         return [
             sorted(
                 (
@@ -215,9 +217,10 @@ class Promise:
             if cohort is not None:
                 raise ValueError(f"{cohort}: {self.file} asks for no cohort; omit it")
             return None
-        named = shown(promised.cohort.file)
         if cohort is None:
+            named = shown(promised.cohort.file)
             raise ValueError(f"{self.file}: scores are normalised by the cohort {named}; name it by --cohort (cohort=)")
-        if digest(cohort) != promised.cohort.sha256:
-            raise ValueError(f"{cohort}: not the cohort {named} of {self.file}, by its SHA-256")
-        return Cohort.of(same_people((opened.path, opened.enrolled), (cohort, read_known_people(cohort)))[1])
+        found = Cohort.of(same_people((opened.path, opened.enrolled), (cohort, read_known_people(cohort)))[1])
+        with errors_naming(cohort):
+            check_cohort(promised, found)
+        return found

@@ -174,7 +174,7 @@ def export_model(
         finished.append(_write(partial, description, backbone, copies, divided, trust_code, progress))
 
     write_whole(out, write)
-    notes = notes_on(description, results.calibrated, RECIPE in copies, with_head)
+    notes = (*notes_on(description, results.calibrated, RECIPE in copies, with_head), *results.notes())
     return ExportResult(out, *finished[0], notes, gallery=results.promised)
 
 
@@ -244,7 +244,7 @@ def _export_folder(
         load(partial, "cpu", trust_code)
 
     write_whole(out, write)
-    notes = notes_on(finished[0][0], calibrated, recipe=True, with_head=False)
+    notes = (*notes_on(finished[0][0], calibrated, recipe=True, with_head=False), *results.notes())
     return ExportResult(out, *finished[0], notes, gallery=results.promised)
 
 

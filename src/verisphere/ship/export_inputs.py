@@ -218,6 +218,16 @@ class Results:
         if self.leak is not None:
             check_same_leak(own, model, self.leak, accept_unrecorded)
 
+    def notes(self) -> tuple[str, ...]:
+        """What weakens the threshold of a gallery."""
+        if self.promised is None:
+            return ()
+        warning = self.promised.thresholds[0].warning()
+        untied = (
+            "nothing ties the threshold of the gallery to this model: its calibration does not say which one it is of"
+        )
+        return tuple(note for note in (warning, untied if self.promised.origin is None else "") if note)
+
     def copies(self) -> dict[str, Path]:
         """The files by their names in the model folder."""
         return copies_of_results(self.calibration, self.evaluation, self.leak, self.gallery)

@@ -86,10 +86,12 @@ class AlignedBy:
     Attributes:
         find: finds the face on each photograph.
         alignments: template and finder of the crops, as `ImageSource.alignment`; empty where they are not known.
+        how: how the crops are made, so that other ways to make them can be told apart.
     """
 
     find: FindFaces
     alignments: tuple[str, ...]
+    how: str
 
     def __call__(self, photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
         """The face on each photograph."""
@@ -135,7 +137,7 @@ def aligned_faces(size: tuple[int, int], alignments: tuple[str, ...] = ()) -> Fi
             for pixels in photographs
         ]
 
-    return AlignedBy(find, alignments)
+    return AlignedBy(find, alignments, "aligned crops")
 
 
 def detected_faces(template: str, detector: FaceDetector, *, others: bool = False) -> FindFaces:
@@ -155,7 +157,8 @@ def detected_faces(template: str, detector: FaceDetector, *, others: bool = Fals
     def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
         return [crop(*found) for found in zip(photographs, detector.detect(photographs), strict=True)]
 
-    return AlignedBy(find, (f"{template} by {detector.name}",))
+    alignment = f"{template} by {detector.name}"
+    return AlignedBy(find, (alignment,), f"{alignment} from {getattr(detector, 'min_face', None)} pixels")
 
 
 def listed_faces(template: str, listed: Mapping[str, ListedFaces], file: Path) -> FindFaces:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ from verisphere.base.identity import decided
 from verisphere.base.provenance import check_recorded
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, quietly
 from verisphere.decide import (
-    NO_REVIEW,
     Far,
     FoundRate,
     GalleryThreshold,
@@ -26,16 +26,25 @@ from verisphere.files.embeddings import note_crowds, read_known_people, same_peo
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration, PromisedGallery
 from verisphere.files.json_values import shown
-from verisphere.files.tables import plain_cell
+from verisphere.files.vectors import is_table
 from verisphere.files.verdicts import Suspicious, Verdict
 from verisphere.images.packs.columns import spelled_once
 from verisphere.images.packs.image_files import image_files
 from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
 from verisphere.measure.sides import check_alike, check_sides
 from verisphere.models.folder import Model
-from verisphere.models.gallery import Cohort, Gallery, Searched, row_digest
+from verisphere.models.gallery import Cohort, Gallery, Searched, half_seal, row_digest
+from verisphere.ship.calibrate import digest_of_rows
 from verisphere.ship.calibration_check import refuse_implausible
-from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Pixels, Skipped, alignments_of, file_contents
+from verisphere.ship.face_search import (
+    AlignedBy,
+    FaceOfPhotograph,
+    FindFaces,
+    Pixels,
+    Skipped,
+    alignments_of,
+    file_contents,
+)
 from verisphere.ship.people import photographs_in
 from verisphere.ship.training_people import refuse_training_people
 
@@ -74,7 +83,7 @@ class OpenedGallery:
 
 def is_embeddings(gallery: Path) -> bool:
     """Whether a gallery is an embeddings file, not a folder or archive of photographs."""
-    return gallery.suffix.lower() == ".npz"
+    return gallery.suffix.lower() == ".npz" or is_table(gallery)
 
 
 def open_gallery(
@@ -115,7 +124,8 @@ def open_gallery(
     used = np.array([owners[place] for place in photographs.used])
     everybody = {*owners, *(name.rpartition("/")[0] for name in files.unread)} - {""}
     contents = file_contents(files)
-    digests = [row_digest(owners[place], contents[place]()) for place in photographs.used]
+    how = (find.how if isinstance(find, AlignedBy) else "").encode()  # other crops are another gallery
+    digests = [row_digest(owners[place], how + contents[place]()) for place in photographs.used]
     alignment = next(iter(alignments_of(find)), None)
     enrolled = Embeddings(
         embeddings,
@@ -249,9 +259,7 @@ class StrangersInGallery:
             TooFewComparisonsError: too few strangers for the guarantee.
         """
         removed = self._removed(verdicts)
-        review = NO_REVIEW
-        if verdicts or unfound:
-            review = Review(len(verdicts), int(removed.sum()), unfound, min(wrong, int(removed.sum())))
+        review = Review.of(len(verdicts), int(removed.sum()), unfound, wrong)
         left = self.searched.statistic[~removed]
         people = len(self.gallery.gallery.people)
         origin, source = self._origin(), self.strangers.source()
@@ -277,11 +285,12 @@ class StrangersInGallery:
             thresholds=thresholds,
             probes=None if self.probes is None else self.probes.source(),
             cohort=None if self.cohort is None else self.cohort.source(),
+            cohort_rows="" if self._normal is None else self._normal.sha256,
             verdicts=tuple(verdicts),
             implausible=self.implausible,
         )
 
-    def again(self, before: GalleryCalibration) -> GalleryCalibration:
+    def again(self, before: GalleryCalibration, verdicts: Sequence[Verdict] = ()) -> GalleryCalibration:
         """The thresholds of a calibration before the gallery changed, for this gallery.
 
         A stranger who was removed counts again where the photograph that showed the same person has left the gallery,
@@ -289,58 +298,87 @@ class StrangersInGallery:
 
         Args:
             before: the calibration, of the same strangers with the same seed and statistic.
+            verdicts: further verdicts, about people who joined.
         """
         first = before.thresholds[0]
-        kept = before.gallery.holds(self.gallery.gallery.digests)
-        there = set(self.gallery.enrolled.names[kept].tolist())
-        verdicts = tuple(verdict for verdict in before.verdicts if verdict.other in there)
+        known = {verdict.seal for verdict in verdicts}
+        kept = [one for one in before.verdicts if one.seal not in known and self._rows(one.seal) is not None]
         fpirs = [found.fpir_target for found in before.thresholds]
-        return self.calibration(fpirs, first.guarantee, verdicts, first.review.unfound, first.review.wrong)
+        return self.calibration(fpirs, first.guarantee, [*kept, *verdicts], first.review.unfound, first.review.wrong)
 
     def suspicious(self, count: int, verdicts: Sequence[Verdict] = ()) -> list[Suspicious]:
         """The strangers whose statistic is highest, each with the photograph that it is nearest to.
 
         Args:
             count: how many, at most.
-            verdicts: pairs that were looked at before, which are skipped.
+            verdicts: pairs that were looked at before, which are skipped, as are strangers whom they removed.
         """
-        known = {verdict.pair for verdict in verdicts}
-        enrolled, pairs = self.gallery.enrolled, list[Suspicious]()
-        order, nearest = np.argsort(-self.searched.statistic, kind="stable"), self.searched.photograph
-        for row in order.tolist():
-            other = int(nearest[row])
-            names = str(self.drawn.names[row]), str(enrolled.names[other])
-            if names not in known:
-                people = str(self.drawn.identities[row]), str(enrolled.identities[other])
-                pairs.append(Suspicious(*names, *people, float(self.searched.statistic[row])))
+        known, removed = {verdict.seal for verdict in verdicts}, self._removed(verdicts)
+        pairs, nearest = list[Suspicious](), self.searched.photograph
+        for row in np.argsort(-self.searched.statistic, kind="stable").tolist():
+            pair = self._pair(row, int(nearest[row]))
+            if pair.seal not in known and not removed[row]:
+                pairs.append(pair)
             if len(pairs) == count:
                 break
         return pairs
 
+    def reviewed(self, verdicts: Sequence[Verdict]) -> list[Suspicious]:
+        """Pairs that were looked at before, with their verdicts."""
+        rows = [self._rows(verdict.seal) for verdict in verdicts]
+        pairs = [(self._pair(*pair), verdict) for pair, verdict in zip(rows, verdicts, strict=True) if pair is not None]
+        return [replace(pair, verdict=verdict.word) for pair, verdict in pairs]
+
     def resolved(self, verdicts: Sequence[Verdict], path: Path) -> tuple[Verdict, ...]:
         """Verdicts of a file with the names of photographs as the embeddings have them."""
-        known = [
-            {str(plain_cell(name)): name for name in rows.names.tolist()}
-            for rows in (self.drawn, self.gallery.enrolled)
-        ]
-        for verdict in verdicts:
-            for name, names, what in zip(verdict.pair, known, ("stranger", "enrolled"), strict=True):
-                if name not in names:
-                    raise ValueError(
-                        f"{path}: {shown(name)} is no {what} photograph that was compared here; a review is of one "
-                        "file of strangers with one seed, and of one gallery"
-                    )
-        return tuple(replace(one, photograph=known[0][one.photograph], other=known[1][one.other]) for one in verdicts)
+        rows = [self._rows(verdict.seal) for verdict in verdicts]
+        for verdict, pair in zip(verdicts, rows, strict=True):
+            if pair is None:
+                raise ValueError(
+                    f"{path}: {shown(verdict.photograph)} and {shown(verdict.other)} are not compared here, by their "
+                    "digests; a review is of one file of strangers with one seed, and of one gallery"
+                )
+        pairs = [self._pair(*pair) for pair in rows if pair is not None]
+        return tuple(
+            replace(verdict, photograph=pair.photograph, other=pair.other)
+            for verdict, pair in zip(verdicts, pairs, strict=True)
+        )
+
+    @cached_property
+    def _halves(self) -> tuple[list[str], list[str]]:
+        """The half of a seal of each stranger, and of each enrolled photograph."""
+        first, second = Gallery(self.drawn).digests, self.gallery.gallery.digests
+        return [half_seal(digest) for digest in first.tolist()], [half_seal(digest) for digest in second.tolist()]
+
+    @cached_property
+    def _places(self) -> list[dict[str, int]]:
+        return [{half: row for row, half in enumerate(side)} for side in self._halves]
+
+    def _rows(self, seal: str) -> tuple[int, int] | None:
+        """The rows of a pair; None if one of its photographs is not compared here."""
+        stranger, _, enrolled = seal.partition("-")
+        found = self._places[0].get(stranger), self._places[1].get(enrolled)
+        return None if found[0] is None or found[1] is None else (found[0], found[1])
+
+    def _pair(self, row: int, other: int) -> Suspicious:
+        enrolled = self.gallery.enrolled
+        seal = f"{self._halves[0][row]}-{self._halves[1][other]}"
+        names = str(self.drawn.names[row]), str(enrolled.names[other])
+        people = str(self.drawn.identities[row]), str(enrolled.identities[other])
+        return Suspicious(*names, *people, float(self.searched.statistic[row]), seal)
 
     def _removed(self, verdicts: Sequence[Verdict]) -> np.ndarray:
-        same = [verdict.photograph for verdict in verdicts if verdict.word == "same"]
-        return np.isin(self.drawn.names, same)
+        """Which strangers verdicts found to be enrolled."""
+        removed = np.zeros(len(self.drawn), bool)
+        rows = [self._rows(verdict.seal) for verdict in verdicts if verdict.word == "same"]
+        removed[[pair[0] for pair in rows if pair is not None]] = True
+        return removed
 
     def _origin(self) -> Origin | None:
         """The origin of the strangers, with the alignment of the gallery where their own is not recorded."""
         own, other = self.drawn.origin, self.gallery.enrolled.origin
         if own is None or other is None or own.alignment is not None:
-            return own or other
+            return own
         return replace(own, alignment=other.alignment)
 
     def _search(self, probes: Embeddings, progress: Progress) -> Searched:
@@ -387,7 +425,9 @@ def refuse_changed(before: GalleryCalibration, file: Path, strangers: Path, coho
     """
     sources = (("strangers", strangers, before.strangers), ("cohort", cohort, before.cohort))
     for what, path, source in sources:
-        if source is not None and (path is None or digest(path) != source.sha256):
+        if source is None:
+            continue
+        if path is None or source.sha256 not in (digest(path), digest_of_rows(read_known_people(path))):
             raise ValueError(
                 f"{path or file}: not the {what} of {file.name}, {shown(source.file)}, by its SHA-256; a calibration "
                 "is repeated with the same people, or made anew without --again"

@@ -8,7 +8,7 @@ from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.base.words import Names
 from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold
 from verisphere.files.disk import write_text
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import read_templates
 from verisphere.files.image_suffixes import why_unread
 from verisphere.files.results import Result
 from verisphere.files.tables import csv_for_people
@@ -275,7 +275,7 @@ def identify_each(
     options = cohort, accept_drawn, accept_pair_threshold
     search = _Search.of(promise, gallery, model, find, False, options, progress)
     if is_embeddings(probes):
-        rows = read_embeddings(probes)
+        rows = read_templates(probes)
         note = _note_on_rows(probes, rows, model, find)
         names, numbers, others = rows.names.tolist(), rows.embeddings, dict[str, EachProbe]()
         several = set[str]()

@@ -23,8 +23,8 @@ SETS = (
 
 #: Note for a probe of several photographs in a gallery with a threshold of its own.
 SETS_IN_GALLERY = (
-    "Several photographs show a person of the gallery if more than half of them name this person; a stranger's do at "
-    "most twice as often as one photograph."
+    "Several photographs show a person of the gallery if more than half of them meet the threshold with this person; a "
+    "stranger's do at most twice as often as one photograph."
 )
 
 

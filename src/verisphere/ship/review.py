@@ -1,13 +1,14 @@
 """A page of the comparisons that cost a threshold the most, and a list in which a person writes who is who."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.base.words import printable
 from verisphere.files.disk import write_text
-from verisphere.files.verdicts import WORDS, Suspicious, verdicts_csv
+from verisphere.files.verdicts import WORDS, Suspicious, read_verdicts, verdicts_csv
 from verisphere.measure.report_inputs import images_of
 from verisphere.models.described_faces import open_faces
 from verisphere.report.blocks import Page, Section
@@ -54,14 +55,16 @@ def write_review(
     """Write the page and the list, and say what to do with them.
 
     Args:
-        folder: folder to make, or of an earlier review, whose list is replaced.
-        pairs: the pairs, the one that costs most first.
+        folder: folder to make, or of an earlier review in which there is no verdict.
+        pairs: the pairs, the one that costs most first; those with a verdict are in the list alone.
         sides: where the photographs of each pair come from.
         about: what the pairs are, in a sentence.
         faces: the images under the names of the embeddings; None looks where the embeddings say they were.
         trust: also build a data set from outside verisphere that a YAML file describes, which runs its code.
     """
-    names = [pair.photograph for pair in pairs], [pair.other for pair in pairs]
+    refuse_verdicts(folder)
+    new = [pair for pair in pairs if not pair.verdict]
+    names = [pair.photograph for pair in new], [pair.other for pair in new]
     found = [side.pictures(named, faces, trust) for side, named in zip(sides, names, strict=True)]
     uris = found[0][0], found[1][0]
     reasons = dict.fromkeys(tag("p", reason, class_="note") for _, reason in found if reason)
@@ -71,10 +74,10 @@ def write_review(
         f"verdict of {LIST}, and calibrate again with --reviewed {LIST}: a comparison that is found to show the same "
         "person is removed. A high score is no reason for a verdict; look at the pictures."
     )
-    cards = pair_cards(_card(place, pair, uris) for place, pair in enumerate(pairs, 1))
+    cards = pair_cards(_card(place, pair, uris) for place, pair in enumerate(pairs, 1) if not pair.verdict)
     sections = [
         Section("What to do", "how", [tag("p", how), *reasons, SHOWS_PEOPLE]),
-        Section(f"{len(pairs):,} pairs", "pairs", [cards]),
+        Section(f"{len(new):,} pairs", "pairs", [cards]),
     ]
     folder.mkdir(parents=True, exist_ok=True)
     Page("Who is who", sections, "These pictures may be of people: mind to whom the page is given.").write(
@@ -83,9 +86,22 @@ def write_review(
     write_text(folder / LIST, verdicts_csv(pairs))
     where = printable(str(folder))
     return (
-        f"{where}: {len(pairs):,} pairs to look at, in {PAGE}; write {words} into the "
+        f"{where}: {len(new):,} pairs to look at, in {PAGE}; write {words} into the "
         f"column verdict of {LIST}, and calibrate again with --reviewed {where}/{LIST}"
     )
+
+
+def refuse_verdicts(folder: Path) -> None:
+    """Refuse a folder for a page that holds anything but a page without verdicts."""
+    if folder.is_file():
+        raise FileExistsError(f"{folder}: a file, and a folder was to be made under its name; choose another name")
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    if foreign := there - {LIST, PAGE}:
+        raise FileExistsError(f"{folder}: it holds {min(foreign)!r}, which is no part of a page; choose another folder")
+    if LIST in there:
+        with suppress(ValueError):  # no verdict
+            found = read_verdicts(folder / LIST)
+            raise FileExistsError(f"{folder}: its {LIST} has {len(found):,} verdicts; choose another folder")
 
 
 def _card(place: int, pair: Suspicious, uris: tuple[dict[str, str], dict[str, str]]) -> list[Markup]:
