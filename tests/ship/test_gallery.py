@@ -22,8 +22,9 @@ from verisphere.models.folder import Model
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.face_search import aligned_faces
-from verisphere.ship.gallery import Accepted, NamedSet, StrangersInGallery, open_gallery
+from verisphere.ship.gallery import Accepted, NamedSet, StrangersInGallery
 from verisphere.ship.identify import identify, identify_each
+from verisphere.ship.opened_gallery import open_gallery
 
 PEOPLE, STRANGERS, SIDE = 8, 120, 3
 

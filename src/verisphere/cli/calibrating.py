@@ -20,7 +20,7 @@ from verisphere.cli.parsing import (
 from verisphere.cli.results import add_output
 
 if TYPE_CHECKING:
-    from verisphere.ship.gallery import OpenedGallery
+    from verisphere.ship.opened_gallery import OpenedGallery
 
 _OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty")
 _OF_GALLERY = ("fpir", "probes", "statistic", "cohort", "again", "model", "aligned", "detector", "device")
@@ -117,7 +117,7 @@ def _of_gallery(options: argparse.Namespace) -> str:
 
 def _gallery(options: argparse.Namespace) -> "OpenedGallery":
     """The gallery of the options, its photographs embedded by the model where it has photographs."""
-    from verisphere.ship.gallery import is_embeddings, open_gallery
+    from verisphere.ship.opened_gallery import is_embeddings, open_gallery
 
     if is_embeddings(options.gallery):
         refuse_unread(options, ("model", "aligned", "detector", "device"), "the gallery is embedded already")

@@ -13,7 +13,8 @@ from verisphere.files.verdicts import Verdict
 from verisphere.measure.arrays import set_of
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate_set, digest_of_rows
-from verisphere.ship.gallery import Accepted, NamedSet, OpenedGallery, StrangersInGallery
+from verisphere.ship.gallery import Accepted, NamedSet, StrangersInGallery
+from verisphere.ship.opened_gallery import OpenedGallery
 
 
 @overload

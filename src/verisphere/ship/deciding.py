@@ -17,8 +17,8 @@ from verisphere.files.gallery_calibration import GalleryCalibration, read_galler
 from verisphere.files.json_values import shown
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Cohort, Gallery, check_cohort
-from verisphere.ship.gallery import OpenedGallery
 from verisphere.ship.notes import sealed_origin
+from verisphere.ship.opened_gallery import OpenedGallery
 from verisphere.ship.people import scores_between
 
 #: A stranger who may be found with more than this chance is too many, unless it is accepted.

@@ -86,7 +86,7 @@ class AlignedBy:
     Attributes:
         find: finds the face on each photograph.
         alignments: template and finder of the crops, as `ImageSource.alignment`; empty where they are not known.
-        how: how the crops are made, so that other ways to make them can be told apart.
+        how: how the crops are made; crops made in another way have other words here.
     """
 
     find: FindFaces

@@ -17,7 +17,6 @@ from verisphere.models.model_json import TrainingRecord
 from verisphere.report.tables import number, table
 from verisphere.ship.deciding import Deciding, Match, Promise
 from verisphere.ship.face_search import FindFaces, Skipped
-from verisphere.ship.gallery import OpenedGallery, is_embeddings, open_gallery
 from verisphere.ship.notes import (
     PHOTOGRAPHS_NAMED,
     SETS_IN_GALLERY,
@@ -30,6 +29,7 @@ from verisphere.ship.notes import (
     refuse_drawn,
     sentence,
 )
+from verisphere.ship.opened_gallery import OpenedGallery, is_embeddings, open_gallery
 from verisphere.ship.people import OtherFace, Person, embedded_person, photographs_at
 
 

@@ -1,0 +1,122 @@
+"""A gallery that is opened: an embeddings file, or photographs of each person, found, cropped and embedded."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.base.identity import decided
+from verisphere.base.vocabulary import Embeddings, ImageSource, Progress, quietly
+from verisphere.files.embeddings import note_crowds, read_known_people
+from verisphere.files.errors import errors_naming
+from verisphere.files.gallery_calibration import PromisedGallery
+from verisphere.files.vectors import is_table
+from verisphere.images.packs.columns import spelled_once
+from verisphere.images.packs.image_files import image_files
+from verisphere.models.folder import Model
+from verisphere.models.gallery import Gallery, row_digest
+from verisphere.ship.face_search import (
+    AlignedBy,
+    FaceOfPhotograph,
+    FindFaces,
+    Pixels,
+    Skipped,
+    alignments_of,
+    file_contents,
+)
+from verisphere.ship.people import photographs_in
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedGallery:
+    """A gallery with what was seen when it was opened.
+
+    Attributes:
+        path: the file or folder.
+        gallery: the enrolled people.
+        left_out: people without a photograph that can be compared.
+        skipped: photographs that cannot be compared.
+    """
+
+    path: Path
+    gallery: Gallery
+    left_out: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def enrolled(self) -> Embeddings:
+        """The rows."""
+        return self.gallery.enrolled
+
+    def promised(self) -> PromisedGallery:
+        """The gallery as a calibration records it."""
+        return PromisedGallery.of(self.path.name, len(self.gallery.people), self.gallery.digests)
+
+    def spelled(self, rows: Embeddings) -> "OpenedGallery":
+        """The same gallery with its people spelled as here; its digests are those of the spelling in its files."""
+        return self if rows is self.enrolled else replace(self, gallery=Gallery(rows, self.gallery.digests))
+
+
+def is_embeddings(gallery: Path) -> bool:
+    """Whether a gallery is an embeddings file, not a folder or archive of photographs."""
+    return gallery.suffix.lower() == ".npz" or is_table(gallery)
+
+
+def open_gallery(
+    gallery: Path,
+    model: Model | None = None,
+    find: FindFaces | None = None,
+    progress: Progress = quietly,
+    check: Callable[[int, bool], object] | None = None,
+) -> OpenedGallery:
+    """The people of a gallery.
+
+    Args:
+        gallery: an embeddings file, or a folder or zip archive with a folder of photographs for each person.
+        model: embeds photographs; not needed for an embeddings file.
+        find: finds the face on each photograph, likewise.
+        progress: reports the progress over the photographs.
+        check: called before any photograph is embedded, with the number of people and whether one has several
+            photographs; may refuse.
+    """
+    if is_embeddings(gallery):
+        return OpenedGallery(gallery, Gallery(read_known_people(gallery)))
+    if model is None or find is None:
+        raise ValueError(f"{gallery}: photographs need the model that embeds them: name it by --model")
+    files = image_files(gallery, "Name/image.jpg")
+    owners = [_owner(name, gallery) for name in files.names]
+    with errors_naming(gallery):
+        owners = list(spelled_once(owners, files.names, decided()))
+    note_crowds(gallery, np.array(owners))
+    if check is not None:
+        check(len(set(owners)), len(set(owners)) < len(owners))
+
+    def find_central(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
+        return [replace(face, others=()) for face in find(photographs, names)]  # crops would pile up
+
+    photographs = photographs_in(files, find_central, progress)
+    with errors_naming(gallery):
+        embeddings = photographs.embed(model)
+    used = np.array([owners[place] for place in photographs.used])
+    everybody = {*owners, *(name.rpartition("/")[0] for name in files.unread)} - {""}
+    contents = file_contents(files)
+    how = (find.how if isinstance(find, AlignedBy) else "").encode()  # other crops are another gallery
+    digests = [row_digest(owners[place], how + contents[place]()) for place in photographs.used]
+    alignment = next(iter(alignments_of(find)), None)
+    enrolled = Embeddings(
+        embeddings,
+        [photographs.names[place] for place in photographs.used],
+        used,
+        origin=model.origin(ImageSource(str(gallery), None, alignment)),
+        names_rule=decided(),
+    )
+    left_out = tuple(sorted(everybody - set(used.tolist())))
+    return OpenedGallery(gallery, Gallery(enrolled, np.array(digests, np.int64)), left_out, photographs.skipped)
+
+
+def _owner(name: str, gallery: Path) -> str:
+    folder, _, _ = name.rpartition("/")
+    if not folder:
+        raise ValueError(f"{gallery}: {name!r} lies in no person's folder; a gallery has one folder a person")
+    return folder
