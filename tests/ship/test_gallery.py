@@ -260,6 +260,41 @@ def test_a_calibration_is_repeated_for_a_gallery_that_changed(files):
     assert again.thresholds[0].strangers == STRANGERS - 2
 
 
+def test_again_keeps_the_wrong_verdicts_that_were_asked_for(files):
+    searched = planted(files)
+    pairs = searched.suspicious(3)
+    before = searched.calibration(["0.1"], "expected", [verdict_of(pairs[0], "same")], wrong=2)
+    assert (before.thresholds[0].review.wrong, before.thresholds[0].review.errors) == (2, 1)
+    more = searched.again(before, [verdict_of(pair, "same") for pair in pairs])
+    assert more.thresholds[0].review.errors == 2
+    rows = read_embeddings(files / "gallery.npz")
+    write_embeddings(files / "gallery.npz", rows.take(rows.names != pairs[0].other))
+    none = found_in(files).again(before)  # the only verdict is about a photograph that left
+    assert (none.verdicts, none.thresholds[0].strangers, none.thresholds[0].review.errors) == ((), STRANGERS, 0)
+
+
+def test_two_verdicts_about_one_pair_are_refused(files):
+    searched = found_in(files)
+    pair = searched.suspicious(1)[0]
+    with pytest.raises(ValueError, match="have two verdicts"):
+        searched.resolved([verdict_of(pair, "same"), verdict_of(pair, "different")], Path("r.csv"))
+
+
+def test_a_gallery_of_photographs_is_tied_to_its_model(files):
+    for number, (face, person) in enumerate(zip(ENROLLED, NAMES, strict=True)):
+        photo(files / "people" / person / f"{number}.png", face)
+    rows = read_embeddings(files / "strangers.npz")
+    write_embeddings(files / "strangers.npz", replace(rows, origin=None))  # nothing ties the strangers to a model
+    opened = open_gallery(files / "people", MODEL, FIND)
+    searched = StrangersInGallery(NamedSet.read(files / "strangers.npz"), opened)
+    searched.calibration(["0.1"]).write_json(files / "g.json")
+    probe = photo(files / "probe.png", AGAIN[2])
+    assert identify(probe, files / "people", MODEL, FIND, calibration=files / "g.json").matches[0].name == "p2"
+    other = replace(MODEL, sha256="1" * 64)
+    with pytest.raises(ValueError, match=r"g\.json: not made as .*people was"):
+        identify(probe, files / "people", other, FIND, calibration=files / "g.json")
+
+
 def test_a_verdict_about_a_name_that_is_another_photograph_now_does_not_count(files):
     searched = planted(files)
     before = searched.calibration(["0.1"], verdicts=[verdict_of(pair, "same") for pair in searched.suspicious(3)])
@@ -494,6 +529,8 @@ def test_the_life_of_a_gallery(files, capsys):
         (["--again", "absent.json", "--fpir", "0.1"], "--fpir does nothing here: --again takes it"),
         (["--again", "absent.json"], "absent.json"),
         (["--fpir", "0.1", "--rule", "z"], "'z' needs a cohort"),
+        (["--fpir", "0.1", "--min-face", "40"], "--min-face does nothing here: the gallery is embedded already"),
+        (["--again", "absent.json", "--rule", "gap"], "--rule does nothing here"),
         (["--fpir", "0.1", "--review", "page", "--review-pairs", "0"], "--review-pairs must be at least 1"),
         (["--fpir", "0.1", "--unfound", "-1"], "unfound must be at least 0"),
         (["--fpir", "0.1", "--wrong", "3"], "3 wrong verdicts are allowed for, but there is no review"),
@@ -561,8 +598,14 @@ def test_a_page_never_replaces_verdicts_or_what_is_foreign(files, capsys):
     lines = (page / "review.csv").read_text().splitlines()
     (page / "review.csv").write_text("\n".join([lines[0], *(line + "same" for line in lines[1:3]), lines[3]]) + "\n")
     before = (page / "review.csv").read_bytes()
-    assert "has 2 verdicts; choose another folder" in refused(capsys, *call, "--fpir", "0.1", "--review", page)
+    assert "review.csv has verdicts, or cannot be read; choose another folder" in refused(
+        capsys, *call, "--fpir", "0.1", "--review", page
+    )
     assert (page / "review.csv").read_bytes() == before
+    for text in ("same\n", "yes\n"):  # a word that is none, and a spreadsheet's semicolons, are work too
+        (page / "review.csv").write_text(before.decode().replace(",same\n", f",{text}", 1).replace(",", ";"))
+        assert "has verdicts, or cannot be read" in refused(capsys, *call, "--fpir", "0.1", "--review", page)
+    (page / "review.csv").write_bytes(before)
     more = files / "more"
     said(capsys, *call, "--fpir", "0.1", "--reviewed", page / "review.csv", "--review", more, "--review-pairs", 2)
     verdicts = read_verdicts(more / "review.csv")  # those of before are in the new list

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from verisphere.ship.opened_gallery import OpenedGallery
 
 _OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty")
-_OF_GALLERY = ("fpir", "probes", "statistic", "cohort", "again", "model", "aligned", "detector", "device")
-_KEPT_BY_AGAIN = ("fpir", "guarantee", "statistic", "seed", "unfound", "wrong")
+_OF_GALLERY = ("fpir", "probes", "rule", "cohort", "again", "model", "aligned", "detector", "min_face", "device")
+_KEPT_BY_AGAIN = ("fpir", "guarantee", "rule", "seed", "unfound", "wrong")
 
 
 def calibrate(options: argparse.Namespace) -> str:
@@ -68,6 +68,7 @@ def _of_pairs(options: argparse.Namespace) -> str:
 
 
 def _of_gallery(options: argparse.Namespace) -> str:
+    from verisphere.decide.review import refuse_wrong
     from verisphere.files.gallery_calibration import read_gallery_calibration
     from verisphere.files.verdicts import read_verdicts
     from verisphere.report.gallery_tables import gallery_calibration_text
@@ -89,13 +90,14 @@ def _of_gallery(options: argparse.Namespace) -> str:
         gallery=gallery,
         cohort=None if options.cohort is None else NamedSet.read(options.cohort),
         probes=None if options.probes is None else NamedSet.read(options.probes),
-        statistic=(options.statistic or "best") if before is None else before.statistic,
+        statistic=(options.rule or "best") if before is None else before.statistic,
         seed=(options.seed or 0) if before is None else before.thresholds[0].seed or 0,
         accepted=Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels),
         progress=progress(),
     )
     verdicts = () if options.reviewed is None else searched.resolved(read_verdicts(options.reviewed), options.reviewed)
     if before is None:
+        refuse_wrong(len(verdicts), options.wrong or 0)
         calibration = searched.calibration(
             options.fpir, options.guarantee or "confident", verdicts, options.unfound or 0, options.wrong or 0
         )
@@ -105,6 +107,8 @@ def _of_gallery(options: argparse.Namespace) -> str:
     lines = first_few([f"{photo.name} ({photo.reason})" for photo in gallery.skipped], "Skipped in the gallery")
     lines += first_few(gallery.left_out, "Not enrolled, as none of their photographs can be used")
     known = calibration.verdicts
+    if before is not None and (gone := len({one.seal for one in before.verdicts} - {one.seal for one in known})):
+        lines.append(f"{gone:,} of {len(before.verdicts):,} verdicts are about photographs that left, and do not count")
     if options.review is not None:
         about = "These are the strangers whose numbers are highest, each with the enrolled photograph it is nearest to."
         sides = Side(options.file, searched.drawn), Side(options.gallery, searched.gallery.enrolled)
@@ -120,7 +124,9 @@ def _gallery(options: argparse.Namespace) -> "OpenedGallery":
     from verisphere.ship.opened_gallery import is_embeddings, open_gallery
 
     if is_embeddings(options.gallery):
-        refuse_unread(options, ("model", "aligned", "detector", "device"), "the gallery is embedded already")
+        refuse_unread(
+            options, ("model", "aligned", "detector", "min_face", "device"), "the gallery is embedded already"
+        )
         return open_gallery(options.gallery)
     from verisphere.base.device import choose_device
     from verisphere.images.detect import detector_named
@@ -132,10 +138,10 @@ def _gallery(options: argparse.Namespace) -> "OpenedGallery":
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
     if options.aligned:
-        refuse_unread(options, ("detector",), "--aligned looks for no face")
+        refuse_unread(options, ("detector", "min_face"), "--aligned looks for no face")
         find = aligned_faces(model.backbone.input_size, recorded_alignments([options.gallery]))
         return open_gallery(options.gallery, model, find, progress())
-    detector = detector_named(options.detector or "mtcnn", device, options.min_face, options.trust_code)
+    detector = detector_named(options.detector or "mtcnn", device, options.min_face or 20, options.trust_code)
     return open_gallery(options.gallery, model, detected_faces(model.template, detector), progress())
 
 
@@ -201,7 +207,6 @@ def add_calibrate(verbs: Verbs) -> None:
     gallery.add_argument("--probes", type=Path, metavar="FILE", help="further photographs of enrolled people, for TPIR")
     gallery.add_argument(
         "--rule",
-        dest="statistic",
         choices=STATISTIC_NAMES,
         help="the number that decides a probe (best: its best score); see docs/promises.md",
     )
@@ -217,6 +222,7 @@ def add_calibrate(verbs: Verbs) -> None:
     )
     add_detector(verb)
     add_min_face(verb)
+    verb.set_defaults(min_face=None)
     add_device(verb)
     labels = verb.add_argument_group("wrong labels")
     add_output(

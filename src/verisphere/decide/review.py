@@ -25,7 +25,7 @@ class Review:
         reviewed: number of verdicts.
         removed: comparisons that were removed, as they show the same person.
         unfound: comparisons that may show the same person without having been found.
-        wrong: removed comparisons that may show different people.
+        wrong: removed comparisons that may show different people, as was asked for; see `errors`.
     """
 
     reviewed: int = 0
@@ -37,21 +37,13 @@ class Review:
         for name in ("unfound", "wrong"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        if not 0 <= self.wrong <= self.removed <= self.reviewed:
-            raise ValueError(
-                f"{self.wrong} wrong of {self.removed} removed of {self.reviewed} reviewed comparisons cannot be"
-            )
+        if not 0 <= self.removed <= self.reviewed:
+            raise ValueError(f"{self.removed} removed of {self.reviewed} reviewed comparisons cannot be")
 
-    @classmethod
-    def of(cls, reviewed: int, removed: int, unfound: int = 0, wrong: int = 0) -> "Review":
-        """A review, in which no more verdicts can be wrong than comparisons were removed.
-
-        >>> Review.of(20, 1, wrong=2).wrong
-        1
-        """
-        if wrong and not reviewed:
-            raise ValueError(f"{wrong} wrong verdicts are allowed for, but there is no review (--reviewed)")
-        return cls(reviewed, removed, unfound, min(wrong, removed))
+    @property
+    def errors(self) -> int:
+        """Wrong verdicts that there can be: no more than comparisons were removed."""
+        return min(self.wrong, self.removed)
 
     def __bool__(self) -> bool:
         return bool(self.reviewed or self.unfound)
@@ -67,7 +59,7 @@ class Review:
             far: target rate.
             guarantee: `expected` or `confident`.
         """
-        return independent_rank(max(comparisons - self.unfound, 0), far, guarantee) - self.wrong
+        return independent_rank(max(comparisons - self.unfound, 0), far, guarantee) - self.errors
 
     def needed(self, least: int, far: Far, guarantee: Guarantee) -> int:
         """The fewest that must remain for the guarantee.
@@ -81,23 +73,23 @@ class Review:
             guarantee: `expected` or `confident`.
         """
         low, high = least, least
-        while independent_rank(high, far, guarantee) <= self.wrong:  # the rank grows with the number
+        while independent_rank(high, far, guarantee) <= self.errors:  # the rank grows with the number
             low, high = high + 1, 2 * high
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if independent_rank(middle, far, guarantee) > self.wrong else (middle + 1, high)
+            low, high = (low, middle) if independent_rank(middle, far, guarantee) > self.errors else (middle + 1, high)
         return low + self.unfound
 
     def allowing(self) -> str:
         """The errors that are allowed for, in words; empty for none."""
-        errors = [f"{self.unfound:,} unfound" if self.unfound else "", f"{self.wrong:,} wrong" if self.wrong else ""]
-        return f", allowing for {' and '.join(filter(None, errors))}" if self.unfound or self.wrong else ""
+        errors = [f"{self.unfound:,} unfound" if self.unfound else "", f"{self.errors:,} wrong" if self.errors else ""]
+        return f", allowing for {' and '.join(filter(None, errors))}" if self.unfound or self.errors else ""
 
     def rests_on(self) -> str:
         """What the guarantee rests on beside its sample, in words; empty for nothing."""
         parts = []
         if self.reviewed:
-            but = f", but for at most {self.wrong:,} of those found to be the same" if self.wrong else ""
+            but = f", but for at most {self.errors:,} of those found to be the same" if self.errors else ""
             parts.append(f"the review of {self.reviewed:,} pair{'s' if self.reviewed > 1 else ''} is right{but}")
         if self.unfound:
             parts.append(f"at most {self.unfound:,} more show the same person under two names")
@@ -105,3 +97,9 @@ class Review:
 
 
 NO_REVIEW = Review()
+
+
+def refuse_wrong(reviewed: int, wrong: int) -> None:
+    """Refuse to allow for wrong verdicts where there is none."""
+    if wrong and not reviewed:
+        raise ValueError(f"{wrong} wrong verdicts are allowed for, but there is no review (--reviewed)")

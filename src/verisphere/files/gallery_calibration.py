@@ -88,6 +88,7 @@ class GalleryCalibration(Result):
         probes: the file of the probes of enrolled people, if there was one.
         cohort: the file of the cohort of the statistic, if it needs one.
         cohort_rows: SHA-256 of the rows of this cohort, one of each person; empty without one.
+        gallery_origin: the origin of the gallery's embeddings, if known.
         verdicts: the verdicts of the review, if there was one.
         implausible: the reasons why scores cannot be those of a working model with right labels, as was accepted.
     """
@@ -99,6 +100,7 @@ class GalleryCalibration(Result):
     probes: Source | None = None
     cohort: Source | None = None
     cohort_rows: str = ""
+    gallery_origin: Origin | None = None
     verdicts: tuple[Verdict, ...] = ()
     implausible: tuple[str, ...] = ()
 

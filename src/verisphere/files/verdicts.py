@@ -69,6 +69,23 @@ def verdicts_csv(pairs: Sequence[Suspicious]) -> str:
     return csv_for_people(("pair", *_FIELDS), rows)
 
 
+def refuse_repeated(verdicts: Sequence[Verdict], path: Path) -> None:
+    """Refuse two verdicts about one pair."""
+    seals = [verdict.seal for verdict in verdicts]
+    for verdict in verdicts:
+        if seals.count(verdict.seal) > 1:
+            raise ValueError(f"{path}: {shown(verdict.photograph)} and {shown(verdict.other)} have two verdicts")
+
+
+def is_unfilled(path: Path) -> bool:
+    """Whether a list can be read and surely holds no verdict."""
+    try:
+        _, rows = table_rows(path, (*_FACES, "verdict"))
+        return not any(cells[-1].strip() for _, cells in rows)
+    except ValueError:
+        return False
+
+
 def read_verdicts(path: Path) -> tuple[Verdict, ...]:
     """Reads a filled-in file of `verdicts_csv`, its names as plain cells; rows without a verdict are skipped."""
     check_file(path)

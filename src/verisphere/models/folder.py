@@ -195,7 +195,11 @@ class Model:
                 f"{self.folder}: this model ships no threshold for a gallery; find one with strangers who are not "
                 "enrolled (verisphere.calibrate(strangers, gallery=gallery)), and give it as calibration="
             )
-        for what, origin in (("the gallery", gallery.origin), ("the calibration", promised.origin)):
+        for what, origin in (
+            ("the gallery", gallery.origin),
+            ("the calibration", promised.origin),
+            ("the gallery of the calibration", promised.gallery_origin),
+        ):
             check_same_origin(f"{self.folder} was", self.origin(ImageSource("", None)), what, origin, "embed it anew")
         return Gallery(gallery).identify(
             self.embed(faces), promised, fpir, None if cohort is None else Cohort.of(templates_of(cohort)), progress

@@ -7,6 +7,7 @@ from typing import Any, overload
 from verisphere.base.vocabulary import Embeddings, Progress, Redrawing, check_word, quietly
 from verisphere.base.words import Names
 from verisphere.decide import Far, Guarantee
+from verisphere.decide.review import refuse_wrong
 from verisphere.files.calibration import Calibration
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.verdicts import Verdict
@@ -180,4 +181,5 @@ def calibrate_gallery(
     )
     fpirs = list(fpir) if isinstance(fpir, list | tuple) else [fpir]
     known = searched.resolved(verdicts, Path("verdicts"))
+    refuse_wrong(len(known), wrong)
     return searched.calibration(fpirs, guarantee, known, unfound, wrong)

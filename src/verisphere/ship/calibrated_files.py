@@ -27,6 +27,7 @@ from verisphere.decide import (
     split_domains,
 )
 from verisphere.decide.plausible import implausible_list
+from verisphere.decide.review import refuse_wrong
 from verisphere.files.calibration import Source
 from verisphere.files.disk import check_file, digest
 from verisphere.files.embeddings import read_known_people
@@ -34,7 +35,7 @@ from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
 from verisphere.files.vectors import holds_vectors
-from verisphere.files.verdicts import Suspicious, Verdict
+from verisphere.files.verdicts import Suspicious, Verdict, refuse_repeated
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import ALL, fars_over_people
@@ -63,6 +64,7 @@ class Labels:
 
     def resolve(self, pairs: Sequence[Suspicious]) -> list[int]:
         """Positions of the pairs found to show the same person; keeps the verdicts with the names of the pairs."""
+        refuse_repeated(self.verdicts, self.path or Path())
         places = {pair.seal: place for place, pair in enumerate(pairs)}
         for verdict in self.verdicts:
             if verdict.seal not in places:
@@ -149,7 +151,8 @@ class EmbeddingsSet:
         rows, scores = self.matched(seed)
         same = labels.resolve(self.pairs_of(rows, scores) if labels.verdicts else [])
         scores = np.delete(scores, same)
-        review = Review.of(len(labels.verdicts), len(same), labels.unfound, labels.wrong)
+        refuse_wrong(len(labels.verdicts), labels.wrong)
+        review = Review(len(labels.verdicts), len(same), labels.unfound, labels.wrong)
         people, ordered = self.source.people or 0, SortedScores(torch.from_numpy(scores))
         return for_each_far(
             fars,

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float32
 
+from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Origin, Progress, quietly
 from verisphere.base.words import of_things, share
 from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold, exact_rate, lower_median
@@ -201,6 +202,8 @@ class Promise:
                 raise ValueError(f"{cohort}: no calibration of a gallery asks for a cohort; omit it")
             assert isinstance(self.threshold, GuaranteedThreshold)
             return ByPair(self.threshold, opened.gallery)
+        was, again = self.calibration.gallery_origin, "calibrate again"
+        check_same_origin(f"{opened.path} was", opened.enrolled.origin, self.file, was, again, but=("detector",))
         refused = self.calibration.why_not(len(opened.gallery.people), opened.gallery.digests)
         if refused:
             raise ValueError(

@@ -213,7 +213,8 @@ class Results:
         """Refuse what is of another model, or of the same model in another way; see `check_same`."""
         check_same(model, own, self.calibrated, self.calibration, self.evaluation, accept_unrecorded)
         if self.promised is not None:
-            check_same_origin(f"{model} embeds", own, self.gallery, self.promised.origin, _AGAIN)
+            for origin in (self.promised.origin, self.promised.gallery_origin):
+                check_same_origin(f"{model} embeds", own, self.gallery, origin, _AGAIN)
             check_recorded(self.gallery, self.promised.origin, accept_unrecorded)
         if self.leak is not None:
             check_same_leak(own, model, self.leak, accept_unrecorded)

@@ -25,7 +25,7 @@ from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.json_values import shown
-from verisphere.files.verdicts import Suspicious, Verdict
+from verisphere.files.verdicts import Suspicious, Verdict, refuse_repeated
 from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
 from verisphere.measure.sides import check_alike, check_sides
 from verisphere.models.gallery import Cohort, Gallery, Searched, half_seal
@@ -151,7 +151,7 @@ class StrangersInGallery:
             TooFewComparisonsError: too few strangers for the guarantee.
         """
         removed = self._removed(verdicts)
-        review = Review.of(len(verdicts), int(removed.sum()), unfound, wrong)
+        review = Review(len(verdicts), int(removed.sum()), unfound, wrong)
         left = self.searched.statistic[~removed]
         people = len(self.gallery.gallery.people)
         origin, source = self._origin(), self.strangers.source()
@@ -177,6 +177,7 @@ class StrangersInGallery:
             thresholds=thresholds,
             probes=None if self.probes is None else self.probes.source(),
             cohort=None if self.cohort is None else self.cohort.source(),
+            gallery_origin=self.gallery.enrolled.origin,
             cohort_rows="" if self._normal is None else self._normal.sha256,
             verdicts=tuple(verdicts),
             implausible=self.implausible,
@@ -223,6 +224,7 @@ class StrangersInGallery:
 
     def resolved(self, verdicts: Sequence[Verdict], path: Path) -> tuple[Verdict, ...]:
         """Verdicts of a file with the names of photographs as the embeddings have them."""
+        refuse_repeated(verdicts, path)
         rows = [self._rows(verdict.seal) for verdict in verdicts]
         for verdict, pair in zip(verdicts, rows, strict=True):
             if pair is None:
@@ -319,8 +321,10 @@ def refuse_changed(before: GalleryCalibration, file: Path, strangers: Path, coho
     for what, path, source in sources:
         if source is None:
             continue
-        if path is None or source.sha256 not in (digest(path), digest_of_rows(read_known_people(path))):
+        if path is None:
+            raise ValueError(f"{file}: its statistic needs the {what} {shown(source.file)}; name this file by --{what}")
+        if source.sha256 not in (digest(path), digest_of_rows(read_known_people(path))):
             raise ValueError(
-                f"{path or file}: not the {what} of {file.name}, {shown(source.file)}, by its SHA-256; a calibration "
+                f"{path}: not the {what} of {file.name}, {shown(source.file)}, by its SHA-256; a calibration "
                 "is repeated with the same people, or made anew without --again"
             )

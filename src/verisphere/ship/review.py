@@ -1,14 +1,13 @@
 """A page of the comparisons that cost a threshold the most, and a list in which a person writes who is who."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.base.words import printable
 from verisphere.files.disk import write_text
-from verisphere.files.verdicts import WORDS, Suspicious, read_verdicts, verdicts_csv
+from verisphere.files.verdicts import WORDS, Suspicious, is_unfilled, verdicts_csv
 from verisphere.measure.report_inputs import images_of
 from verisphere.models.described_faces import open_faces
 from verisphere.report.blocks import Page, Section
@@ -98,10 +97,8 @@ def refuse_verdicts(folder: Path) -> None:
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
     if foreign := there - {LIST, PAGE}:
         raise FileExistsError(f"{folder}: it holds {min(foreign)!r}, which is no part of a page; choose another folder")
-    if LIST in there:
-        with suppress(ValueError):  # no verdict
-            found = read_verdicts(folder / LIST)
-            raise FileExistsError(f"{folder}: its {LIST} has {len(found):,} verdicts; choose another folder")
+    if LIST in there and not is_unfilled(folder / LIST):
+        raise FileExistsError(f"{folder}: its {LIST} has verdicts, or cannot be read; choose another folder")
 
 
 def _card(place: int, pair: Suspicious, uris: tuple[dict[str, str], dict[str, str]]) -> list[Markup]:
