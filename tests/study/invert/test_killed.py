@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 VERISPHERE = [sys.executable, "-m", "verisphere"]
-OWN = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}  # with the network of tiny_inversion
+OWN = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}  # with the network of tiny_inversion
 _ROOM = 1.1  # of the plan
 _BESIDE = 48 << 20  # bytes by which a process grows without an inversion, such as libraries loaded late
 
