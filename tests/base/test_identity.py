@@ -140,6 +140,21 @@ def test_whole_numbers_with_a_point_are_whole_numbers(tmp_path: Path, column: li
     assert list(Photos(tmp_path / "l.csv", size=(4, 4)).identities) == people
 
 
+def test_a_number_with_a_point_in_one_of_two_files_is_one_person_only_if_asked():
+    """One file has whole numbers alone, whose points go as it is read; in the other a text keeps them."""
+    first, second = np.array(["52", "7"]), np.array(["52.0", "Ann Lee", "8"])
+    sides = [(f" of {name}", column, column) for name, column in (("a", first), ("b", second))]
+    with pytest.raises(ValueError, match=r"'52' \('52', row 0 of a\) and '52\.0' .* are one number; --names merge"):
+        settled(sides, None)
+    assert [column.tolist() for column in settled(sides, "merge")] == [["52", "7"], ["52", "Ann Lee", "8"]]
+    assert [column.tolist() for column in settled(sides, "exact")] == [["52", "7"], ["52.0", "Ann Lee", "8"]]
+    blank = [(" of a", first, first), (" of b", second, np.array([" 52.0 ", "Ann Lee", "8"]))]
+    with pytest.raises(ValueError, match="are one number"):
+        settled(blank, None)
+    plain = [(" of a", first, first), (" of b", second, np.array(["052", "Ann Lee", "-1.0"]))]
+    assert [column.tolist() for column in settled(plain, None)] == [["52", "7"], ["052", "Ann Lee", "-1.0"]]
+
+
 def test_the_first_file_decides_the_spelling():
     """What is drawn from the first file stays the same whatever a second one calls its people."""
     first, second = np.array(["ann", "Ben", "cy"]), np.array(["ANN", "ANN", "BEN", "BEN", "Dee"])

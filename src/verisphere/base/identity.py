@@ -186,9 +186,36 @@ def settled(sides: Sequence[tuple[str, np.ndarray, np.ndarray]], how: Names | No
 
     together = [name for names in columns for name in names]
     new = spellings(dict.fromkeys(together), together, where, how, columns)
+    if not new and how != "exact":
+        new = _one_number(columns, together, where, how)
     if not new:
         return [names for *_, names in sides]
     return [np.array([new.get(name, name) for name in names]) for names in columns]
+
+
+def _one_number(
+    columns: Sequence[Sequence[str]], column: Iterable[str], where: Callable[[int], str], how: Names | None
+) -> dict[str, str]:
+    """The whole number of each name that one column writes with a point and another without, such as 52.0 and 52.
+
+    Columns are read by themselves, so a name among texts keeps the point that it loses among whole numbers.
+    """
+    known: dict[str, tuple[int, str]] = {}
+    new: dict[str, str] = {}
+    for place, names in enumerate(columns):
+        for name in dict.fromkeys(names):
+            match = WHOLE.fullmatch(folded(name))
+            number = str(int(match[1])) if match else NOBODY
+            first, other = known.setdefault(number, (place, name))
+            if number != NOBODY and first != place and other != name and "." in name + other:
+                if how is None:
+                    both = " and ".join(_first_rows([other, name], column, where))
+                    raise ValueError(
+                        f"{both} are one number; --names merge takes such names as one person, --names exact as "
+                        "different people (in Python and in a recipe: names)"
+                    )
+                new |= {name: number, other: number}
+    return new
 
 
 def among(names: np.ndarray, people: np.ndarray, how: Names | None) -> Bool[np.ndarray, " names"]:
