@@ -52,6 +52,18 @@ def test_labels_that_are_shifted_before_they_are_pooled(each: int, by: int, kind
     assert implausible_set(templates_of(of_templates(rows_of(), each, kind))) == ()
 
 
+def test_one_domain_that_is_shifted_before_it_is_pooled():
+    rows = rows_of()
+    night = np.arange(len(rows)) % IMAGES >= IMAGES // 2  # half of each person's rows
+    wrong = rows.copy()
+    wrong[night] = np.roll(rows[night], 1, 0)
+    domains = np.where(night, "night", "day")
+    made = [replace(of_templates(one, 2), domains=domains) for one in (rows, wrong)]
+    assert implausible_set(templates_of(made[0])) == ()
+    (found,) = implausible_set(templates_of(made[1]))
+    assert found.startswith(f"{POOLED}domain night: with all labels moved by one row")
+
+
 @pytest.mark.parametrize("each", [2, 4])
 def test_one_vector_in_half_of_the_rows(each: int):
     found, *_ = implausible_set(templates_of(of_templates(constant(rows_of()), each)))

@@ -75,7 +75,9 @@ def implausible_before_pooling(embeddings: Embeddings, by_template: bool = False
     identity = np.full(len(template), NOBODY) if by_template else embeddings.identities[template]
     alone = np.char.add(f"{NOBODY} of template ", embeddings.names[template])
     person = _numbered(np.where(identity == NOBODY, alone, identity))
-    found = repeated_vectors(vectors, _numbered(identity), template) + _of_rows(vectors, person)[0]
+    of_rows, auc = _of_rows(vectors, person)
+    found = repeated_vectors(vectors, _numbered(identity), template) + of_rows
+    found = found or _of_domains(rows.take(used), person, auc)
     return tuple(f"before the rows of a template are pooled, {reason}" for reason in found)
 
 
