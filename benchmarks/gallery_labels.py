@@ -23,7 +23,7 @@ class Sample:
     """Strangers of one calibration, of whom some are enrolled under another name.
 
     Attributes:
-        statistics: of all, the planted first.
+        statistics: the statistics of all strangers, those of the planted ones first.
         planted: number of planted.
         found: statistics of probes of enrolled people, for TPIR; minus infinity where another person is named.
         pool: who the true strangers are.

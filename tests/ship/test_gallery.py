@@ -623,6 +623,9 @@ def test_a_page_never_replaces_verdicts_or_what_is_foreign(files, capsys):
     (files / "site" / "mine.html").write_text("mine")
     line = refused(capsys, *call, "--fpir", "0.1", "--review", files / "site")
     assert "it holds 'mine.html', which is no part of a page" in line
+    (files / "site" / "mine.html").rename(files / "site" / "index.html")
+    assert "which is another page" in refused(capsys, *call, "--fpir", "0.1", "--review", files / "site")
+    assert (files / "site" / "index.html").read_text() == "mine"
     assert "a file, and a folder was to be made" in refused(
         capsys, *call, "--fpir", "0.1", "--review", files / "o.json"
     )

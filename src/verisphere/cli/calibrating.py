@@ -40,7 +40,7 @@ def _of_pairs(options: argparse.Namespace) -> str:
     from verisphere.report.calibration_tables import calibration_text
     from verisphere.ship.calibrate import calibrate as run
     from verisphere.ship.calibrate import review_pairs
-    from verisphere.ship.review import Side
+    from verisphere.ship.review import Side, write_review
 
     refuse_unread(options, _OF_GALLERY, "it is for the threshold of a --gallery")
     if not options.far:
@@ -61,7 +61,7 @@ def _of_pairs(options: argparse.Namespace) -> str:
         pairs, rows = options_as(review_pairs, options, path=options.file, count=count, progress=progress())
         side = Side(options.file, rows)
         about = "These are the comparisons of people who are said to be different that score highest."
-        lines.append(_page(options, pairs, (side, side), about))
+        lines.append(write_review(options.review, pairs, (side, side), about, options.faces, options.trust_code))
     out = printable(str(options.out))
     ship = f"{out}: to ship it, verisphere export RUN --calibration {out} ..."
     return "\n\n".join([calibration_text(calibration), ship, *lines])
@@ -74,7 +74,7 @@ def _of_gallery(options: argparse.Namespace) -> str:
     from verisphere.report.gallery_tables import gallery_calibration_text
     from verisphere.ship.gallery import Accepted, NamedSet, StrangersInGallery, refuse_changed
     from verisphere.ship.notes import first_few
-    from verisphere.ship.review import Side
+    from verisphere.ship.review import Side, write_review
 
     refuse_unread(options, _OF_PAIRS, "it is for a threshold for two photographs, and --gallery asks for another")
     before = None
@@ -112,7 +112,8 @@ def _of_gallery(options: argparse.Namespace) -> str:
     if options.review is not None:
         about = "These are the strangers whose numbers are highest, each with the enrolled photograph it is nearest to."
         sides = Side(options.file, searched.drawn), Side(options.gallery, searched.gallery.enrolled)
-        lines.append(_page(options, [*searched.reviewed(known), *searched.suspicious(count, known)], sides, about))
+        pairs = [*searched.reviewed(known), *searched.suspicious(count, known)]
+        lines.append(write_review(options.review, pairs, sides, about, options.faces, options.trust_code))
     out, named = printable(str(options.out)), printable(str(options.gallery))
     near = searched.suspicious(3, known)
     use = f"{out}: to use it, verisphere identify PROBE {named} --model MODEL --calibration {out}"
@@ -143,12 +144,6 @@ def _gallery(options: argparse.Namespace) -> "OpenedGallery":
         return open_gallery(options.gallery, model, find, progress())
     detector = detector_named(options.detector or "mtcnn", device, options.min_face or 20, options.trust_code)
     return open_gallery(options.gallery, model, detected_faces(model.template, detector), progress())
-
-
-def _page(options: argparse.Namespace, *parts: object) -> str:
-    from verisphere.ship.review import write_review
-
-    return write_review(options.review, *parts, options.faces, options.trust_code)  # type: ignore[arg-type,call-arg]
 
 
 def _count(options: argparse.Namespace) -> int:

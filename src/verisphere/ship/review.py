@@ -79,10 +79,10 @@ def write_review(
         Section(f"{len(new):,} pairs", "pairs", [cards]),
     ]
     folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / LIST, verdicts_csv(pairs))
     Page("Who is who", sections, "These pictures may be of people: mind to whom the page is given.").write(
         folder / PAGE
     )
-    write_text(folder / LIST, verdicts_csv(pairs))
     where = printable(str(folder))
     return (
         f"{where}: {len(new):,} pairs to look at, in {PAGE}; write {words} into the "
@@ -97,6 +97,10 @@ def refuse_verdicts(folder: Path) -> None:
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
     if foreign := there - {LIST, PAGE}:
         raise FileExistsError(f"{folder}: it holds {min(foreign)!r}, which is no part of a page; choose another folder")
+    if there == {PAGE}:
+        raise FileExistsError(
+            f"{folder}: it holds a {PAGE} without a {LIST}, which is another page; choose another folder"
+        )
     if LIST in there and not is_unfilled(folder / LIST):
         raise FileExistsError(f"{folder}: its {LIST} has verdicts, or cannot be read; choose another folder")
 
