@@ -136,7 +136,7 @@ def products(count: int):
     def build(batch: int, classes: int) -> Step:
         centers = (torch.randn(classes, SIZE, device=DEVICE) * 0.01).bfloat16()
         query = torch.randn(batch, SIZE, device=DEVICE).bfloat16()
-        chunk = 2**20 // batch if DEVICE.type == "cpu" else 2**23 // batch
+        chunk = 2**20 // batch if DEVICE.type == "cpu" else 2**27 // batch  # larger than what a launch takes
         weights = torch.randn(batch, chunk, device=DEVICE).bfloat16()
 
         def step() -> None:
@@ -309,7 +309,9 @@ def main() -> None:
     if options.child is not None:
         print(json.dumps(measure(options.child, options.batch, options.classes[0], 3, options.allocator == "keep")))
         return
-    if not cuda:
+    if cuda:
+        torch.cuda.init()  # so that the rows name the card
+    else:
         print("no CUDA device: a million classes and more are left out")
     for classes in options.classes:
         compare(options.only, options.batch, classes, options.rounds, options.allocator)

@@ -308,7 +308,9 @@ def main() -> None:
         sized = replace(CASES[case], cpu=options.batch, cuda=options.batch)
         print(json.dumps(measure(sized, VARIANTS[name], options.steps, options.profile)))
         return
-    if not CUDA:
+    if CUDA:
+        torch.cuda.init()  # so that the rows name the card
+    else:
         print("no CUDA device: R100 is left out")
     names = chosen(options.only, options.compiled)
     for case in options.case:
