@@ -1,0 +1,341 @@
+"""How often promises from all pairs of few people hold: under a cap, by a fitted tail, and by convention.
+
+    python benchmarks/few_people.py [--full] [--data FOLDER] [--only PART ...]
+
+A cell is one population, number of people, FAR and promise. Each goes to few_people_quick.csv, or with --full to
+few_people.csv, when it is finished; cells that are there are not computed again, so a stopped run continues.
+
+The worlds are those of promises.py, with the likeness and the image of a person rounded to one of some hundred values.
+The FAR of a threshold, and the cap that the world reaches there, are then sums. Three further populations differ just
+as much as the stated cap allows. A threshold of rank j keeps its promise iff at least j pairs lie above the true
+threshold, so a set is drawn as counts: people of each value, then accepted pairs of each two values. The fitted tail
+needs scores, which are drawn. LFW without its duplicate identities is a population, too: people are drawn from it
+without replacement, and the truth is of all pairs of all its people.
+"""
+
+import argparse
+import csv
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from gallery_faces import Faces
+from promises import World, worlds
+from scipy.stats import norm
+
+from verisphere.base.vocabulary import Redrawing, quietly
+from verisphere.decide import PairScores, independent_rank
+from verisphere.decide.capped import capped_people_needed, capped_rank
+from verisphere.decide.sample_size import confidence_limit
+from verisphere.decide.tail import tail_threshold
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+VALUES, DRAWN = 240, 240_000  # values of a person, and people that they are made from
+NOISE = math.sqrt(0.5)  # of a pair
+RATES = ("1e-2", "1e-3", "1e-4")
+CAPS = (2.0, 5.0)
+TIMES = (1, 3, 10)  # people, as multiples of the fewest
+
+
+#: How people differ in a population that reaches a cap: its likeness, up to a factor.
+SHAPES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "normal": lambda random: random.standard_normal(DRAWN),
+    "exponential": lambda random: random.standard_exponential(DRAWN),
+    "two types": lambda random: (random.random(DRAWN) < 0.05).astype(float),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How often one promise held.
+
+    Attributes:
+        part: what the cell belongs to.
+        population: where the people are from.
+        people: number of people, one image each.
+        far: target FAR.
+        promise: guarantee, with its cap.
+        reached: the cap that the population reaches at this FAR.
+        held: share of sets in which the FAR was at most the target.
+        mean: mean of the FAR over the target; empty where only counts were drawn.
+        sets: number of sets.
+    """
+
+    part: str
+    population: str
+    people: int
+    far: str
+    promise: str
+    reached: float
+    held: float
+    mean: float | None
+    sets: int
+
+
+class Rounded:
+    """A population whose people have one of `VALUES` values or so, the highest ones finer than the rest.
+
+    Args:
+        name: what it is called.
+        drawn: values of many people, ascending, that the rounded ones are made from.
+        far: target FAR.
+    """
+
+    def __init__(self, name: str, drawn: np.ndarray, far: float) -> None:
+        depth = np.concatenate([np.geomspace(1, 1e-4, VALUES // 2), np.geomspace(1e-4, 1e-5, VALUES // 6)[1:]])
+        ends = np.unique(np.concatenate([DRAWN - DRAWN * depth, np.linspace(0, DRAWN, VALUES // 3)]).astype(int))
+        parts = [part for part in np.split(drawn, ends[1:-1]) if len(part)]
+        self.name, self.value = name, np.array([part.mean() for part in parts])
+        self.share = np.array([len(part) for part in parts]) / DRAWN
+        self.threshold = self._threshold(far)
+        self.rates = self.accepted(self.threshold)
+        self.far = self.far_at(self.threshold)
+        self.cap = float(self.share @ (self.rates @ self.share) ** 2) / self.far**2
+
+    @classmethod
+    def of(cls, world: World) -> "Rounded":
+        """A world of promises.py."""
+        random = np.random.default_rng([world.seed, 11])
+        drawn = world.likeness(random, (DRAWN,)) + 0.3 * random.standard_normal(DRAWN)
+        return cls(world.name, np.sort(drawn), world.target)
+
+    @classmethod
+    def at_cap(cls, name: str, cap: float, far: float) -> "Rounded":
+        """A population of one of `SHAPES`, whose people differ as much as the cap allows at this FAR."""
+        drawn = np.sort(SHAPES[name](np.random.default_rng([16, len(name)])))
+        low, high = 0.0, 4.0
+        while high - low > 1e-4:
+            middle = (low + high) / 2
+            low, high = (middle, high) if cls(name, middle * drawn, far).cap <= cap else (low, middle)
+        return cls(name, low * drawn, far)
+
+    def accepted(self, threshold: float) -> np.ndarray:
+        """The chance that a pair of each two values is accepted."""
+        return np.asarray(norm.sf(threshold - self.value[:, None] - self.value[None, :], scale=NOISE))
+
+    def far_at(self, threshold: float) -> float:
+        """Everybody's."""
+        return float(self.share @ self.accepted(threshold) @ self.share)
+
+    def _threshold(self, far: float) -> float:
+        low, high = -20.0, 60.0
+        while high - low > 1e-9:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.far_at(middle) > far else (low, middle)
+        return high
+
+    def counts(self, people: int, sets: int) -> np.ndarray:
+        """The number of accepted pairs at the true threshold, in each of some sets."""
+        random = np.random.default_rng([12, people])
+        left, right = np.triu_indices(len(self.value))
+        rates, same = self.rates[left, right], left == right
+        found = np.empty(sets, np.int64)
+        for number, of_value in enumerate(random.multinomial(people, self.share, size=sets)):
+            pairs = np.where(same, of_value[left] * (of_value[left] - 1) // 2, of_value[left] * of_value[right])
+            there = pairs > 0
+            found[number] = random.binomial(pairs[there], rates[there]).sum()
+        return found
+
+    def draw(self, people: int, number: int) -> PairScores:
+        """The highest scores of all pairs of a set."""
+        random = np.random.default_rng([13, people, number])
+        value = random.choice(self.value, people, p=self.share)
+        left, right = np.triu_indices(people, 1)
+        return highest(value[left] + value[right] + NOISE * random.standard_normal(len(left)), left, right, people)
+
+
+class Photographs:
+    """LFW as a population: one photograph of each person."""
+
+    def __init__(self, data: Path) -> None:
+        everybody = Faces.read("LFW", data / "lfw_embeddings.npz")
+        faces = Faces.read("LFW", data / "lfw_embeddings.npz", everybody.duplicates())
+        rows = faces.rows(np.arange(len(faces.people)))
+        self.name, self.scores = "LFW", rows @ rows.T
+        left, right = np.triu_indices(len(rows), 1)
+        self.truth = np.sort(self.scores[left, right])
+
+    def far_at(self, threshold: float) -> float:
+        """Of all pairs of all people."""
+        return 1 - float(np.searchsorted(self.truth, threshold, side="right")) / len(self.truth)
+
+    def cap_at(self, far: str) -> float:
+        """The cap that it reaches."""
+        accepted = self.scores > self.truth[-1 - int(float(far) * len(self.truth))]
+        each = (accepted.sum(1) - 1) / (len(accepted) - 1)
+        return float((each**2).mean() / each.mean() ** 2)
+
+    def draw(self, people: int, number: int) -> PairScores:
+        """The highest scores of all pairs of some people, drawn without replacement."""
+        drawn = np.random.default_rng([14, people, number]).choice(len(self.scores), people, replace=False)
+        left, right = np.triu_indices(people, 1)
+        return highest(self.scores[np.ix_(drawn, drawn)][left, right], left, right, people)
+
+
+def highest(score: np.ndarray, left: np.ndarray, right: np.ndarray, people: int) -> PairScores:
+    """The highest twentieth of all pairs."""
+    kept = np.argpartition(-score, len(score) // 20)[: len(score) // 20 + 1]
+    kept = kept[np.argsort(-score[kept], kind="stable")]
+    rows = np.stack([left[kept], right[kept]], 1)
+    return PairScores(np.zeros(0), np.zeros(0, np.int64), score[kept], rows, np.ones(people, np.int64))
+
+
+def ranks(people: int, far: str, cap: float | None) -> Iterator[tuple[str, int]]:
+    """The rank that each promise of all pairs takes: under a cap, and by convention."""
+    for stated in CAPS if cap is None else (cap,):
+        yield f"capped, c = {stated:g}", capped_rank(people, far, stated)
+    yield "convention", independent_rank(people * (people - 1) // 2, far, "confident")
+
+
+Known = Callable[[str, str, int, str], bool]
+
+
+def of_counts(sets: int, rates: tuple[str, ...], known: Known) -> Iterator[Cell]:
+    """`capped` in populations that reach its cap, and beside `convention` in the worlds, which go beyond it.
+
+    The numbers of people are the fewest, three and ten times as many.
+    """
+    for far in rates:
+        for cap in CAPS:
+            numbers = [min(times * capped_people_needed(far, cap), 10_000) for times in TIMES]
+            for name in SHAPES:
+                label = f"{name}, at the cap {cap:g}"
+                if not all(known("worlds", label, people, far) for people in numbers):
+                    population = Rounded.at_cap(name, cap, float(far))
+                    population.name = label
+                    yield from counted(population, numbers, far, cap, sets, known)
+            for world in worlds(float(far)):
+                if not all(known("worlds", f"{world.name}, stated {cap:g}", people, far) for people in numbers):
+                    population = Rounded.of(world)
+                    population.name = f"{world.name}, stated {cap:g}"
+                    yield from counted(population, numbers, far, cap, sets, known)
+
+
+def counted(population: Rounded, numbers: list[int], far: str, cap: float, sets: int, known: Known) -> Iterator[Cell]:
+    """The promises of all pairs in one population."""
+    for people in numbers:
+        if known("worlds", population.name, people, far):
+            continue
+        counts = population.counts(people, sets)
+        for promise, rank in ranks(people, far, cap):
+            if rank:
+                held = float((counts >= rank).mean())
+                yield Cell("worlds", population.name, people, far, promise, population.cap, held, None, sets)
+
+
+def of_tails(sets: int, cells: tuple[tuple[str, int], ...], known: Known) -> Iterator[Cell]:
+    """The fitted tail in the worlds."""
+    for far, people in cells:
+        for world in worlds(float(far)):
+            if known("tails", world.name, people, far):
+                continue
+            population = Rounded.of(world)
+            fars = []
+            for number in range(sets):
+                pairs = population.draw(people, number)
+                fars.append(population.far_at(tail_threshold(pairs, far, Redrawing(100, number), quietly)[0]))
+            yield cell("tails", world.name, people, far, "tail", population.cap, np.array(fars), population.far)
+
+
+def of_photographs(
+    faces: Photographs, sets: int, tails: int, cells: tuple[tuple[str, int], ...], known: Known
+) -> Iterator[Cell]:
+    """Every promise of all pairs, with people drawn from LFW."""
+    for far, people in cells:
+        if known("LFW", "LFW", people, far):
+            continue
+        reached, drawn = faces.cap_at(far), range(sets)
+        thresholds: dict[str, list[float]] = {}
+        for number in drawn:
+            pairs = faces.draw(people, number)
+            for promise, rank in ranks(people, far, None):
+                if rank:
+                    thresholds.setdefault(promise, []).append(float(pairs.impostor[rank - 1]))
+            if number < tails:
+                redrawing = Redrawing(100, number)
+                thresholds.setdefault("tail", []).append(tail_threshold(pairs, far, redrawing, quietly)[0])
+        for promise, found in thresholds.items():
+            fars = np.array([faces.far_at(threshold) for threshold in found])
+            yield cell("LFW", "LFW", people, far, promise, reached, fars, float(far))
+
+
+def of_floor(sets: int, rates: tuple[str, ...], known: Known) -> Iterator[Cell]:
+    """The worst case of any method: none of N people is one of the few who resemble everybody."""
+    for far in rates:
+        share = 1 - math.sqrt(1 - float(far))
+        for people in (200, 600, 2000, 5990):
+            if not known("floor", "few who resemble everybody", people, far):
+                some = np.random.default_rng([15, people]).binomial(people, share, sets) > 0
+                promise, reached = (
+                    f"any threshold; at most {confidence_limit(people, far):.2f}",
+                    share / float(far) ** 2,
+                )
+                held = float(some.mean())
+                yield Cell("floor", "few who resemble everybody", people, far, promise, reached, held, None, sets)
+
+
+def cell(
+    part: str, name: str, people: int, far: str, promise: str, cap: float, fars: np.ndarray, target: float
+) -> Cell:
+    """A cell of thresholds whose FARs are known."""
+    held = float((fars <= target * (1 + 1e-9)).mean())
+    return Cell(part, name, people, far, promise, cap, held, float(fars.mean()) / float(far), len(fars))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="2,000 sets of each cell, and 300 with a bootstrap inside")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of lfw_embeddings.npz")
+    parser.add_argument("--only", nargs="*", choices=("worlds", "tails", "LFW", "floor"))
+    options = parser.parse_args()
+    path = Path(__file__).with_name("few_people.csv" if options.full else "few_people_quick.csv")
+    done = known_cells(path)
+
+    def known(part: str, name: str, people: int, far: str) -> bool:
+        return (part, name, str(people), far) in done
+
+    sets, tails = (2_000, 300) if options.full else (100, 10)
+    far_and_people = (("1e-3", 400), ("1e-4", 400), ("1e-3", 1_000), ("1e-4", 1_000))
+    drawn = tuple((far, people) for people in (300, 500, 1_000) for far in ("1e-3", "1e-4"))
+    parts: dict[str, Iterator[Cell]] = {
+        "floor": of_floor(10 * sets, RATES[:2], known),
+        "worlds": of_counts(sets, RATES if options.full else RATES[:2], known),
+        "tails": of_tails(tails, far_and_people if options.full else far_and_people[:2], known),
+    }
+    if (options.data / "lfw_embeddings.npz").is_file():
+        parts["LFW"] = of_photographs(
+            Photographs(options.data), sets, tails, drawn if options.full else drawn[:2], known
+        )
+    else:
+        print(f"skipped: LFW, as there is no {options.data / 'lfw_embeddings.npz'}", file=sys.stderr)
+    for name, cells in parts.items():
+        if options.only is None or name in options.only:
+            write(cells, path)
+
+
+def known_cells(path: Path) -> set[tuple[str, str, str, str]]:
+    """The cells that a file has."""
+    if not path.exists():
+        return set()
+    with path.open(newline="", encoding="utf-8") as file:
+        return {(row["part"], row["population"], row["people"], row["far"]) for row in csv.DictReader(file)}
+
+
+def write(cells: Iterator[Cell], path: Path) -> None:
+    """Append each cell when it is finished, and print it."""
+    names, started = [field.name for field in fields(Cell)], time.monotonic()
+    if not path.exists():
+        path.write_text(",".join(names) + "\n", encoding="utf-8")
+    for one in cells:
+        row = {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in asdict(one).items()}
+        with path.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, names, lineterminator="\n").writerow(row)
+        print(f"{time.monotonic() - started:5.0f} s  {row}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""A threshold below the FAR that few people show, by a tail fitted to their highest scores.
+
+Above a high enough score u the excesses of most distributions follow a generalised Pareto distribution (Pickands 1975,
+Balkema and de Haan 1974): P(s > u + x) = P(s > u) (1 + g x / h)^(-1 / g), with shape g and scale h. The threshold of a
+FAR f is where this is f. ISO/IEC 5152 estimates low error rates in this way. The parameters are those of
+probability-weighted moments (Hosking and Wallis 1987, equation 6), which need no search and exist where g is below 1.
+
+The excesses are those of pairs that share people, so people are redrawn, and the threshold is the upper 95 % quantile
+over redrawings. What is assumed is that the tail continues as it was fitted. `checked_to` is the lowest FAR at which
+the people have enough pairs to compare the fit with them, and `worst` the largest ratio there of a FAR that they show
+to the fitted one. Below it nothing was compared, and people too rare to be among them are not seen at all.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from verisphere.base.vocabulary import Progress, Redrawing
+from verisphere.decide.bootstrap import PairScores, impostor_totals, redrawn
+from verisphere.decide.point import Far, far_text
+from verisphere.decide.sample_size import promised_rate
+from verisphere.decide.weights import Weights
+
+TAIL_SHARE = 0.01  # of all pairs, of which the tail is made
+MOST_EXCESSES, FEWEST_EXCESSES = 20_000, 400
+_COMPARED = 10  # accepted pairs at the lowest FAR at which the fit is compared with what people show
+
+
+@dataclass(frozen=True)
+class FittedTail:
+    """A generalised Pareto distribution of the highest impostor scores.
+
+    Attributes:
+        excesses: number of scores above `start`.
+        start: u, the score where the tail begins.
+        shape: g; below 0 the scores have an upper limit.
+        scale: h.
+        checked_to: lowest FAR at which the fit was compared with the people's pairs.
+        worst: largest ratio there, and at higher FARs of the tail, of the FAR that the people show to the fitted one.
+    """
+
+    excesses: int
+    start: float
+    shape: float
+    scale: float
+    checked_to: float
+    worst: float
+
+    def described(self) -> str:
+        """What the tail was fitted to, and how well, in one sentence."""
+        return (
+            f"a generalised Pareto tail of the highest {self.excesses:,} scores (above {self.start:.4f}, shape "
+            f"{self.shape:.2f}), whose FARs are at most {self.worst:.2f} times as high among these people down to FAR "
+            f"{self.checked_to:.1e}; below it nothing could be compared"
+        ).replace("e-0", "e-")
+
+
+def tail_pairs(impostor_total: int) -> int:
+    """Number of highest scores that a tail is fitted to; one more is needed, where it begins."""
+    return min(int(TAIL_SHARE * impostor_total), MOST_EXCESSES)
+
+
+def lowest_tail_far(impostor_total: int) -> float:
+    """The lowest FAR for which a tail is used: a tenth of one accepted pair."""
+    return 1 / (10 * impostor_total)
+
+
+def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: Progress) -> tuple[float, FittedTail]:
+    """The upper 95 % quantile over redrawn people of the fitted threshold at a FAR, and the tail of the set itself.
+
+    Args:
+        pairs: all pairs; at least `tail_pairs` + 1 of the highest scores.
+        far: target FAR.
+        redrawing: how often people are redrawn, and the seed of the draws.
+        progress: reports the progress over replicates.
+
+    Raises:
+        ValueError: too few pairs for a tail; a FAR that the pairs themselves show, or one too far below.
+    """
+    rate, count = float(promised_rate(far)), tail_pairs(pairs.impostor_total)
+    if count < FEWEST_EXCESSES:
+        raise ValueError(
+            f"guarantee 'tail' needs {FEWEST_EXCESSES} scores in the tail, so {FEWEST_EXCESSES / TAIL_SHARE:,.0f} "
+            f"pairs of people; got {pairs.impostor_total:,}"
+        )
+    begin, least = count / pairs.impostor_total, lowest_tail_far(pairs.impostor_total)
+    if not least <= rate <= begin / 2:
+        raise ValueError(
+            f"guarantee 'tail' is for FARs from {least:.2e} to {begin / 2:.2e} with these people, got {far_text(far)}: "
+            "above, their own pairs show the FAR ('approximate'); below, less than a tenth of a pair would be accepted"
+        )
+    scores, people = pairs.impostor[:count], pairs.impostor_people[:count]
+    start = float(pairs.impostor[count])
+    excess = np.maximum(scores - start, 0.0)
+    shape, scale = (float(one[0]) for one in _fitted(excess, np.ones((1, count))))
+    seen = np.arange(1, count + 1)
+    fitted = np.maximum(begin * _survival(excess, shape, scale), least)  # a fitted tail may end below some scores
+    worst = float((seen / pairs.impostor_total / fitted)[_COMPARED - 1 :].max())
+    tail = FittedTail(count, start, shape, scale, _COMPARED / pairs.impostor_total, worst)
+    runs = redrawn(len(pairs.images), redrawing, progress)
+    ordered = np.sort(
+        np.concatenate([_redrawn(run, people, excess, impostor_totals(pairs, run), rate) for run in runs])
+    )
+    return start + float(ordered[math.ceil(0.95 * redrawing.replicates) - 1]), tail
+
+
+def _redrawn(
+    weights: Weights,
+    people: Int64[np.ndarray, "pairs 2"],
+    excess: Float64[np.ndarray, " pairs"],
+    totals: Int64[np.ndarray, " replicates"],
+    rate: float,
+) -> Float64[np.ndarray, " replicates"]:
+    """The fitted threshold of each replicate, less the start of the tail."""
+    above = np.empty(len(weights))
+    for place in range(len(weights)):
+        weight = weights.each(people, np.array([place])).astype(float)
+        (shape,), (scale,) = _fitted(excess, weight)
+        share = weight.sum() / totals[place] / rate
+        above[place] = scale * (math.log(share) if abs(shape) < 1e-9 else math.expm1(shape * math.log(share)) / shape)
+    return above
+
+
+def _fitted(
+    excess: Float64[np.ndarray, " pairs"], weight: Float64[np.ndarray, "replicates pairs"]
+) -> tuple[Float64[np.ndarray, " replicates"], Float64[np.ndarray, " replicates"]]:
+    """Shape and scale by probability-weighted moments; the excesses descend."""
+    total = weight.sum(1)
+    exceeding = (np.cumsum(weight, 1) - weight / 2) / total[:, None]  # share of the excesses that are as large
+    mean = (weight * excess).sum(1) / total
+    moment = (weight * excess * exceeding).sum(1) / total
+    return 2 - mean / (mean - 2 * moment), 2 * mean * moment / (mean - 2 * moment)
+
+
+def _survival(excess: Float64[np.ndarray, " pairs"], shape: float, scale: float) -> Float64[np.ndarray, " pairs"]:
+    """Share of the excesses that the tail has above each."""
+    if abs(shape) < 1e-9:
+        return np.exp(-excess / scale)
+    inside = np.maximum(1 + shape * excess / scale, 1e-300)
+    return np.asarray(inside ** (-1 / shape))

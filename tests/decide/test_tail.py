@@ -1,0 +1,70 @@
+"""The fitted tail: known parameters recovered, thresholds near the truth, and what is refused."""
+
+import numpy as np
+import pytest
+from scipy.stats import genpareto, norm
+
+from verisphere.base.vocabulary import Redrawing, quietly
+from verisphere.decide.bootstrap import PairScores
+from verisphere.decide.tail import FEWEST_EXCESSES, _fitted, lowest_tail_far, tail_pairs, tail_threshold
+
+REDRAWING = Redrawing(replicates=60, seed=0)
+
+
+def pairs_of(score, people):
+    """All pairs of people with one image each, of whose scores a twentieth is kept."""
+    left, right = np.triu_indices(people, 1)
+    order = np.argsort(-score, kind="stable")[: len(score) // 20]
+    rows = np.stack([left[order], right[order]], 1)
+    return PairScores(np.zeros(0), np.zeros(0, np.int64), score[order], rows, np.ones(people, np.int64))
+
+
+def normal_scores(people, seed):
+    return np.random.default_rng(seed).standard_normal(people * (people - 1) // 2)
+
+
+@pytest.mark.parametrize("shape", [-0.3, -0.05, 0.0, 0.25])
+def test_the_moments_recover_shape_and_scale(shape):
+    excess = np.sort(genpareto.rvs(shape, scale=0.05, size=200_000, random_state=1))[::-1]
+    fitted, scale = _fitted(excess, np.ones((1, len(excess))))
+    assert fitted[0] == pytest.approx(shape, abs=0.02)
+    assert scale[0] == pytest.approx(0.05, rel=0.02)
+
+
+def test_a_score_that_counts_twice_counts_as_two_scores():
+    excess = np.sort(np.random.default_rng(0).exponential(size=50))[::-1]
+    weight = np.ones(50)
+    weight[[3, 20]] = 2
+    twice = _fitted(excess, weight[None])
+    assert twice[0] == pytest.approx(_fitted(np.repeat(excess, weight.astype(int)), np.ones((1, 52)))[0], abs=0.02)
+
+
+@pytest.mark.parametrize("far", ["1e-3", "1e-4", "1e-5"])
+def test_the_threshold_is_a_little_above_the_truth_where_the_tail_continues(far):
+    people = 400
+    threshold, tail = tail_threshold(pairs_of(normal_scores(people, 0), people), far, REDRAWING, quietly)
+    true_far = norm.sf(threshold)
+    assert 0.05 * float(far) < true_far < 1.1 * float(far)
+    assert tail.excesses == tail_pairs(people * (people - 1) // 2) == 798
+    assert tail.checked_to == pytest.approx(10 / 79_800)
+    assert 1 <= tail.worst < 2
+    assert tail.described().startswith("a generalised Pareto tail of the highest 798 scores (above 2.3")
+
+
+def test_a_tail_that_does_not_continue_is_seen_where_there_are_pairs_to_compare():
+    people = 400
+    score = normal_scores(people, 0)
+    score[:60] = 9.0  # more pairs of one score, far above, than the fitted tail has
+    worst = tail_threshold(pairs_of(score, people), "1e-4", REDRAWING, quietly)[1].worst
+    assert worst > 3
+
+
+def test_too_few_pairs_and_fars_beyond_the_tail_are_refused():
+    few = pairs_of(normal_scores(200, 0), 200)
+    with pytest.raises(ValueError, match=f"needs {FEWEST_EXCESSES} scores in the tail, so 40,000 pairs.*got 19,900"):
+        tail_threshold(few, "1e-4", REDRAWING, quietly)
+    enough = pairs_of(normal_scores(400, 0), 400)
+    for far in ("1e-2", "6e-3", "1e-6"):
+        with pytest.raises(ValueError, match=f"from 1.25e-06 to 5.00e-03 with these people, got {far}"):
+            tail_threshold(enough, far, REDRAWING, quietly)
+    assert lowest_tail_far(79_800) == pytest.approx(1.253e-6, rel=1e-3)
