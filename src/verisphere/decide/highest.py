@@ -17,13 +17,7 @@ class HighestScores:
     def __init__(
         self, values: Float64[np.ndarray, " values"], counts: Int64[np.ndarray, " values"], total: int
     ) -> None:
-        """Take the highest distinct scores.
-
-        Args:
-            values: distinct scores, descending.
-            counts: number of comparisons with each score.
-            total: number of all comparisons; those that are not held score lower.
-        """
+        """Take the highest distinct scores, descending, with the count of each; all others of the total score lower."""
         assert counts.sum() <= total, (counts.sum(), total)
         self._values, self._above, self._total = values, counts.cumsum(), total
 

@@ -71,17 +71,10 @@ def spread_redrawn(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> RedrawnSpread:
-    """The spread of domains at one threshold; each replicate finds its own t_c and every t_d.
+    """The spread of domains at one threshold; each replicate finds its own t_c, of the pooled pairs, and every t_d.
 
-    A person who is in several domains is drawn once for all of them. A replicate in which a domain has no genuine or no
-    impostor pair has no such figure.
-
-    Args:
-        pooled: scores of all pairs of the set, including those across domains; t_c is set on them.
-        domains: the pairs within each domain; people are numbered as in `pooled`, `images` are the domain's own.
-        far: target FAR.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        progress: reports the progress over replicates.
+    A person who is in several domains is drawn once for all of them; people of all are numbered as in `pooled`, and
+    `images` are the domain's own. A replicate in which a domain has no genuine or no impostor pair has no such figure.
     """
     people = len(pooled.images)
     others = [name for name, pairs in domains.items() if len(pairs.images) != people or pairs.listed]

@@ -106,11 +106,8 @@ def implausible(
 ) -> tuple[str, ...]:
     """The reasons why scores cannot be those of a working model with these labels; none for scores that can.
 
-    Args:
-        sampled: the scores.
-        moved: scores under labels that were moved by one row, by where the labels would then have been.
-        same_people: whether a row of `sampled.genuine` and of each of `moved` belongs to the same person.
-        whole: AUC of the whole set, if these are the scores of a domain.
+    The same is asked of labels that were moved by one row, named by where the labels would then have been; people of a
+    row may be the `same_people` there. Of a domain, the AUC of the whole set is known.
     """
     if not sampled.judged:
         return ()

@@ -49,28 +49,18 @@ class Review:
         return bool(self.reviewed or self.unfound)
 
     def rank(self, comparisons: int, far: Far, guarantee: Guarantee) -> int:
-        """The rank of the score that becomes the threshold; 0 or less where the comparisons are too few.
+        """The rank of the score that becomes the threshold; 0 or less where those that remain are too few.
 
         >>> Review(1, 1, wrong=1).rank(473, "1e-2", "confident"), Review(unfound=1).rank(299, "1e-2", "confident")
         (1, 0)
-
-        Args:
-            comparisons: number of comparisons, or of strangers, that remain.
-            far: target rate.
-            guarantee: `expected` or `confident`.
         """
         return independent_rank(max(comparisons - self.unfound, 0), far, guarantee) - self.errors
 
     def needed(self, least: int, far: Far, guarantee: Guarantee) -> int:
-        """The fewest that must remain for the guarantee.
+        """The fewest that must remain, where `least` would do, of rank 1, without any wrong label.
 
         >>> Review(1, 1, unfound=2, wrong=1).needed(299, "1e-2", "confident")
         475
-
-        Args:
-            least: the number without any wrong label, of which the rank is 1.
-            far: target rate.
-            guarantee: `expected` or `confident`.
         """
         low, high = least, least
         while independent_rank(high, far, guarantee) <= self.errors:  # the rank grows with the number

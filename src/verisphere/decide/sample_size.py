@@ -207,14 +207,7 @@ def _binomial_sum(rank: int, comparisons: int, rate: Fraction) -> Decimal:
 
 
 def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None) -> str:
-    """One line: the number needed, the number given, and the guarantee that this number allows.
-
-    Args:
-        far: target FAR.
-        guarantee: the guarantee asked for.
-        comparisons: number of comparisons that share no person.
-        people: number of people in the comparisons; None where a scores file does not say.
-    """
+    """One line: the number needed, the number there is (a scores file says no people), and the guarantees possible."""
     compared, needed = _counted(comparisons, "comparison"), f"{people_needed(far, guarantee):,} people"
     there = compared if people is None else _counted(people, "person")
     if guarantee != "approximate":

@@ -155,13 +155,9 @@ class GalleryCalibration(Result):
         return {"kind": KIND, "format": FORMAT, **vars(self), "thresholds": thresholds}
 
     def why_not(self, people: int, digests: Int64[np.ndarray, " photographs"]) -> str:
-        """Why the guarantee does not cover a gallery; empty where it does.
+        """Why the guarantee does not cover a gallery of so many people with these digests; empty where it does.
 
         It covers the gallery itself and, where no statistic of a probe can rise when somebody leaves, any part of it.
-
-        Args:
-            people: number of people in that gallery.
-            digests: the digests of its photographs.
         """
         held = self.gallery.holds(digests)
         if (held.all() and STATISTICS[self.statistic].monotone) or np.array_equal(np.sort(digests), self.gallery.known):

@@ -27,13 +27,9 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a person says of two photographs.
+    """What a person says of two photographs, the stranger's first where the other is of an enrolled person.
 
-    Attributes:
-        photograph: name of the one photograph, the stranger's where one is enrolled.
-        other: name of the other photograph.
-        word: `same`, `different` or `cannot say`.
-        seal: digests of the two, by which they are known; names may be used again.
+    The seal has the digests of the two, by which they are known; names may be used again.
     """
 
     photograph: str
@@ -44,14 +40,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Suspicious:
-    """A pair of photographs of people who are said to be different, to look at.
+    """A pair of photographs of people who are said to be different, with what puts it on the list.
 
-    Attributes:
-        photograph, other: names of the photographs.
-        person, other_person: who is said to be on them.
-        score: the number that puts the pair on the list.
-        seal: see `Verdict`.
-        verdict: a verdict that was given before; empty for none.
+    The seal is that of its `Verdict`; a verdict that was given before is empty for none.
     """
 
     photograph: str

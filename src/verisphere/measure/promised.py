@@ -50,15 +50,7 @@ def promised_rates(
     file: str,
     progress: Progress = quietly,
 ) -> tuple[PromisedRates, ...]:
-    """The rates at each threshold of a calibration.
-
-    Args:
-        probes: mated and non-mated probes.
-        gallery: the gallery.
-        calibration: the calibration.
-        file: name of the file of the probes.
-        progress: reports the progress over the probes.
-    """
+    """The rates at each threshold of a calibration, of mated and non-mated probes in a gallery."""
     if calibration.cohort is not None:
         raise ValueError(f"the statistic {calibration.statistic!r} of the calibration needs a cohort, not taken here")
     check_same_origin("the gallery was", gallery.enrolled.origin, "the calibration", calibration.origin, ONE_WAY)

@@ -22,11 +22,7 @@ _PAIRS_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
-    """People who are neither enrolled nor probes, over whom scores are normalised; one image of each.
-
-    Attributes:
-        rows: a row for each person, of length 1.
-    """
+    """People who are neither enrolled nor probes, over whom scores are normalised; a row of length 1 for each."""
 
     rows: Float32[Tensor, "cohort dim"]
 
@@ -156,15 +152,7 @@ class Gallery:
         candidates: int = CANDIDATES,
         progress: Progress = quietly,
     ) -> Searched:
-        """The statistic of each probe, and its best people.
-
-        Args:
-            probes: a row for each probe.
-            statistic: name of the statistic.
-            cohort: for the statistics that need one.
-            candidates: number of people to list for each probe, where the statistic needs no other number.
-            progress: reports the progress over the probes.
-        """
+        """The statistic of each probe, and its best people: so many, where the statistic needs no other number."""
         self.check(statistic, cohort)
         if probes.shape[1] != self.units.shape[1]:
             raise ValueError(f"probes have {probes.shape[1]} numbers a row but the gallery has {self.units.shape[1]}")

@@ -16,12 +16,7 @@ AGAIN = (
 
 
 def gallery_calibration_text(calibration: GalleryCalibration, near: Sequence[Suspicious] = ()) -> str:
-    """The thresholds with their promises, plain and in the exact wording.
-
-    Args:
-        calibration: the calibration.
-        near: the strangers whose numbers are highest and whom nobody has looked at.
-    """
+    """The thresholds with their promises, and the strangers whose numbers are highest, if nobody looked at them."""
     strangers, gallery = calibration.strangers, calibration.gallery
     model = f"model {calibration.origin.model[:12]}" if calibration.origin else "the model is not known"
     lines = [f"implausible: {printable(reason)}" for reason in calibration.implausible]

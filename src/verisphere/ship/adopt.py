@@ -36,15 +36,7 @@ BACKBONE = "backbone.yaml"
 
 @dataclass(frozen=True)
 class AdoptResult(Result):
-    """The result of an adoption.
-
-    Attributes:
-        folder: the model folder.
-        description: the content of its `model.json`.
-        run: results of the network on its first images.
-        probed: measurements of other ways to prepare the pixels; None if nothing was measured.
-        notes: further lines for users of the model.
-    """
+    """The model folder of an adoption, the first run of its network, and what was measured of its pixels."""
 
     folder: Path
     description: Description
@@ -96,20 +88,10 @@ def adopt_onnx(
 ) -> AdoptResult:
     """Create a model folder from an ONNX file from elsewhere; the folder appears only after the graph has run.
 
-    Args:
-        model: the ONNX file.
-        out: the folder to create.
-        told: input of the graph, as the user describes it; it takes precedence over the preset.
-        preset: a name in `PRESETS`.
-        flip: whether the model adds the embedding of the mirror image.
-        trainable: whether the folder holds, instead of the graph, a `GraphNetwork` with its weights, which can be
-            trained further; and `backbone.yaml`, a base for such a recipe.
-        name: name of the model; by default that of the file.
-        source, licence: source and licence of the model, for its card.
-        probe_with: faces of people with two images or more, aligned or photographs, on which other ways to prepare the
-            pixels are measured; the best one is used if the user stated none.
-        detector: finds the faces on photographs; by default MTCNN, if the images look unaligned and MTCNN is installed.
-        progress: reports the progress of the probe.
+    What the user says of its input (`told`) takes precedence over the preset. A `trainable` folder holds, instead of
+    the graph, a `GraphNetwork` with its weights, and `backbone.yaml`, a base for a recipe that trains it further. On
+    the faces of `probe_with`, of people with two images or more, other ways to prepare the pixels are measured; the
+    best one is used if the user stated none.
     """
     refuse_overwriting(out, [model])
     refuse_file(out)
@@ -181,15 +163,8 @@ def adopt_callable(
 ) -> AdoptResult:
     """Create a model folder from a user's function, from uint8 RGB images (n, height, width, 3) to vectors (n, dim).
 
-    The folder holds only the name of the function and the SHA-256 of its module's source, which shows changes; it can
-    be used where the module can be imported and `trust_code` is given.
-
-    Args:
-        function: name of the function, `module:function`.
-        out: the folder to create.
-        told: size (by default 112 x 112) and template of the faces, as the user states them.
-        flip, name, source, licence: see `adopt_onnx`.
-        trust_code: whether the function may run.
+    The folder holds only the name of the function, `module:function`, and the SHA-256 of its module's source, which
+    shows changes; it can be used where the module can be imported and `trust_code` is given.
     """
     for_graphs = {"--colour": told.colour, "--mean": told.mean, "--scale": told.scale, "--layout": told.layout,
                   "--output": told.output}  # fmt: skip

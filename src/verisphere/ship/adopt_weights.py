@@ -34,17 +34,8 @@ def adopt_weights(
 ) -> AdoptResult:
     """Create a model folder from another project's checkpoint; the folder appears only after the network has run.
 
-    It also holds `backbone.yaml`, a base for a recipe that trains the network further.
-
-    Args:
-        path: the checkpoint, of PyTorch or of safetensors.
-        out: the folder to create.
-        source: the project, a name in `verisphere.models.foreign_names.SOURCES`, which determines the pixels that the
-            network takes.
-        template: template of the aligned faces; by default that of the project.
-        flip: the model adds the embedding of the mirror image.
-        name: name of the model; by default that of the file.
-        published, licence: place of publication and licence of the model, for its card.
+    The project (`source`, a name in `SOURCES`) determines the pixels that the network takes. The folder also holds
+    `backbone.yaml`, a base for a recipe that trains the network further.
     """
     refuse_overwriting(out, [path])
     refuse_file(out)

@@ -128,24 +128,11 @@ def align_photos(
     crops keep it, as in `a.jpg.png` and `a.bmp.png`. A photo that cannot be read, or shows no face, is skipped.
     `align.csv`, in the result, lists every photo with the name of its crop, status (aligned, no face, unreadable, other
     format), reason, number of faces, and box, landmarks and score of the cropped face; `images.json` records the
-    alignment. The result appears completely or not at all.
+    alignment. The result, an archive if it ends in .zip and else a folder, appears completely or not at all.
 
-    Args:
-        source: folder or zip archive with photos at any depth.
-        out: the result: a zip archive (stored, as images are compressed already) if it ends in .zip, else a folder.
-        template: name in `verisphere.images.detect.TEMPLATES`.
-        landmarks: file with the landmarks, as in `verisphere.files.landmarks`; then no face is searched for.
-        detector: finds the faces; a name as in `verisphere.images.detect.detector_named`, or an object. By default
-            MTCNN.
-        image_format: png keeps each pixel; jpg (quality 95) has about a third of the size, and keeps the names of .jpg
-            photos, which lists of pairs use.
-        min_face: side of the smallest face that is searched for, in pixels; see `verisphere.images.detect.Detector`. A
-            detector that is given as an object has its own.
-        for_far: FAR for which the people are counted, a folder a person, before any face is searched for; see
-            `enough_people`. None counts none.
-        device: device of the detector; by default a GPU where there is one.
-        trust_code: whether `detector` may name a function from outside verisphere, which runs its code.
-        progress: reports the progress over the photos.
+    With a file of landmarks no face is searched for. Of the formats, png keeps each pixel, and jpg (quality 95) has
+    about a third of the size and keeps the names of .jpg photos, which lists of pairs use. A detector that is given as
+    an object has its own `min_face`. For a FAR, people are counted first, a folder a person; see `enough_people`.
     """
     check_word("image_format", image_format, ImageFormat)
     if landmarks is not None and detector is not None:

@@ -38,12 +38,7 @@ RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safet
 
 
 def model_card(about: Mapping[str, Any], folder: Path) -> str:
-    """The card of a model, as Markdown.
-
-    Args:
-        about: the content of `model.json`; its `files` need not contain the card.
-        folder: folder of those files.
-    """
+    """The card of a model, as Markdown, from the content of its `model.json` and the files of its folder."""
     files: Mapping[str, Mapping[str, Any]] = about["files"]
     recipe = read_settings(folder / RECIPE) if RECIPE in files else None
     calibrated = read_calibration(folder / CALIBRATION) if CALIBRATION in files else None

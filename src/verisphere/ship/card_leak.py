@@ -12,12 +12,7 @@ _FROM = {"embeddings": "embeddings of photographs", "head": "class centers", "fo
 
 
 def leak_section(folder: Path, source: str | None) -> Iterator[str]:
-    """A paragraph on how well faces recovered from the model match their people, or a note that this was not tested.
-
-    Args:
-        folder: folder with the figures.
-        source: reference to their file; None where it is not there.
-    """
+    """How well faces recovered from the model match their people; or that this was not tested, without figures."""
     if source is None:
         yield "How well faces can be recovered from this model was not tested (`verisphere leak` tests it)."
         return

@@ -18,13 +18,7 @@ _WHAT = {
 
 
 def precision_section(about: Mapping[str, Any], folder: Path, source: str) -> Iterator[str]:
-    """The smaller precision and its cost; empty for a network in float32.
-
-    Args:
-        about: the content of `model.json`.
-        folder: folder with the figures.
-        source: reference to the file of the figures.
-    """
+    """The smaller precision and its cost, with the reference to its figures; empty for a network in float32."""
     reduced = about.get("reduced")
     if reduced is None:
         return

@@ -360,14 +360,7 @@ def check_template(template: str, backbone: Backbone) -> None:
 def notes_on(
     description: Description, calibration: Calibration | None, recipe: bool, with_head: bool
 ) -> tuple[str, ...]:
-    """Notes for users of a model.
-
-    Args:
-        description: the content of its `model.json`.
-        calibration: the calibration that it ships; None for none.
-        recipe: whether its recipe is known, or cannot be.
-        with_head: whether the head is inside.
-    """
+    """Notes for users of a model; of a run without a known recipe, and one with its head inside, it is said too."""
     notes = [warning for threshold in description.thresholds[:1] if (warning := threshold.warning())]
     if calibration is None:
         notes.append("no calibration was given, so this model ships no threshold and `verisphere verify` refuses it")

@@ -30,11 +30,7 @@ _AGAIN = "embed with this model as it is shipped, and calibrate again"
 def refuse_place(out: Path, folders: Sequence[Path], files: Sequence[Path | None]) -> None:
     """Refuse, before any work, a place for a model folder in which something would be overwritten or mixed.
 
-    Args:
-        out: the folder to make.
-        folders: folders, or files, that are read whole: the model and the faces. A run is not sealed and may hold the
-            models made of it.
-        files: further files that are read; None for an optional one that was not given.
+    The folders are read whole: the model and the faces. A run is not sealed and may hold the models made of it.
     """
     refuse_overwriting(out, [*folders, *files])
     if out.is_file():
@@ -47,14 +43,7 @@ def refuse_place(out: Path, folders: Sequence[Path], files: Sequence[Path | None
 
 
 def shipped_origin(weights: str, network: Backbone, template: str, flip: bool, precision: str) -> Origin:
-    """The origin of the embeddings that a model folder makes of faces that any detector finds.
-
-    Args:
-        weights: SHA-256 of the file with the weights.
-        network: the network.
-        template: positions of eyes, nose and mouth in an aligned face.
-        flip, precision: see `Origin`.
-    """
+    """The origin of the embeddings that a model folder makes of faces that any detector finds."""
     alignment = f"{template} by {ANY_DETECTOR}"
     return Origin(weights, flip, precision, "", alignment=alignment, preprocessing=taken_pixels(network))
 
@@ -67,16 +56,7 @@ def check_same(
     evaluation: Sequence[Path],
     accept_unrecorded: bool,
 ) -> None:
-    """Refuse thresholds and figures of another model, or of the same model in another way.
-
-    Args:
-        model: the model, for messages.
-        own: origin of the embeddings that the model makes.
-        calibration: the calibration; None for none.
-        file: file of the calibration, for messages.
-        evaluation: files with figures.
-        accept_unrecorded: accept a file that does not record the pixels that its model took.
-    """
+    """Refuse thresholds and figures of another model, or of the same model in another way."""
     if calibration is not None:
         of_checks = [(f"{file}: its check on {check.source.file}", check.origin) for check in calibration.checks]
         for named, theirs in ((file, calibration.origin), *of_checks):
@@ -118,13 +98,7 @@ def check_same_leak(own: Origin, model: Path, file: Path, accept_unrecorded: boo
 def shipped_flip(
     asked: bool | None, calibration: Calibration | GalleryCalibration | None, otherwise: bool = False
 ) -> bool:
-    """Whether the model adds the mirror image: as requested, else as in the calibration, whose thresholds need it.
-
-    Args:
-        asked: the requested setting; None if none was requested.
-        calibration: the calibration; None for none.
-        otherwise: the answer if nothing was requested and no calibration states it.
-    """
+    """Whether the model adds the mirror image: as requested, else as in the calibration, whose thresholds need it."""
     if asked is not None:
         return asked
     return otherwise if calibration is None or calibration.origin is None else calibration.origin.flip
@@ -138,13 +112,7 @@ def say_flip(flip: bool, folder: Path, before: Description) -> None:
 
 
 def check_measured_flip(flip: bool, folder: Path, before: Description) -> None:
-    """Refuse to ship a smaller model with another flip than that with which its drop of TAR was measured.
-
-    Args:
-        flip: whether the model to ship adds the mirror image.
-        folder: the folder that is exported again, for messages.
-        before: the content of its `model.json`.
-    """
+    """Refuse to ship a smaller model with another flip than that with which its drop of TAR was measured."""
     if before.reduced is not None and flip != before.flip:
         precision, measured, wanted = before.reduced.precision, str(before.flip).lower(), str(flip).lower()
         raise ValueError(

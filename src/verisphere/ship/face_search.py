@@ -81,12 +81,9 @@ FindFaces = Callable[[Sequence[Pixels], Sequence[str]], list[FaceOfPhotograph]]
 
 @dataclass(frozen=True)
 class AlignedBy:
-    """A way to find faces that knows how its crops are aligned.
+    """A way to find faces that knows the `ImageSource.alignment`s of its crops, and says `how` it makes them.
 
-    Attributes:
-        find: finds the face on each photograph.
-        alignments: template and finder of the crops, as `ImageSource.alignment`; empty where they are not known.
-        how: how the crops are made; crops made in another way have other words here.
+    Crops that are made in another way have other words there.
     """
 
     find: FindFaces
@@ -117,12 +114,7 @@ def recorded_alignments(paths: Sequence[Path]) -> tuple[str, ...]:
 
 
 def aligned_faces(size: tuple[int, int], alignments: tuple[str, ...] = ()) -> FindFaces:
-    """Takes photographs as aligned crops, and searches for no face.
-
-    Args:
-        size: (height, width) that the model takes.
-        alignments: see `AlignedBy`.
-    """
+    """Takes photographs as aligned crops of this height and width, and searches for no face."""
 
     def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
         return [
@@ -141,13 +133,7 @@ def aligned_faces(size: tuple[int, int], alignments: tuple[str, ...] = ()) -> Fi
 
 
 def detected_faces(template: str, detector: FaceDetector, *, others: bool = False) -> FindFaces:
-    """Detects faces, and crops the most central one of each photograph.
-
-    Args:
-        template: name of the model's template.
-        detector: finds the faces; `verisphere.images.detect.detector_named` makes one.
-        others: also crop the other faces.
-    """
+    """Detects faces, and crops the most central one of each photograph; on request the others too."""
     target = template_named(template)
 
     def crop(pixels: Pixels, detections: Detections) -> FaceOfPhotograph:
@@ -165,11 +151,6 @@ def listed_faces(template: str, listed: Mapping[str, ListedFaces], file: Path) -
     """Looks up the landmarks that a file lists for each photograph, and crops the most central face.
 
     The function that is returned raises ValueError for landmarks outside their photograph.
-
-    Args:
-        template: name of the template.
-        listed: faces by the names of their photographs, from `verisphere.files.landmarks.read_landmarks`.
-        file: the file that lists them, for the reasons.
     """
     target = template_named(template)
 
@@ -228,12 +209,6 @@ def search_photographs(
 
     While one batch is searched, a thread reads and decodes the next one, so at most two batches are in memory. A
     photograph that cannot be read or decoded has that as its reason, and ends nothing.
-
-    Args:
-        names: name of each photograph, for `find` and for the reasons.
-        contents: for each photograph a function that returns the bytes of its file.
-        find: finds the faces.
-        at_once: photographs in a batch, at most.
     """
     for batch in _one_ahead(_decoded(names, contents, at_once)):
         readable = [photograph for photograph in batch if photograph.pixels is not None]

@@ -36,16 +36,7 @@ def notes_on_model(
     calibration: Path,
     origin: Origin | None,
 ) -> tuple[str, ...]:
-    """What weakens the promise of a threshold, the gravest first; each is printed before the answer.
-
-    Args:
-        model: the model.
-        threshold: the threshold that decides.
-        accept_drawn: see `refuse_drawn`.
-        find: finds the faces that are compared.
-        calibration: file of the calibration.
-        origin: the origin that the calibration records.
-    """
+    """What weakens the promise of a threshold, the gravest first; each is printed before the answer."""
     source = threshold.calibrated_on
     if origin is None and source is not None:
         origin = model.origin(source)
@@ -71,14 +62,9 @@ def sentence(text: str) -> str:
 
 
 def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | None, verb: str) -> list[str]:
-    """What weakens an answer because a file was made in another way than the photographs are compared now.
+    """What weakens an answer because a file was made in another way than photographs are compared now.
 
-    Args:
-        model: the model.
-        find: finds the faces on the photographs.
-        file: file of the calibration, or of the gallery.
-        origin: origin of the file; None if nothing is recorded.
-        verb: what has to be done again.
+    The verb says what has to be done again. Where nothing is recorded there is nothing to say.
     """
     if origin is None:
         return []
@@ -94,13 +80,7 @@ def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | 
 
 
 def refuse_drawn(model: Model, threshold: GuaranteedThreshold | GalleryThreshold, accept_drawn: bool) -> str:
-    """The note on a model that was trained or calibrated on drawn faces; empty for any other model.
-
-    Args:
-        model: the model.
-        threshold: the threshold that decides.
-        accept_drawn: accept such a model.
-    """
+    """The note on a model that was trained or calibrated on drawn faces, unless refused; empty for any other model."""
     how = drawn_by(model.training, threshold.calibrated_on)
     if not how:
         return ""

@@ -30,14 +30,7 @@ from verisphere.ship.people import photographs_in
 
 @dataclass(frozen=True, eq=False)
 class OpenedGallery:
-    """A gallery with what was seen when it was opened.
-
-    Attributes:
-        path: the file or folder.
-        gallery: the enrolled people.
-        left_out: people without a photograph that can be compared.
-        skipped: photographs that cannot be compared.
-    """
+    """A gallery, with people who have no photograph that can be compared, and such photographs."""
 
     path: Path
     gallery: Gallery
@@ -70,15 +63,10 @@ def open_gallery(
     progress: Progress = quietly,
     check: Callable[[int, bool], object] | None = None,
 ) -> OpenedGallery:
-    """The people of a gallery.
+    """The people of an embeddings file, or of a folder or zip archive with a folder of photographs for each person.
 
-    Args:
-        gallery: an embeddings file, or a folder or zip archive with a folder of photographs for each person.
-        model: embeds photographs; not needed for an embeddings file.
-        find: finds the face on each photograph, likewise.
-        progress: reports the progress over the photographs.
-        check: called before any photograph is embedded, with the number of people and whether one has several
-            photographs; may refuse.
+    Photographs need a model and what finds faces. Before any is embedded, `check` is called with the number of people
+    and whether one has several photographs; it may refuse.
     """
     if is_embeddings(gallery):
         return OpenedGallery(gallery, Gallery(read_known_people(gallery)))

@@ -14,10 +14,7 @@ from verisphere.ship.people import EmbeddedPerson, OtherFace, scores_between
 class OtherPair:
     """A comparison that passes, in which at least one face is not the most central of its photograph.
 
-    Attributes:
-        left: the face of the left side; None for the most central faces of all its photographs.
-        right: likewise of the right side.
-        score: the score; of several the lower median.
+    The most central faces of all photographs of a side are None; the score of several is their lower median.
     """
 
     left: OtherFace | None

@@ -79,14 +79,7 @@ class OtherFace:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedPerson:
-    """One side of a comparison with its embeddings.
-
-    Attributes:
-        person: the photographs.
-        rows: an embedding of the most central face for each photograph that was used.
-        others: the other faces of these photographs, if the finder of the faces crops them.
-        other_rows: an embedding for each of them.
-    """
+    """One side of a comparison: a row for each photograph that was used, and one for each other face on them."""
 
     person: Person
     rows: Float32[np.ndarray, "photos dim"]
@@ -111,13 +104,7 @@ def scores_between(
 
 @dataclass(frozen=True, eq=False)
 class Photographs:
-    """Photographs and the face on each.
-
-    Attributes:
-        names: one name for each photograph.
-        faces: one face for each photograph.
-        unread: names of further photographs beside them, in formats that are not read.
-    """
+    """Photographs and the face on each; and the names of further ones beside them, in formats that are not read."""
 
     names: Sequence[str]
     faces: Sequence[FaceOfPhotograph]
@@ -173,14 +160,7 @@ def _read(path: Path) -> bytes:
 
 
 def embedded_person(path: Path, model: Model, find: FindFaces, progress: Progress) -> EmbeddedPerson:
-    """The photographs of a person, and their embeddings.
-
-    Args:
-        path: an image file, or a folder or zip archive of photographs of one person.
-        model: computes the embeddings.
-        find: finds the face on each photograph.
-        progress: reports the progress over the photographs.
-    """
+    """The photographs of a person, an image file or a folder or zip archive of them, and their embeddings."""
     photographs = photographs_at(path, find, progress)
     if len(photographs.names) == 1 and not photographs.used:
         raise ValueError(f"{path}: {photographs.faces[0].reason}")

@@ -40,15 +40,9 @@ class Pixels:
 
 @dataclass(frozen=True)
 class Told:
-    """A user's description of a model; None for a part that is left to the preset or to the graph.
+    """A user's description of a model, in the parts of `Pixels`; None for what is left to the preset or to the graph.
 
-    Attributes:
-        size: height and width of a face.
-        colour: order of the colours.
-        mean, scale: number that is subtracted from a pixel in [0, 255], and number by which the difference is divided.
-        layout: order of the axes of its input.
-        template: positions of eyes, nose and mouth in an aligned face.
-        output: name of the output with the embeddings.
+    The size is that of a face, height and width; the output is the name of the one with the embeddings.
     """
 
     size: tuple[int, int] | None = None
@@ -76,16 +70,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Preset:
-    """The input of the models of one source.
-
-    Attributes:
-        size: height and width of a face.
-        colour: order of the colours.
-        mean: value that is subtracted from a pixel in [0, 255]; None where the graph tells, see `normalises`.
-        scale: value by which it is then divided; None likewise.
-        template: positions of eyes, nose and mouth in an aligned face.
-        source: document that states this.
-    """
+    """The input of the models of one source; a mean and scale of None where the graph tells, see `normalises`."""
 
     size: tuple[int, int]
     colour: Colour

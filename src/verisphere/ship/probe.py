@@ -123,16 +123,9 @@ def probe(
 ) -> ProbeResult:
     """Give the same faces to a network in every way that published models have.
 
-    Args:
-        network: the network, its graph read; its own colours and normalisation are not used.
-        faces: faces of people with two images or more, of which the first two are used; aligned and of the network's
-            size, or photographs (see `probe_faces`).
-        declared: the way to compare with; None where nothing is known.
-        progress: reports the progress over photographs and ways.
-        detector: finds the faces on photographs.
-        told: the known parts, if no way is declared as a whole; ways that contradict them are measured, but not used.
-        flip: whether the mirror image is known to be added; False leaves it to the measurement where nothing is
-            declared as a whole.
+    The network's graph is read; its own colours and normalisation are not used. The first two images of each person are
+    taken, aligned and of the network's size, or photographs (`probe_faces`). Where no way is declared as a whole, those
+    that contradict the known parts (`told`, a `flip` that is known to be added) are measured, but not used.
     """
     pairs = _pairs(faces)
     seen = probe_faces(faces, pairs, network.input_size, detector, progress)
@@ -209,12 +202,9 @@ def _embedded(network: OnnxNetwork, images: Tensor, way: Pixels) -> tuple[np.nda
 
 
 def standing_out(embeddings: Float64[np.ndarray, "images dim"]) -> Float64[np.ndarray, " people"]:
-    """Score of each person's two images, from the mean impostor score in standard deviations of the impostor scores.
+    """Score of each person's two images, which are rows side by side, in standard deviations above the impostor mean.
 
     Embeddings that cannot be compared, because they are equal or not finite, give 0.
-
-    Args:
-        embeddings: two rows for each person, one after the other.
     """
     lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not (lengths > 0).all():

@@ -28,14 +28,7 @@ View = tuple[str, float]
 
 @dataclass(frozen=True, eq=False)
 class ProbeFaces:
-    """Two images of each person, seen in several ways.
-
-    Attributes:
-        images: for each way the images, two rows for each person, one after the other; the first way is the model's
-            own.
-        people: number of people.
-        origin: how the images came about, in words.
-    """
+    """Two images of each person, one after the other, seen in several ways, of which the first is the model's own."""
 
     images: dict[View, UInt8[Tensor, "images 3 height width"]]
     people: int
@@ -52,15 +45,8 @@ def probe_faces(
     """The unchanged faces if they look aligned; else crops of the photographs by every template.
 
     Each photograph is searched once, and all crops are cut by its landmarks. People without a face on one of their two
-    photographs are excluded.
-
-    Args:
-        faces: the images.
-        pairs: positions of two images of each person.
-        size: (height, width) that the network takes.
-        detector: finds the faces on photographs, which then need not look unaligned; None takes MTCNN where the images
-            look unaligned and it is installed.
-        progress: reports the progress over photographs.
+    photographs are excluded. Photographs need not look unaligned for a detector that is given; by default MTCNN is
+    taken where the images look unaligned and it is installed.
     """
     rows = [index for pair in pairs for index in pair]
     if isinstance(faces, Photos) and (detector is not None or not _look_aligned(faces, rows, size)):

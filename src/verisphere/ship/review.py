@@ -21,12 +21,7 @@ PAIRS = 20  # on a page, unless another number is asked for
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One side of the pairs.
-
-    Attributes:
-        path: embeddings file, or folder or archive of photographs.
-        rows: the embeddings.
-    """
+    """One side of the pairs: an embeddings file, or a folder or archive of photographs, and the embeddings."""
 
     path: Path
     rows: Embeddings
@@ -53,13 +48,8 @@ def write_review(
 ) -> str:
     """Write the page and the list, and say what to do with them.
 
-    Args:
-        folder: folder to make, or of an earlier review in which there is no verdict.
-        pairs: the pairs, the one that costs most first; those with a verdict are in the list alone.
-        sides: where the photographs of each pair come from.
-        about: what the pairs are, in a sentence.
-        faces: the images under the names of the embeddings; None looks where the embeddings say they were.
-        trust: also build a data set from outside verisphere that a YAML file describes, which runs its code.
+    The pair that costs most stands first; those with a verdict are in the list alone. The folder is made, or is that of
+    an earlier review without a verdict. Without `faces`, the images are looked for where the embeddings say they were.
     """
     refuse_verdicts(folder)
     new = [pair for pair in pairs if not pair.verdict]

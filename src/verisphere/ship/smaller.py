@@ -114,20 +114,9 @@ def export_smaller(
 ) -> ExportResult:
     """Creates a model folder whose network is an ONNX graph in float16 or int8, and measures its loss against float32.
 
-    int8 takes its ranges from images of some people of the set, who are not measured.
-
-    Args:
-        run: folder of a run (its newest checkpoint), of one checkpoint, or of an exported or adopted model.
-        out: the folder to make.
-        precision: `fp16` or `int8`.
-        measured_on: aligned faces on which TAR is measured, as `open_faces` takes them.
-        fars: target FARs at which it is measured.
-        people: file that lists the people to measure on; None takes all.
-        name, evaluation, flip, template, accept_training_people, accept_unrecorded_pixels, trust_code: see
-            `export_model`. The drop is measured with the flip that ships.
-        calibration: thresholds to ship; of embeddings that this very folder made, since the same model and images give
-            the same graph.
-        progress: reports the progress of embedding and measuring.
+    int8 takes its ranges from images of some people of the set, who are not measured. The drop is measured with the
+    flip that ships. A calibration is of embeddings that this very folder made, since the same model and images give the
+    same graph. The other options are those of `export_model`.
     """
     require_export()
     check_word("precision", precision, SmallerPrecision)
@@ -220,14 +209,10 @@ def export_smaller(
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """A model in float32.
+    """A model in float32, without thresholds, and what describes it.
 
-    Attributes:
-        path: path of the model.
-        description: content of `model.json`, without thresholds.
-        backbone: network of the model, on the CPU.
-        beside: further files that describe the model, by their names in the folder to create.
-        trained_on: record of the training of a run; None for a folder, which has its own in `beside`, or has none.
+    The files `beside` it are named as in the folder to create. The record of a training is that of a run; a folder has
+    its own among these files, or has none.
     """
 
     path: Path
