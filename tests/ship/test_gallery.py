@@ -21,8 +21,9 @@ from verisphere.files.verdicts import Suspicious, Verdict, read_verdicts, verdic
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate
+from verisphere.ship.calibration_check import Accepted
 from verisphere.ship.face_search import aligned_faces
-from verisphere.ship.gallery import Accepted, NamedSet, StrangersInGallery
+from verisphere.ship.gallery import NamedSet, StrangersInGallery
 from verisphere.ship.identify import identify, identify_each
 from verisphere.ship.opened_gallery import open_gallery
 

@@ -1,7 +1,7 @@
 """The verdicts of a person about pairs of photographs that may show one person: a CSV with a column to fill in."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -60,12 +60,23 @@ def verdicts_csv(pairs: Sequence[Suspicious]) -> str:
     return csv_for_people(("pair", *_FIELDS), rows)
 
 
-def refuse_repeated(verdicts: Sequence[Verdict], path: Path) -> None:
-    """Refuse two verdicts about one pair."""
-    seals = [verdict.seal for verdict in verdicts]
+def resolved(
+    verdicts: Sequence[Verdict], path: Path, pair_of: Callable[[str], Suspicious | None], whole: str
+) -> tuple[Verdict, ...]:
+    """Verdicts of a file with the names that the compared photographs have, one for each pair at most.
+
+    `pair_of` finds a pair by its seal, and `whole` says what one review is of.
+    """
+    seals, found = [verdict.seal for verdict in verdicts], list[Verdict]()
     for verdict in verdicts:
+        photographs = f"{path}: {shown(verdict.photograph)} and {shown(verdict.other)}"
         if seals.count(verdict.seal) > 1:
-            raise ValueError(f"{path}: {shown(verdict.photograph)} and {shown(verdict.other)} have two verdicts")
+            raise ValueError(f"{photographs} have two verdicts")
+        pair = pair_of(verdict.seal)
+        if pair is None:
+            raise ValueError(f"{photographs} are not compared here, by their digests; a review is of {whole}")
+        found.append(replace(verdict, photograph=pair.photograph, other=pair.other))
+    return tuple(found)
 
 
 def is_unfilled(path: Path) -> bool:

@@ -260,13 +260,9 @@ def check_cohort(calibration: GalleryCalibration, cohort: Cohort | None) -> None
         raise ValueError(f"scores were calibrated with {of}, and {other if calibration.cohort else 'one was named'}")
 
 
-def half_seal(digest: int) -> str:
-    """The digest of a row as a verdict names a photograph by it.
-
-    >>> half_seal(-1)
-    'ffffffffffffffff'
-    """
-    return f"{digest % 2**64:016x}"
+def half_seals(gallery: Gallery) -> list[str]:
+    """The digest of each row as a verdict names a photograph by it: 16 hexadecimal digits."""
+    return [f"{digest % 2**64:016x}" for digest in gallery.digests.tolist()]
 
 
 def row_digest(person: str, content: bytes | memoryview) -> int:

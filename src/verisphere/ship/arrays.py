@@ -1,6 +1,7 @@
 """A threshold with a guarantee, from arrays in memory."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -14,30 +15,27 @@ from verisphere.files.verdicts import Verdict
 from verisphere.measure.arrays import set_of
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate_set, digest_of_rows
-from verisphere.ship.gallery import Accepted, NamedSet, StrangersInGallery
+from verisphere.ship.calibration_check import Accepted
+from verisphere.ship.gallery import NamedSet, StrangersInGallery
 from verisphere.ship.opened_gallery import OpenedGallery
+
+
+@overload
+def calibrate(
+    embeddings: Any, identities: Any = None, *, gallery: Embeddings, **options: Any
+) -> GalleryCalibration: ...
 
 
 @overload
 def calibrate(
     embeddings: Any,
     identities: Any = None,
-    far: Far | list[Far] | tuple[Far, ...] = ...,
+    far: Far | list[Far] | tuple[Far, ...] | None = None,
     guarantee: Guarantee = "confident",
     *,
-    seed: int = ...,
-    replicates: int = ...,
-    accept_implausible: bool = ...,
-    accept_training_people: bool = ...,
-    names: Names | None = ...,
-    progress: Progress = ...,
+    gallery: None = None,
+    **options: Any,
 ) -> Calibration: ...
-
-
-@overload
-def calibrate(
-    embeddings: Any, identities: Any = None, *, gallery: Embeddings, **of_gallery: Any
-) -> GalleryCalibration: ...
 
 
 def calibrate(
@@ -66,6 +64,9 @@ def calibrate(
     (True, 600, 300, 0.95)
     >>> print(calibration)  # doctest: +ELLIPSIS
     Same person: score above 0.6... We are 95 % confident that at most 1 in 100 pairs of strangers pass; ...
+    >>> enrolled = Embeddings(np.random.default_rng(1).normal(size=(50, 16)), identities=np.arange(50).astype(str))
+    >>> print(calibrate(images, np.arange(1200) % 600 + 50, gallery=enrolled))  # doctest: +ELLIPSIS
+    Found: the best score above 0.7... We are 95 % confident that at most 1 in 100 strangers are found in this ...
 
     Args:
         embeddings: embeddings, as in `evaluate`, of people whom the model was not trained on.
@@ -81,27 +82,34 @@ def calibrate(
         names: see `evaluate`.
         progress: reports the progress over passes and replicates.
         gallery: enrolled people, for a threshold of this gallery; the set is then of strangers, none of whom is
-            enrolled.
-        of_gallery: `fpir`, `rule`, `probes` and the other arguments of `calibrate_gallery`.
+            enrolled, and of several photographs of a stranger one is drawn.
+        of_gallery: `fpir`, target FPIR, or several (1e-2), for a `guarantee` that is `confident` or `expected`; `rule`,
+            name of the statistic that decides a probe (see `verisphere.decide.statistics`), and `cohort`, people who
+            are neither enrolled nor strangers, for those that need them; `probes`, further photographs of enrolled
+            people, to measure TPIR on; `verdicts`, a review of strangers and enrolled people, by which those found to
+            be the same person are removed; `unfound` and `wrong`, wrong labels, and wrong verdicts `same`, that are
+            allowed for (`verisphere.decide.review`); and `accept_unrecorded_pixels`, to accept embeddings of versions
+            that did not record the pixels that the model took.
 
     Returns:
         The thresholds with their guarantees, and the rates over all pairs of the set. `write_json` writes it for
         `verisphere export`.
 
     Raises:
-        TooFewComparisonsError: too few people for this guarantee at this FAR; states what they are enough for.
+        TooFewComparisonsError: too few people for this guarantee at this FAR or FPIR; states what they are enough for.
         TypeError: identities are missing.
         ValueError: the arrays do not fit together, all rows show one person, no guarantee can be about a FAR, or the
-            embeddings are implausible, or the model was trained on people or images of the set.
+            embeddings are implausible, or the model was trained on people or images of the set; or a stranger is
+            enrolled, or sets were made by different models or in different ways.
     """
     check_word("guarantee", guarantee, Guarantee)
+    accepted = Accepted(accept_implausible, accept_training_people)
     if gallery is not None:
         if far is not None or replicates is not None:
             raise TypeError("far and replicates are for a threshold of two photographs; a gallery takes fpir=")
-        accepted_too = {"accept_implausible": accept_implausible, "accept_training_people": accept_training_people}
         strangers = set_of(embeddings, identities, names)
-        about = {"guarantee": guarantee, "seed": seed, "names": names, "progress": progress, **accepted_too}
-        return calibrate_gallery(strangers, gallery, **(about | of_gallery))
+        about = {"guarantee": guarantee, "seed": seed, "names": names, "progress": progress, "accepted": accepted}
+        return _of_gallery(strangers, gallery, **(about | of_gallery))
     if of_gallery:
         raise TypeError(
             f"{next(iter(of_gallery))} is for a threshold of a gallery; give the enrolled people as gallery="
@@ -109,59 +117,28 @@ def calibrate(
     fars = list(far) if isinstance(far, list | tuple) else ["1e-2" if far is None else far]
     people = set_of(embeddings, identities, names)
     redrawing = Redrawing(1000 if replicates is None else replicates, seed)
-    accepted = accept_implausible, accept_training_people
-    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, *accepted, progress)
+    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, accepted, progress)
 
 
-def calibrate_gallery(
+def _of_gallery(
     strangers: Embeddings,
     gallery: Embeddings,
     fpir: Far | list[Far] | tuple[Far, ...] = "1e-2",
-    guarantee: Guarantee = "confident",
     *,
+    guarantee: Guarantee,
+    seed: int,
+    names: Names | None,
+    progress: Progress,
+    accepted: Accepted,
+    accept_unrecorded_pixels: bool = False,
     rule: str = "best",
     cohort: Embeddings | None = None,
     probes: Embeddings | None = None,
     verdicts: Sequence[Verdict] = (),
     unfound: int = 0,
     wrong: int = 0,
-    seed: int = 0,
-    accept_implausible: bool = False,
-    accept_training_people: bool = False,
-    accept_unrecorded_pixels: bool = False,
-    names: Names | None = None,
-    progress: Progress = quietly,
 ) -> GalleryCalibration:
-    """A threshold for a gallery with a guarantee about strangers who are not enrolled (1:N).
-
-    >>> import numpy as np
-    >>> draws = np.random.default_rng(0).normal(size=(1400, 32))
-    >>> strangers = Embeddings(draws[100:], identities=np.arange(1300))
-    >>> gallery = Embeddings(draws[:100], identities=[f"p{number}" for number in range(100)])
-    >>> print(calibrate_gallery(strangers, gallery))  # doctest: +ELLIPSIS
-    Found: the best score above 0.6... We are 95 % confident that at most 1 in 100 strangers are found in this ...
-
-    Args:
-        strangers: people who are not enrolled; of several photographs of a person one is drawn.
-        gallery: the enrolled people.
-        fpir: target FPIR, or several, all different.
-        guarantee: `confident` (FPIR at most the target with 95 % confidence) or `expected` (on average over
-            calibrations).
-        rule: name of the statistic that decides a probe; see `verisphere.decide.statistics`.
-        cohort: people who are neither enrolled nor strangers, for the statistics that need them.
-        probes: further photographs of enrolled people, to measure TPIR on.
-        verdicts: a review of strangers and enrolled people; those found to be the same person are removed.
-        unfound, wrong: wrong labels, and wrong verdicts `same`, that are allowed for; see `verisphere.decide.review`.
-        seed: seed of the draw. Choosing among several seeds breaks the guarantee.
-        accept_implausible, accept_training_people: see `calibrate`.
-        accept_unrecorded_pixels: accept embeddings of versions that did not record the pixels that the model took.
-        names: see `calibrate`.
-        progress: reports the progress over the strangers.
-
-    Raises:
-        TooFewComparisonsError: too few strangers for this guarantee at this FPIR; states how many are needed.
-        ValueError: a stranger is enrolled, or sets were made by different models or in different ways.
-    """
+    """A threshold for a gallery; see `calibrate`."""
     sets = {"strangers": strangers, "gallery": gallery, "cohort": cohort, "probes": probes}
     named = {
         name: NamedSet(Path(name), known, digest_of_rows(known))
@@ -176,7 +153,7 @@ def calibrate_gallery(
         cohort=named.get("cohort"),
         probes=named.get("probes"),
         seed=seed,
-        accepted=Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels),
+        accepted=replace(accepted, unrecorded_pixels=accept_unrecorded_pixels),
         progress=progress,
     )
     fpirs = list(fpir) if isinstance(fpir, list | tuple) else [fpir]

@@ -11,16 +11,13 @@ import numpy as np
 from verisphere.base.identity import decided
 from verisphere.base.provenance import check_recorded, check_same_origin
 from verisphere.base.vocabulary import REDRAWING, Embeddings, Progress, Redrawing, quietly
-from verisphere.decide import (
-    Far,
-    Guarantee,
-)
+from verisphere.decide import Far, Guarantee
 from verisphere.files.calibration import Calibration, Check, Source, distinct_fars, read_calibration
 from verisphere.files.embeddings import same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.verdicts import Suspicious, read_verdicts
-from verisphere.ship.calibrated_files import CalibratedFile, EmbeddingsSet, Labels, open_file
-from verisphere.ship.calibration_check import check_of, implausible_reasons, refuse_empty
+from verisphere.ship.calibrated_files import Asked, CalibratedFile, EmbeddingsSet, Labels, open_file
+from verisphere.ship.calibration_check import NOTHING, Accepted, check_of, refuse_empty, refuse_implausible
 from verisphere.ship.training_people import refuse_training_people
 
 __all__ = ["Calibration", "Check", "Source", "calibrate", "read_calibration"]
@@ -49,25 +46,11 @@ def calibrate(
     From embeddings, `expected` and `confident` use a random matching of people, one random image of each, the same for
     all FARs; `approximate` uses all pairs. From scores, `expected` and `confident` use the impostor scores.
 
-    Args:
-        path: embeddings file, or scores file.
-        fars: target FARs, all different.
-        guarantee: see `verisphere.decide.guarantee`.
-        independent: states for a scores file that no person is in two of its impostor comparisons.
-        checks: embeddings of the same model, or scores, on which the thresholds are checked; they change no threshold.
-        replicates: redrawings of the people, for `approximate`; its memory grows with the largest FAR.
-        seed: seed of the matching, or of the redrawings. Choosing among several seeds breaks the guarantee.
-        skip_empty: skip, and name, domains and check files without genuine or impostor comparisons.
-        reviewed: a filled-in list of `review_pairs`, of the same file and seed: comparisons that were found to show the
-            same person are removed; people are not paired anew, which would let the scores choose the pairs.
-        unfound: comparisons that may show the same person without having been found; see `verisphere.decide.review`.
-        wrong: comparisons that may have been removed by a wrong verdict.
-        accept_implausible: calibrate also where the scores cannot be those of a working model with right labels (see
-            `verisphere.decide.plausible`); the calibration then records the reasons.
-        accept_training_people: accept files with people or images that the model was trained on; the thresholds then
-            promise nothing about new people, and say so.
-        accept_unrecorded_pixels: accept files of versions that did not record the pixels that the model took.
-        progress: reports the progress over passes and replicates.
+    Seed of the matching or of the redrawings: choosing among several breaks the guarantee. On `checks`, embeddings of
+    the same model or scores, the thresholds are checked; they change none. A `reviewed` list is one of `review_pairs`,
+    of the same file and seed: comparisons that were found to show the same person are removed, and people are not
+    paired anew, which would let the scores choose the pairs. Accepted people of the training promise nothing about new
+    people, and the thresholds say so, as they do of implausible scores (`verisphere.decide.plausible`).
 
     Raises:
         FileNotFoundError: a file does not exist.
@@ -80,13 +63,10 @@ def calibrate(
     opened = [open_file(file, progress) for file in (path, *checks)]
     if decided() and not any(isinstance(file, EmbeddingsSet) for file in opened):
         raise ValueError("--names is for embeddings; scores name no people")
-    files = _same_people(opened)
-    for file in files:
-        if isinstance(file, EmbeddingsSet) and not accept_training_people:
-            refuse_training_people(file.embeddings, file.name)
-    accepted = accept_implausible, accept_unrecorded_pixels
-    labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed, unfound, wrong)
-    return _calibrated(files, fars, guarantee, independent, replicates, seed, skip_empty, *accepted, labels)
+    labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed or Path(), unfound, wrong)
+    asked = Asked(fars, guarantee, Redrawing(replicates, seed), independent, labels)
+    accepted = Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels)
+    return _calibrated(_same_people(opened), asked, skip_empty, accepted)
 
 
 def review_pairs(
@@ -94,20 +74,15 @@ def review_pairs(
 ) -> tuple[list[Suspicious], Embeddings]:
     """The comparisons of a calibration that score highest, to look at, and the embeddings that they are from.
 
-    Args:
-        path: embeddings file.
-        count: number of comparisons, at most.
-        seed: seed of the matching.
-        reviewed: a list of an earlier review, whose comparisons come first, with their verdicts.
-        progress: reports the progress.
+    Those of an earlier review come first, with their verdicts.
     """
     opened = open_file(path, progress)
     if not isinstance(opened, EmbeddingsSet):
         raise ValueError(f"{path}: a scores file names no photographs to look at; review the embeddings file")
     pairs = sorted(opened.pairs_of(*opened.matched(seed)), key=lambda pair: -pair.score)
-    labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed)
-    labels.resolve(pairs)
-    words = {verdict.seal: verdict.word for verdict in labels.verdicts}
+    verdicts = () if reviewed is None else read_verdicts(reviewed)
+    Labels(verdicts, reviewed or Path()).of(pairs)
+    words = {verdict.seal: verdict.word for verdict in verdicts}
     before = [replace(pair, verdict=words[pair.seal]) for pair in pairs if pair.seal in words]
     pairs = [*before, *[pair for pair in pairs if pair.seal not in words][:count]]
     return pairs, opened.embeddings
@@ -119,27 +94,13 @@ def calibrate_set(
     fars: Sequence[Far],
     guarantee: Guarantee = "confident",
     redrawing: Redrawing = REDRAWING,
-    accept_implausible: bool = False,
-    accept_training_people: bool = False,
+    accepted: Accepted = NOTHING,
     progress: Progress = quietly,
 ) -> Calibration:
-    """Thresholds with a guarantee from embeddings in memory, checked on the same embeddings.
-
-    Args:
-        embeddings: the set. Domains without genuine or impostor comparisons are skipped, and named.
-        name: name of the set in errors and in the calibration.
-        fars: target FARs, all different.
-        guarantee: see `verisphere.decide.guarantee`.
-        redrawing: how often people are redrawn for `approximate`; its seed is also that of the matching.
-        accept_implausible, accept_training_people: see `calibrate`.
-        progress: reports the progress over passes and replicates.
-    """
+    """Thresholds with a guarantee from embeddings in memory, checked on the same; empty domains are skipped."""
     distinct_fars(fars)
     own = EmbeddingsSet(embeddings, name, digest_of_rows(embeddings), progress)
-    if not accept_training_people:
-        refuse_training_people(embeddings, name)
-    how = False, redrawing.replicates, redrawing.seed, True
-    return _calibrated([own], fars, guarantee, *how, accept_implausible)
+    return _calibrated([own], Asked(fars, guarantee, redrawing), True, accepted)
 
 
 def digest_of_rows(embeddings: Embeddings) -> str:
@@ -149,39 +110,31 @@ def digest_of_rows(embeddings: Embeddings) -> str:
     return found.hexdigest()
 
 
-def _calibrated(
-    files: Sequence["CalibratedFile"],
-    fars: Sequence[Far],
-    guarantee: Guarantee,
-    independent: bool,
-    replicates: int,
-    seed: int,
-    skip_empty: bool,
-    accept_implausible: bool,
-    accept_unrecorded_pixels: bool = False,
-    labels: "Labels | None" = None,
-) -> Calibration:
+def _calibrated(files: Sequence[CalibratedFile], asked: Asked, skip_empty: bool, accepted: Accepted) -> Calibration:
     """Thresholds from the first file, checked on every file; see `calibrate`."""
     own = files[0]
+    for file in files:
+        if isinstance(file, EmbeddingsSet) and not accepted.training_people:
+            refuse_training_people(file.embeddings, file.name)
     for first, second in combinations(files, 2):  # each with each: the first may not record what two others do
         _same_model(first, second)
     known = [file for file in files if file.origin is not None]
     for file in known:
         if file is not own or len(known) > 1:
-            check_recorded(file.name, file.origin, accept_unrecorded_pixels)
+            check_recorded(file.name, file.origin, accepted.unrecorded_pixels)
     lacking = [refuse_empty(file, file is own, skip_empty) for file in files]
-    of_files = [implausible_reasons(file, accept_implausible) for file in files]
+    of_files = [refuse_implausible(file.name, file.implausible(), accepted.implausible) for file in files]
     with errors_naming(own.name):
-        thresholds = own.thresholds(fars, guarantee, independent, replicates, seed, labels or Labels())
-    redrawing = Redrawing(replicates, seed)
-    checked = [check_of(file, empty, thresholds, own, redrawing) for file, empty in zip(files, lacking, strict=True)]
+        thresholds, verdicts = own.thresholds(asked)
+    checked = [
+        check_of(file, empty, thresholds, own, asked.redrawing) for file, empty in zip(files, lacking, strict=True)
+    ]
     implausible = tuple(chain.from_iterable(of_files))
     follows = ""
     if implausible:
         what = "scores calibrated on" if of_files[0] else "scores of a file that it was checked on"
         nothing = "so the threshold promises nothing" if of_files[0] else "so the rates measured on it say nothing"
         follows = f"the {what} cannot be right, {nothing}: {implausible[0]}"
-    verdicts = () if labels is None else labels.resolved
     return Calibration(own.source, own.origin, thresholds, tuple(checked), implausible, verdicts).described(follows)
 
 

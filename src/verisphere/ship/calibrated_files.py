@@ -1,80 +1,68 @@
 """A file for calibration, embeddings or scores: its comparisons, and thresholds with a guarantee from them."""
 
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
-from verisphere.base.vocabulary import Embeddings, OperatingPoint, Origin, Progress, Redrawing
+from verisphere.base.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing
 from verisphere.decide import (
     Far,
     Guarantee,
     GuaranteedThreshold,
     Interval,
+    Ordered,
     Review,
     SortedScores,
+    TooFewComparisonsError,
     approximate_threshold,
     ask_deeper,
     disjoint_pairs,
     exact_rate,
     independent_threshold,
+    people_needed,
     split_domains,
 )
 from verisphere.decide.plausible import implausible_list
+from verisphere.decide.point import far_text
 from verisphere.decide.review import refuse_wrong
 from verisphere.files.calibration import Source
 from verisphere.files.disk import check_file, digest
 from verisphere.files.embeddings import read_known_people
-from verisphere.files.json_values import shortened, shown
+from verisphere.files.json_values import shortened
 from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
 from verisphere.files.vectors import holds_vectors
-from verisphere.files.verdicts import Suspicious, Verdict, refuse_repeated
+from verisphere.files.verdicts import Suspicious, Verdict, resolved
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import ALL, fars_over_people
-from verisphere.models.gallery import Gallery, half_seal
+from verisphere.models.gallery import Gallery, half_seals
 from verisphere.score import pair_scores, unit_rows
-from verisphere.ship.calibration_check import CheckedFile, Pools
-from verisphere.ship.each_far import for_each_far
+
+Pools: TypeAlias = dict[str, tuple[Ordered, Ordered]]  # (genuine, impostor) scores of each domain, and of ALL
 
 
-@dataclass
+@dataclass(frozen=True)
 class Labels:
-    """What is known, or allowed for, of wrong labels.
-
-    Attributes:
-        verdicts: verdicts of a review, as its file has them.
-        path: the file.
-        unfound, wrong: see `calibrate`.
-        resolved: the verdicts with the names that the embeddings have, once they were compared.
-    """
+    """What is known, or allowed for, of wrong labels: a review with its file, and `unfound` and `wrong` ones."""
 
     verdicts: tuple[Verdict, ...] = ()
-    path: Path | None = None
+    path: Path = Path()
     unfound: int = 0
     wrong: int = 0
-    resolved: tuple[Verdict, ...] = ()
 
-    def resolve(self, pairs: Sequence[Suspicious]) -> list[int]:
-        """Positions of the pairs found to show the same person; keeps the verdicts with the names of the pairs."""
-        refuse_repeated(self.verdicts, self.path or Path())
+    def of(self, pairs: Sequence[Suspicious]) -> tuple[dict[str, int], tuple[Verdict, ...]]:
+        """The position of each pair by its seal, and the verdicts with the names that the pairs have."""
         places = {pair.seal: place for place, pair in enumerate(pairs)}
-        for verdict in self.verdicts:
-            if verdict.seal not in places:
-                raise ValueError(
-                    f"{self.path}: {shown(verdict.photograph)} and {shown(verdict.other)} are not compared here, by "
-                    "their digests; a review is of one embeddings file with one seed"
-                )
-        found = [(verdict, pairs[places[verdict.seal]]) for verdict in self.verdicts]
-        self.resolved = tuple(replace(one, photograph=pair.photograph, other=pair.other) for one, pair in found)
-        return [places[verdict.seal] for verdict in self.verdicts if verdict.word == "same"]
+        known = {pair.seal: pair for pair in pairs}
+        return places, resolved(self.verdicts, self.path, known.get, "one embeddings file with one seed")
 
     def refuse(self, reason: str) -> None:
         """Refuse any review and allowance."""
@@ -82,23 +70,33 @@ class Labels:
             raise ValueError(f"no review (--reviewed, --unfound, --wrong) can be taken into account: {reason}")
 
 
-@runtime_checkable
-class CalibratedFile(CheckedFile, Protocol):
-    """The interface of a file for calibration, of either kind."""
+@dataclass(frozen=True)
+class Asked:
+    """The thresholds that are asked for; see `verisphere.ship.calibrate.calibrate`."""
 
-    dim: int | None
+    fars: Sequence[Far]
+    guarantee: Guarantee = "confident"
+    redrawing: Redrawing = REDRAWING
+    independent: bool = False
+    labels: Labels = Labels()
 
-    def thresholds(
-        self,
-        fars: Sequence[Far],
-        guarantee: Guarantee,
-        independent: bool,
-        replicates: int,
-        seed: int,
-        labels: "Labels",
-    ) -> tuple[GuaranteedThreshold, ...]:
-        """One threshold for each FAR."""
-        ...
+    def each(self, people: int, threshold: Callable[[Far], GuaranteedThreshold]) -> tuple[GuaranteedThreshold, ...]:
+        """The threshold at each FAR, or one error that says what all of them need."""
+        found: list[GuaranteedThreshold] = []
+        for far in self.fars:
+            try:
+                found.append(threshold(far))
+            except TooFewComparisonsError as error:
+                needed = {
+                    far_text(other): people_needed(other, self.guarantee) for other in self.fars[len(found) + 1 :]
+                }
+                others = [f"FAR {other} needs {number:,} people" for other, number in needed.items() if number > people]
+                raise TooFewComparisonsError("; ".join([str(error), *others])) from None
+        return tuple(found)
+
+
+#: Thresholds, and the verdicts of a review with the names that the embeddings have.
+Thresholds: TypeAlias = tuple[tuple[GuaranteedThreshold, ...], tuple[Verdict, ...]]
 
 
 class EmbeddingsSet:
@@ -118,7 +116,7 @@ class EmbeddingsSet:
         return PairsOfSet(self.embeddings, self.progress)
 
     def lacking(self) -> dict[str, tuple[str, ...]]:
-        """From the names alone, before any pair is scored."""
+        """The kinds of comparison that are missing from each domain and from the whole, by the names alone."""
         people, domains = self.embeddings.identities, self.embeddings.domains
         groups = {ALL: people}
         if domains is not None:
@@ -127,39 +125,29 @@ class EmbeddingsSet:
         return {name: _kinds(distinct[name] < len(group), distinct[name] > 1) for name, group in groups.items()}
 
     def implausible(self) -> tuple[str, ...]:
-        """See `CheckedFile`."""
+        """The reasons why the scores cannot be those of a working model with right labels."""
         return implausible_set(self.embeddings)
 
-    def thresholds(
-        self,
-        fars: Sequence[Far],
-        guarantee: Guarantee,
-        independent: bool,
-        replicates: int,
-        seed: int,
-        labels: "Labels",
-    ) -> tuple[GuaranteedThreshold, ...]:
-        """See `CalibratedFile`."""
-        if independent:
+    def thresholds(self, asked: Asked) -> Thresholds:
+        """One threshold for each FAR, from comparisons that share no person or, for `approximate`, from all."""
+        guarantee, labels, seed = asked.guarantee, asked.labels, asked.redrawing.seed
+        if asked.independent:
             raise ValueError(
                 "--independent (independent=True) is for scores files; of embeddings, comparisons that share no person "
                 "are chosen here"
             )
         if guarantee == "approximate":
             labels.refuse("'approximate' takes all pairs of all people, and assumes that every label is right")
-            return self._approximate(fars, replicates, seed)
+            return self._approximate(asked), ()
         rows, scores = self.matched(seed)
-        same = labels.resolve(self.pairs_of(rows, scores) if labels.verdicts else [])
+        places, verdicts = labels.of(self.pairs_of(rows, scores) if labels.verdicts else [])
+        same = [places[verdict.seal] for verdict in verdicts if verdict.word == "same"]
         scores = np.delete(scores, same)
-        refuse_wrong(len(labels.verdicts), labels.wrong)
-        review = Review(len(labels.verdicts), len(same), labels.unfound, labels.wrong)
+        refuse_wrong(len(verdicts), labels.wrong)
+        review = Review(len(verdicts), len(same), labels.unfound, labels.wrong)
         people, ordered = self.source.people or 0, SortedScores(torch.from_numpy(scores))
-        return for_each_far(
-            fars,
-            guarantee,
-            people,
-            lambda far: independent_threshold(ordered, far, guarantee, people, seed, review),
-        )
+        found = asked.each(people, lambda far: independent_threshold(ordered, far, guarantee, people, seed, review))
+        return found, verdicts
 
     def matched(self, seed: int) -> tuple[Int64[np.ndarray, "pairs 2"], Float64[np.ndarray, " pairs"]]:
         """Comparisons that share no person, and their scores."""
@@ -169,33 +157,28 @@ class EmbeddingsSet:
 
     def pairs_of(self, rows: Int64[np.ndarray, "pairs 2"], scores: Float64[np.ndarray, " pairs"]) -> list[Suspicious]:
         """The compared pairs, each with the digests of its rows."""
-        halves = [half_seal(digest) for digest in Gallery(self.embeddings).digests.tolist()]
+        halves = half_seals(Gallery(self.embeddings))
         names, people = self.embeddings.names.tolist(), self.embeddings.identities.tolist()
         return [
             Suspicious(names[left], names[right], people[left], people[right], score, f"{halves[left]}-{halves[right]}")
             for (left, right), score in zip(rows.tolist(), scores.tolist(), strict=True)
         ]
 
-    def _approximate(self, fars: Sequence[Far], replicates: int, seed: int) -> tuple[GuaranteedThreshold, ...]:
-        largest, redrawing = max(fars, key=exact_rate), Redrawing(replicates, seed)
+    def _approximate(self, asked: Asked) -> tuple[GuaranteedThreshold, ...]:
+        largest, people = max(asked.fars, key=exact_rate), self.source.people or 0
 
         def ask(times: int) -> tuple[GuaranteedThreshold, ...]:
             pairs = self.pairs.highest(largest, times)
-            return for_each_far(
-                fars,
-                "approximate",
-                self.source.people or 0,
-                lambda far: approximate_threshold(pairs, far, redrawing, self.progress),
-            )
+            return asked.each(people, lambda far: approximate_threshold(pairs, far, asked.redrawing, self.progress))
 
         return ask_deeper(ask)
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
-        """See `CheckedFile`."""
+        """The FAR over redrawn people of the points at one threshold that are above the target by binomial bounds."""
         return fars_over_people(self.pairs, points, redrawing, self.progress)
 
     def pools(self, thresholds: Sequence[float]) -> Pools:
-        """See `CheckedFile`."""
+        """Scores of each domain and of the whole, prepared for these thresholds."""
         self.pairs.prepare([], [], thresholds)
         everything = self.pairs.everything(genuine=True), self.pairs.everything(genuine=False)
         return {ALL: everything, **self.pairs.by_domain()}
@@ -222,47 +205,41 @@ class ScoresFile:
         return {name: (SortedScores(same), SortedScores(other)) for name, (same, other) in parts.items()}
 
     def lacking(self) -> dict[str, tuple[str, ...]]:
-        """See `CheckedFile`."""
+        """See `EmbeddingsSet`."""
         return {name: _kinds(genuine.total > 0, impostor.total > 0) for name, (genuine, impostor) in self.split.items()}
 
     def implausible(self) -> tuple[str, ...]:
-        """See `CheckedFile`."""
+        """See `EmbeddingsSet`."""
         return implausible_list(self.scores.genuine, lambda rows: self.scores.score[rows], self.scores.domains)
 
-    def thresholds(
-        self,
-        fars: Sequence[Far],
-        guarantee: Guarantee,
-        independent: bool,
-        replicates: int,
-        seed: int,
-        labels: "Labels",
-    ) -> tuple[GuaranteedThreshold, ...]:
-        """See `CalibratedFile`."""
+    def thresholds(self, asked: Asked) -> Thresholds:
+        """One threshold for each FAR, from all impostor comparisons, which are stated to share no person."""
+        guarantee = asked.guarantee
         if guarantee == "approximate":
             raise ValueError(
                 "guarantee 'approximate' redraws people, and a scores file does not say whose its scores are; "
                 "calibrate from the embeddings file"
             )
-        if not independent:
+        if not asked.independent:
             raise ValueError(
                 f"guarantee {guarantee!r} needs comparisons that share no person, which a scores file cannot show: say "
                 "--independent (independent=True) where no person is in two of its impostor comparisons, else "
                 "calibrate from the embeddings file"
             )
-        labels.refuse("a scores file names no photographs")
+        asked.labels.refuse("a scores file names no photographs")
         impostor = self.split[ALL][1]
-        return for_each_far(
-            fars, guarantee, 2 * impostor.total, lambda far: independent_threshold(impostor, far, guarantee)
-        )
+        return asked.each(2 * impostor.total, lambda far: independent_threshold(impostor, far, guarantee)), ()
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
-        """See `CheckedFile`."""
+        """See `EmbeddingsSet`."""
         return {}
 
     def pools(self, thresholds: Sequence[float]) -> Pools:
-        """See `CheckedFile`."""
+        """See `EmbeddingsSet`."""
         return self.split
+
+
+CalibratedFile: TypeAlias = EmbeddingsSet | ScoresFile
 
 
 def open_file(path: Path, progress: Progress) -> CalibratedFile:

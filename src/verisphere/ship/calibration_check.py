@@ -1,45 +1,30 @@
 """A calibrated or checked file: whether it has comparisons, whether they can be right, and their rates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
 
-from verisphere.base.vocabulary import OperatingPoint, Origin, Redrawing
-from verisphere.decide import GuaranteedThreshold, Interval, Ordered, lacking_text, point_at
-from verisphere.files.calibration import Check, Source
+from verisphere.base.vocabulary import OperatingPoint, Redrawing
+from verisphere.decide import GuaranteedThreshold, lacking_text, point_at
+from verisphere.files.calibration import Check
 from verisphere.files.errors import errors_naming
 from verisphere.measure.protocols.redrawn import ALL
-
-Pools: TypeAlias = dict[str, tuple[Ordered, Ordered]]  # (genuine, impostor) scores of each domain, and of ALL
-
-
-@runtime_checkable
-class CheckedFile(Protocol):
-    """The interface of a file on which thresholds are checked."""
-
-    name: str | Path  # in errors
-    source: Source
-    origin: Origin | None
-    people: frozenset[str] | None
-
-    def lacking(self) -> dict[str, tuple[str, ...]]:
-        """The kinds of comparison, genuine or impostor, that are missing from each domain and from the whole."""
-        ...
-
-    def implausible(self) -> tuple[str, ...]:
-        """The reasons why the scores cannot be those of a working model with right labels."""
-        ...
-
-    def pools(self, thresholds: Sequence[float]) -> Pools:
-        """Scores of each domain and of the whole, prepared for these thresholds."""
-        ...
-
-    def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
-        """The FAR over redrawn people of the points at one threshold that are above the target by binomial bounds."""
-        ...
+from verisphere.ship.calibrated_files import CalibratedFile
 
 
-def refuse_empty(file: CheckedFile, calibrating: bool, skip_empty: bool) -> dict[str, tuple[str, ...]]:
+@dataclass(frozen=True)
+class Accepted:
+    """What a calibration accepts; see `verisphere.ship.calibrate.calibrate`."""
+
+    implausible: bool = False
+    training_people: bool = False
+    unrecorded_pixels: bool = False
+
+
+NOTHING = Accepted()
+
+
+def refuse_empty(file: CalibratedFile, calibrating: bool, skip_empty: bool) -> dict[str, tuple[str, ...]]:
     """The kinds of comparison that each domain, and the whole set, lacks; checked before any work."""
     empty = {name: kinds for name, kinds in file.lacking().items() if kinds}
     whole = empty.get(ALL, ())
@@ -59,11 +44,6 @@ def refuse_empty(file: CheckedFile, calibrating: bool, skip_empty: bool) -> dict
     return empty
 
 
-def implausible_reasons(file: CheckedFile, accepted: bool) -> list[str]:
-    """The reasons why a file's scores cannot be right, with its name."""
-    return refuse_implausible(file.name, file.implausible(), accepted)
-
-
 def refuse_implausible(name: str | Path, reasons: Sequence[str], accepted: bool) -> list[str]:
     """The reasons why the scores of a file cannot be right, with its name; refused unless accepted."""
     if reasons and not accepted:
@@ -75,10 +55,10 @@ def refuse_implausible(name: str | Path, reasons: Sequence[str], accepted: bool)
 
 
 def check_of(
-    file: CheckedFile,
+    file: CalibratedFile,
     empty: dict[str, tuple[str, ...]],
     thresholds: Sequence[GuaranteedThreshold],
-    own: CheckedFile,
+    own: CalibratedFile,
     redrawing: Redrawing,
 ) -> Check:
     """The rates of the thresholds on a file, without the domains that lack comparisons."""

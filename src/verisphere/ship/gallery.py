@@ -25,36 +25,21 @@ from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.json_values import shown
-from verisphere.files.verdicts import Suspicious, Verdict, refuse_repeated
+from verisphere.files.verdicts import Suspicious, Verdict, resolved
 from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
 from verisphere.measure.sides import check_alike, check_sides
-from verisphere.models.gallery import Cohort, Gallery, Searched, half_seal
+from verisphere.models.gallery import Cohort, Gallery, Searched, half_seals
 from verisphere.ship.calibrate import digest_of_rows
-from verisphere.ship.calibration_check import refuse_implausible
+from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible
 from verisphere.ship.opened_gallery import OpenedGallery
 from verisphere.ship.training_people import refuse_training_people
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Accepted:
-    """What a calibration accepts; see `verisphere.ship.calibrate.calibrate`."""
-
-    implausible: bool = False
-    training_people: bool = False
-    unrecorded_pixels: bool = False
-
-
 @dataclass(frozen=True, eq=False)
 class NamedSet:
-    """Embeddings of a file or in memory, for a calibration.
-
-    Attributes:
-        path: the file, or a name for the set.
-        rows: the embeddings.
-        sha256: digest of the file, or of the numbers and identities.
-    """
+    """Embeddings of a file, or in memory under a name, for a calibration; with the digest of their file or numbers."""
 
     path: Path
     rows: Embeddings
@@ -75,15 +60,9 @@ class NamedSet:
 class StrangersInGallery:
     """One photograph of each of many strangers, searched in a gallery in which none of them is enrolled.
 
-    Args:
-        strangers: the strangers, by the model of the gallery.
-        gallery: the gallery.
-        statistic: name of the statistic by which a probe is decided (`verisphere.decide.statistics`).
-        cohort: people who are neither enrolled nor strangers, for the statistics that need them.
-        probes: further photographs of enrolled people, to measure TPIR on.
-        seed: seed of the draw of a photograph of each stranger. Choosing among several seeds breaks the guarantee.
-        accepted: what is accepted.
-        progress: reports the progress over the strangers.
+    The statistic (`verisphere.decide.statistics`) decides a probe; some need a cohort of people who are neither
+    enrolled nor strangers. Probes are further photographs of enrolled people, to measure TPIR on. The seed is that of
+    the draw of a photograph of each stranger: choosing among several breaks the guarantee.
 
     Raises:
         ValueError: a stranger is enrolled by name; files were made by different models, or in different ways; or,
@@ -99,7 +78,7 @@ class StrangersInGallery:
         cohort: NamedSet | None = None,
         probes: NamedSet | None = None,
         seed: int = 0,
-        accepted: Accepted = Accepted(),
+        accepted: Accepted = NOTHING,
         progress: Progress = quietly,
     ) -> None:
         self.statistic, self.seed = statistic, seed
@@ -138,17 +117,9 @@ class StrangersInGallery:
         unfound: int = 0,
         wrong: int = 0,
     ) -> GalleryCalibration:
-        """Thresholds at target FPIRs.
+        """Thresholds at target FPIRs, all different, without strangers whom verdicts found to be the same person.
 
-        Args:
-            fpirs: target FPIRs, all different.
-            guarantee: `confident` or `expected`.
-            verdicts: a review of strangers and enrolled people; strangers found to be the same person are removed.
-            unfound: strangers who may be enrolled under another name without having been found.
-            wrong: verdicts `same` that may be wrong.
-
-        Raises:
-            TooFewComparisonsError: too few strangers for the guarantee.
+        So many strangers may be enrolled under another name `unfound`, and so many verdicts `same` be `wrong`.
         """
         removed = self._removed(verdicts)
         review = Review(len(verdicts), int(removed.sum()), unfound, wrong)
@@ -188,10 +159,6 @@ class StrangersInGallery:
 
         A stranger who was removed counts again where the photograph that showed the same person has left the gallery,
         or is another one now: without it the verdict says nothing, and its score chose it.
-
-        Args:
-            before: the calibration, of the same strangers with the same seed and statistic.
-            verdicts: further verdicts, about people who joined.
         """
         first = before.thresholds[0]
         known = {verdict.seal for verdict in verdicts}
@@ -202,9 +169,7 @@ class StrangersInGallery:
     def suspicious(self, count: int, verdicts: Sequence[Verdict] = ()) -> list[Suspicious]:
         """The strangers whose statistic is highest, each with the photograph that it is nearest to.
 
-        Args:
-            count: how many, at most.
-            verdicts: pairs that were looked at before, which are skipped, as are strangers whom they removed.
+        Pairs that were looked at before are skipped, as are strangers whom these verdicts removed.
         """
         known, removed = {verdict.seal for verdict in verdicts}, self._removed(verdicts)
         pairs, nearest = list[Suspicious](), self.searched.photograph
@@ -224,25 +189,17 @@ class StrangersInGallery:
 
     def resolved(self, verdicts: Sequence[Verdict], path: Path) -> tuple[Verdict, ...]:
         """Verdicts of a file with the names of photographs as the embeddings have them."""
-        refuse_repeated(verdicts, path)
-        rows = [self._rows(verdict.seal) for verdict in verdicts]
-        for verdict, pair in zip(verdicts, rows, strict=True):
-            if pair is None:
-                raise ValueError(
-                    f"{path}: {shown(verdict.photograph)} and {shown(verdict.other)} are not compared here, by their "
-                    "digests; a review is of one file of strangers with one seed, and of one gallery"
-                )
-        pairs = [self._pair(*pair) for pair in rows if pair is not None]
-        return tuple(
-            replace(verdict, photograph=pair.photograph, other=pair.other)
-            for verdict, pair in zip(verdicts, pairs, strict=True)
-        )
+
+        def pair_of(seal: str) -> Suspicious | None:
+            rows = self._rows(seal)
+            return None if rows is None else self._pair(*rows)
+
+        return resolved(verdicts, path, pair_of, "one file of strangers with one seed, and of one gallery")
 
     @cached_property
     def _halves(self) -> tuple[list[str], list[str]]:
         """The half of a seal of each stranger, and of each enrolled photograph."""
-        first, second = Gallery(self.drawn).digests, self.gallery.gallery.digests
-        return [half_seal(digest) for digest in first.tolist()], [half_seal(digest) for digest in second.tolist()]
+        return half_seals(Gallery(self.drawn)), half_seals(self.gallery.gallery)
 
     @cached_property
     def _places(self) -> list[dict[str, int]]:
@@ -309,14 +266,7 @@ def _refuse_shared(one: NamedSet | None, other: NamedSet, rule: str) -> None:
 
 
 def refuse_changed(before: GalleryCalibration, file: Path, strangers: Path, cohort: Path | None) -> None:
-    """Refuse to repeat a calibration with other strangers, or another cohort.
-
-    Args:
-        before: the calibration.
-        file: the file of the calibration, for errors.
-        strangers: embeddings file of the strangers.
-        cohort: embeddings file of the cohort, if there is one.
-    """
+    """Refuse to repeat a calibration with other strangers, or another cohort."""
     sources = (("strangers", strangers, before.strangers), ("cohort", cohort, before.cohort))
     for what, path, source in sources:
         if source is None:
