@@ -22,6 +22,7 @@ from verisphere.models.folder import Model
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.calibration_check import Accepted
+from verisphere.ship.deciding import Choice
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.gallery import NamedSet, StrangersInGallery
 from verisphere.ship.identify import identify, identify_each
@@ -290,10 +291,10 @@ def test_a_gallery_of_photographs_is_tied_to_its_model(files):
     searched = StrangersInGallery(NamedSet.read(files / "strangers.npz"), opened)
     searched.calibration(["0.1"]).write_json(files / "g.json")
     probe = photo(files / "probe.png", AGAIN[2])
-    assert identify(probe, files / "people", MODEL, FIND, calibration=files / "g.json").matches[0].name == "p2"
+    assert identify(probe, files / "people", MODEL, FIND, Choice(calibration=files / "g.json")).matches[0].name == "p2"
     other = replace(MODEL, sha256="1" * 64)
     with pytest.raises(ValueError, match=r"g\.json: not made as .*people was"):
-        identify(probe, files / "people", other, FIND, calibration=files / "g.json")
+        identify(probe, files / "people", other, FIND, Choice(calibration=files / "g.json"))
 
 
 def test_a_verdict_about_a_name_that_is_another_photograph_now_does_not_count(files):
@@ -325,7 +326,7 @@ def photo(path: Path, face: np.ndarray) -> Path:
 def test_the_threshold_of_the_gallery_decides(files, calibrated):
     asked = {"calibration": calibrated, "fpir": "0.1"}
     probe = photo(files / "probe.png", AGAIN[2])
-    found = identify(probe, files / "gallery.npz", MODEL, FIND, **asked)
+    found = identify(probe, files / "gallery.npz", MODEL, FIND, Choice(**asked))
     assert (found.matches[0].name, found.people) == ("p2", PEOPLE)
     assert found.threshold == read_gallery_calibration(calibrated).threshold("0.1")
     assert "at most 1 in 10 strangers are found in this gallery of 8 people" in found.text()
@@ -334,23 +335,26 @@ def test_the_threshold_of_the_gallery_decides(files, calibrated):
         found.matches[0].score
         == Gallery(read_embeddings(files / "gallery.npz")).search(MODEL.embed(AGAIN[2:3])).statistic[0]
     )
-    stranger = identify(photo(files / "other.png", OTHERS[5]), files / "gallery.npz", MODEL, FIND, **asked)
+    stranger = identify(photo(files / "other.png", OTHERS[5]), files / "gallery.npz", MODEL, FIND, Choice(**asked))
     limit = stranger.threshold.threshold
     assert (stranger.matches == ()) == (stranger.best is not None and stranger.best.score <= limit)
     with pytest.raises(ValueError, match=r"gallery\.json: there are thresholds at FPIR 0\.1, 0\.05; name one"):
-        identify(probe, files / "gallery.npz", MODEL, FIND, calibration=calibrated)
+        identify(probe, files / "gallery.npz", MODEL, FIND, Choice(calibration=calibrated))
     with pytest.raises(ValueError, match="omit one"):
-        identify(probe, files / "gallery.npz", MODEL, FIND, far="0.1", **asked)
+        identify(probe, files / "gallery.npz", MODEL, FIND, Choice(far="0.1", **asked))
 
 
 def test_another_gallery_is_refused_and_a_part_is_not(files, calibrated):
     rows, probe = read_embeddings(files / "gallery.npz"), photo(files / "probe.png", AGAIN[2])
     write_embeddings(files / "part.npz", rows.take(np.arange(10)))
-    assert identify(probe, files / "part.npz", MODEL, FIND, calibration=calibrated, fpir="0.1").matches[0].name == "p2"
+    assert (
+        identify(probe, files / "part.npz", MODEL, FIND, Choice(calibration=calibrated, fpir="0.1")).matches[0].name
+        == "p2"
+    )
     embedded(files / "grown.npz", np.concatenate([ENROLLED, pixels(1, 7)]), [*NAMES, "new"])
     words = r"grown\.npz: .* promised for 8 people by 16 photographs, .* has 9 people by 17 .* --again .*gallery\.json"
     with pytest.raises(ValueError, match=words):
-        identify(probe, files / "grown.npz", MODEL, FIND, calibration=calibrated, fpir="0.1")
+        identify(probe, files / "grown.npz", MODEL, FIND, Choice(calibration=calibrated, fpir="0.1"))
 
 
 def test_photographs_as_a_gallery(files):
@@ -361,10 +365,10 @@ def test_photographs_as_a_gallery(files):
     searched.calibration(["0.1"]).write_json(files / "of_photographs.json")
     asked = {"calibration": files / "of_photographs.json"}
     probe = photo(files / "probe.png", AGAIN[2])
-    assert identify(probe, files / "people", MODEL, FIND, **asked).matches[0].name == "p2"
+    assert identify(probe, files / "people", MODEL, FIND, Choice(**asked)).matches[0].name == "p2"
     photo(files / "people" / "p0" / "0.png", pixels(1, 8)[0])  # one photograph is another now
     with pytest.raises(ValueError, match="1 of these are not in it"):
-        identify(probe, files / "people", MODEL, FIND, **asked)
+        identify(probe, files / "people", MODEL, FIND, Choice(**asked))
     with pytest.raises(ValueError, match="photographs need the model that embeds them: name it by --model"):
         open_gallery(files / "people")
 
@@ -373,12 +377,12 @@ def test_several_photographs_of_a_probe_need_more_than_half(files, calibrated):
     asked = {"calibration": calibrated, "fpir": "0.1"}
     for place, face in enumerate((AGAIN[2], ENROLLED[2], OTHERS[0])):
         photo(files / "probe" / f"{place}.png", face)
-    found = identify(files / "probe", files / "gallery.npz", MODEL, FIND, **asked)
+    found = identify(files / "probe", files / "gallery.npz", MODEL, FIND, Choice(**asked))
     assert (found.matches[0].name, found.matches[0].passed, found.matches[0].comparisons) == ("p2", 2, 3)
     assert "more than half of them meet the threshold with this person" in found.text()
     photo(files / "probe" / "3.png", OTHERS[1])  # two of four are no more than half
     assert not any(match.name == "p2" for match in identify(
-        files / "probe", files / "gallery.npz", MODEL, FIND, **asked).matches)  # fmt: skip
+        files / "probe", files / "gallery.npz", MODEL, FIND, Choice(**asked)).matches)  # fmt: skip
 
 
 def test_each_of_many_probes(files, calibrated):
@@ -386,7 +390,7 @@ def test_each_of_many_probes(files, calibrated):
     for place, face in enumerate(AGAIN):
         photo(files / "seen" / f"{place}.png", face)
     (files / "seen" / "no.png").write_bytes(b"nothing")
-    found = identify_each(files / "seen", files / "gallery.npz", MODEL, FIND, **asked)
+    found = identify_each(files / "seen", files / "gallery.npz", MODEL, FIND, Choice(**asked))
     names = {probe.probe: probe.person for probe in found.probes if probe.status == "found"}
     limit = found.threshold.threshold
     own = Gallery(read_embeddings(files / "gallery.npz")).search(MODEL.embed(AGAIN)).statistic
@@ -397,7 +401,7 @@ def test_each_of_many_probes(files, calibrated):
     assert [row["probe"] for row in rows] == sorted(row["probe"] for row in rows)
     assert {row["probe"]: row["person"] for row in rows if row["status"] == "found"} == names
     assert "9 probes among 8 people" in found.text()
-    by_rows = identify_each(files / "probes.npz", files / "gallery.npz", MODEL, FIND, **asked)
+    by_rows = identify_each(files / "probes.npz", files / "gallery.npz", MODEL, FIND, Choice(**asked))
     assert sorted(probe.person for probe in by_rows.probes) == sorted([*names.values(), *[""] * (PEOPLE - len(names))])
 
 
@@ -450,7 +454,7 @@ def test_everybody_who_passes_is_counted(files):
     embedded(files / "gallery.npz", same, [f"q{number:02}" for number in range(15)])
     found_in(files).calibration(["0.1"]).write_json(files / "g.json")
     probe = photo(files / "probe.png", ENROLLED[0])
-    found = identify(probe, files / "gallery.npz", MODEL, FIND, calibration=files / "g.json", top=3)
+    found = identify(probe, files / "gallery.npz", MODEL, FIND, Choice(calibration=files / "g.json"), top=3)
     assert (len(found.matches), found.passing) == (3, 15)
     assert "and 12 more" in found.text()
 

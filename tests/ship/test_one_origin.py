@@ -23,6 +23,7 @@ from verisphere.models.folder import Model
 from verisphere.models.model_json import taken_pixels
 from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.calibrate import calibrate, read_calibration
+from verisphere.ship.deciding import Choice
 from verisphere.ship.export_inputs import check_same
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.identify import identify
@@ -93,7 +94,7 @@ def _identified(one: Path, two: Path, folder: Path) -> object:
     probe = folder / "probe.png"
     Image.fromarray(np.random.default_rng(3).integers(0, 256, (4, 4, 3), np.uint8)).save(probe)
     found = identify(probe, two, model, aligned_faces((4, 4), ("arcface_112x112 by MTCNN",)),
-                     accept_pair_threshold=True)  # fmt: skip
+                     Choice(accept_pair_threshold=True))  # fmt: skip
     if "detector" in found.gallery_note:  # another detector is said first, since photographs are looked at now
         raise ValueError(found.text().splitlines()[0])
     return found

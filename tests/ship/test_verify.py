@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from verisphere.decide import GuaranteedThreshold, lower_median
 from verisphere.files.embeddings import write_embeddings
 from verisphere.images.detect import TEMPLATES, Crop, Detections
 from verisphere.models.folder import Model
+from verisphere.ship.deciding import Choice
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, aligned_faces, detected_faces
 from verisphere.ship.identify import identify as identify_promised
 from verisphere.ship.verify import verify
@@ -56,8 +56,14 @@ def model(*thresholds: GuaranteedThreshold, training: TrainingRecord = UNRECORDE
 
 
 FIND = aligned_faces((4, 4))
+
+
 # These galleries are searched by thresholds for two photographs, at FARs that find most strangers.
-identify = partial(identify_promised, accept_pair_threshold=True)
+def identify(*searched, accept_drawn: bool = False, **options):
+    choice = Choice(accept_drawn=accept_drawn, accept_pair_threshold=True)
+    return identify_promised(*searched, choice, **options)
+
+
 AT_A_HALF = threshold(0.5)
 
 

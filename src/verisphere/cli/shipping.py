@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from verisphere.base.words import DROP_FARS, FARS, SMALLER_PRECISIONS
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded
@@ -146,6 +146,7 @@ def add_verify(verbs: Verbs) -> None:
 
 def identify(options: argparse.Namespace) -> Outcome:
     """Find the person of a gallery whom a photograph shows, or nobody."""
+    from verisphere.ship.deciding import Choice
     from verisphere.ship.identify import identify as run
     from verisphere.ship.identify import identify_each
 
@@ -157,10 +158,11 @@ def identify(options: argparse.Namespace) -> Outcome:
     elif options.probe not in photographs:
         raise ValueError(f"{options.probe}: rows of embeddings are many probes; name a file for them by --each")
     model, find = _model(options, *photographs)
-    shared = {"model": model, "find": find, "accept_drawn": options.accept_drawn_model, "progress": progress()}
+    choice = options_as(Choice, options, accept_drawn=options.accept_drawn_model)
+    shared: dict[str, Any] = {"model": model, "find": find, "choice": choice, "progress": progress()}
     if options.each is None:
         return _shown(options_as(run, options, **shared), options)
-    found = options_as(identify_each, options, probes=options.probe, **shared)
+    found = identify_each(options.probe, options.gallery, **shared)
     found.write_each(options.each)
     return found.json() if options.json else found.text()
 

@@ -32,7 +32,7 @@ from verisphere.images.faces import Faces
 from verisphere.models.build import build_backbone
 from verisphere.models.callable_network import CallableNetwork
 from verisphere.models.foreign_onnx import LARGEST_BATCH, LARGEST_SIDE
-from verisphere.models.gallery import Cohort, Found, Gallery
+from verisphere.models.gallery import Cohort, Found, Gallery, check_cohort
 from verisphere.models.model_json import (
     FUNCTION,
     GALLERY,
@@ -201,9 +201,18 @@ class Model:
             ("the gallery of the calibration", promised.gallery_origin),
         ):
             check_same_origin(f"{self.folder} was", self.origin(ImageSource("", None)), what, origin, "embed it anew")
-        return Gallery(gallery).identify(
-            self.embed(faces), promised, fpir, None if cohort is None else Cohort.of(templates_of(cohort)), progress
-        )
+        probes, known = self.embed(faces), Gallery(gallery)
+        if refused := promised.why_not(len(known.people), known.digests):
+            raise ValueError(f"gallery: {refused}; calibrate again for this gallery")
+        normal = None if cohort is None else Cohort.of(templates_of(cohort))
+        check_cohort(promised, normal)
+        threshold = promised.threshold(fpir).threshold
+        searched = known.search(probes, promised.statistic, normal, progress=progress)
+        names = known.people[searched.person].tolist()
+        return [
+            Found(name if value > threshold else None, name, value, threshold)
+            for name, value in zip(names, searched.statistic.tolist(), strict=True)
+        ]
 
     @property
     def gallery_file(self) -> Path:

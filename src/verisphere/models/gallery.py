@@ -10,7 +10,7 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.base.vocabulary import Embeddings, Progress, check_word, quietly
-from verisphere.decide import STATISTICS, Far, lower_median
+from verisphere.decide import STATISTICS, lower_median
 from verisphere.decide.statistics import CANDIDATES, Best
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.json_values import shown
@@ -166,37 +166,6 @@ class Gallery:
             for start in progress(starts, "searching the gallery", len(starts))
         ]
         return Searched(*(np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])))
-
-    def identify(
-        self,
-        probes: Float32[np.ndarray, "probes dim"],
-        calibration: GalleryCalibration,
-        fpir: Far | None = None,
-        cohort: Cohort | None = None,
-        progress: Progress = quietly,
-    ) -> list[Found]:
-        """Who is on each probe, by a threshold that was promised for this gallery.
-
-        Args:
-            probes: a row for each probe.
-            calibration: the calibration of this gallery.
-            fpir: FPIR of the threshold; required where there are several.
-            cohort: the cohort of the calibration, if it has one.
-            progress: reports the progress over the probes.
-
-        Raises:
-            ValueError: the calibration is of another gallery, or cohort.
-        """
-        if refused := calibration.why_not(len(self.people), self.digests):
-            raise ValueError(f"gallery: {refused}; calibrate again for this gallery")
-        check_cohort(calibration, cohort)
-        threshold = calibration.threshold(fpir).threshold
-        searched = self.search(probes, calibration.statistic, cohort, progress=progress)
-        names = self.people[searched.person].tolist()
-        return [
-            Found(name if value > threshold else None, name, value, threshold)
-            for name, value in zip(names, searched.statistic.tolist(), strict=True)
-        ]
 
     def check(self, statistic: str, cohort: Cohort | None) -> None:
         """Refuse a statistic that is not known, or for which the gallery or the cohort does not suffice."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float32
@@ -34,24 +34,6 @@ class Match:
     score: float
     passed: int
     comparisons: int
-
-
-@runtime_checkable
-class Deciding(Protocol):
-    """How the people of a gallery are compared with a probe."""
-
-    @property
-    def threshold(self) -> GuaranteedThreshold | GalleryThreshold:
-        """The threshold that decides."""
-        ...
-
-    def whole(self, rows: Float32[np.ndarray, "photographs dim"]) -> list[Match]:
-        """The people whom photographs of one person may show, best first."""
-        ...
-
-    def each(self, rows: Float32[np.ndarray, "probes dim"], progress: Progress) -> list[list[Match]]:
-        """The people whom each photograph may show, best first."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +107,37 @@ class ByGallery:
         return Match(name, lower_median(everything), passed, photographs)
 
 
-@dataclass(frozen=True, eq=False)
-class Promise:
-    """The threshold by which somebody is looked for in a gallery.
+Deciding: TypeAlias = ByPair | ByGallery
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The threshold that is to decide in a gallery, and what is accepted of it.
+
+    The threshold of this gallery decides, of `calibration` or of the model folder. Where there is none, or a `far` asks
+    for it, one that was promised for two photographs does: a person passes by the rule of `verify`.
 
     Attributes:
-        threshold: the threshold.
-        file: the file of its calibration.
-        origin: the origin that the calibration records, if any.
-        calibration: the calibration, where it is one of a gallery.
+        far: target FAR of the threshold for two photographs; required to use one of several.
+        fpir: target FPIR of the threshold of the gallery; required where there are several.
+        calibration: calibration of the gallery, a file of `verisphere calibrate --gallery`.
+        cohort: embeddings of the cohort of this calibration, if it has one.
+        accept_drawn: accept a model that was trained or calibrated on drawn faces.
+        accept_pair_threshold: accept a threshold for two photographs by which a stranger may be found with a chance of
+            more than a tenth.
     """
+
+    far: Far | None = None
+    fpir: Far | None = None
+    calibration: Path | None = None
+    cohort: Path | None = None
+    accept_drawn: bool = False
+    accept_pair_threshold: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """The threshold that decides, and the file of its calibration with the origin and the gallery that it records."""
 
     threshold: GuaranteedThreshold | GalleryThreshold
     file: Path
@@ -142,17 +145,9 @@ class Promise:
     calibration: GalleryCalibration | None = None
 
     @classmethod
-    def of(
-        cls, model: Model, far: Far | None = None, fpir: Far | None = None, calibration: Path | None = None
-    ) -> "Promise":
-        """The promise that is asked for, or that a model ships.
-
-        Args:
-            model: the model with its thresholds.
-            far: asks for the threshold for two photographs at this FAR.
-            fpir: FPIR of the threshold of the gallery; required where there are several.
-            calibration: calibration of the gallery; None takes that of the model folder, if there is one.
-        """
+    def of(cls, model: Model, choice: Choice) -> "Promise":
+        """The promise that is asked for, or that a model ships."""
+        far, fpir, calibration = choice.far, choice.fpir, choice.calibration
         if far is not None and (fpir is not None or calibration is not None):
             raise ValueError("a FAR is that of a threshold for two photographs, an FPIR that of a gallery; omit one")
         promised = model.gallery_calibration() if calibration is None else read_gallery_calibration(calibration)
@@ -167,12 +162,7 @@ class Promise:
     def refuse_people(self, gallery: Path, people: int, several: bool, accept: bool) -> str:
         """The note on the chance with which a threshold for two photographs finds a stranger; refused above a tenth.
 
-        Args:
-            gallery: the gallery, for the error.
-            people: number of people in it.
-            several: whether the probe or a person has several photographs, whose median passes at most twice as often
-                as one score.
-            accept: accept any chance.
+        With several photographs of the probe or of a person, their median passes at most twice as often as one score.
         """
         if not isinstance(self.threshold, GuaranteedThreshold):
             return ""
@@ -191,12 +181,7 @@ class Promise:
         return fact
 
     def within(self, opened: OpenedGallery, cohort: Path | None = None) -> Deciding:
-        """What decides in a gallery, which must be one that the promise is about.
-
-        Args:
-            opened: the gallery.
-            cohort: embeddings of the cohort that the calibration names.
-        """
+        """What decides in a gallery, which must be one that the promise is about, with the cohort that it names."""
         if self.calibration is None or isinstance(self.threshold, GuaranteedThreshold):
             if cohort is not None:
                 raise ValueError(f"{cohort}: no calibration of a gallery asks for a cohort; omit it")

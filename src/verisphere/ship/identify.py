@@ -6,7 +6,7 @@ from pathlib import Path
 
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.base.words import Names
-from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold
+from verisphere.decide import GalleryThreshold, GuaranteedThreshold
 from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_templates
 from verisphere.files.image_suffixes import why_unread
@@ -15,7 +15,7 @@ from verisphere.files.tables import csv_for_people
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
 from verisphere.report.tables import number, table
-from verisphere.ship.deciding import Deciding, Match, Promise
+from verisphere.ship.deciding import Choice, Deciding, Match, Promise
 from verisphere.ship.face_search import FindFaces, Skipped
 from verisphere.ship.notes import (
     PHOTOGRAPHS_NAMED,
@@ -35,12 +35,7 @@ from verisphere.ship.people import OtherFace, Person, embedded_person, photograp
 
 @dataclass(frozen=True)
 class OtherMatch:
-    """The person of the gallery whom a face of the probe matches that is not the most central of its photograph.
-
-    Attributes:
-        face: the face.
-        match: the best match of this face alone.
-    """
+    """The best match of a face of the probe that is not the most central of its photograph."""
 
     face: OtherFace
     match: Match
@@ -90,11 +85,7 @@ class Identification(Result):
         return self.text()
 
     def text(self, *, explain: bool = False) -> str:
-        """The notes; the matches as a table, or 'nobody', with what the threshold means for a gallery of this size.
-
-        Args:
-            explain: also give the exact wording of the promise.
-        """
+        """The notes; the matches as a table, or 'nobody'; the promise, and on request also its exact wording."""
         if self.matches:
             rows = [
                 [match.name, number(match.score), f"{match.passed} / {match.comparisons}"] for match in self.matches
@@ -115,41 +106,25 @@ class Identification(Result):
         return "\n".join(lines)
 
 
+ANY = Choice()
+
+
 def identify(
     probe: Path,
     gallery: Path,
     model: Model,
     find: FindFaces,
+    choice: Choice = ANY,
     *,
-    far: Far | None = None,
-    fpir: Far | None = None,
-    calibration: Path | None = None,
-    cohort: Path | None = None,
     top: int = 5,
-    accept_drawn: bool = False,
-    accept_pair_threshold: bool = False,
     progress: Progress = quietly,
 ) -> Identification:
-    """Finds the people of a gallery whom a probe shows by the threshold, best first.
-
-    The threshold of this gallery decides, of `calibration` or of the model folder. Where there is none, or a `far` asks
-    for it, one that was promised for two photographs does: a person passes by the rule of `verify`.
+    """Finds the people of a gallery whom a probe shows by the threshold, best first, and lists at most so many of them.
 
     Args:
         probe: an image file, or a folder or archive of photographs of one person.
         gallery: folder or zip archive with a folder of photographs for each person, or an embeddings file of the same
             model.
-        model: the model with its thresholds.
-        find: finds the face on each photograph.
-        far: target FAR of the threshold for two photographs; required to use one of several.
-        fpir: target FPIR of the threshold of the gallery; required where there are several.
-        calibration: calibration of the gallery, a file of `verisphere calibrate --gallery`.
-        cohort: embeddings of the cohort of this calibration, if it has one.
-        top: most matches in the result.
-        accept_drawn: accept a model that was trained or calibrated on drawn faces.
-        accept_pair_threshold: accept a threshold for two photographs by which a stranger may be found with a chance of
-            more than a tenth.
-        progress: reports the progress over the photographs.
 
     Raises:
         ValueError: the gallery is not the one that its threshold was promised for, or there is only a threshold for two
@@ -157,10 +132,9 @@ def identify(
     """
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    promise = Promise.of(model, far, fpir, calibration)
+    promise = Promise.of(model, choice)
     probed = embedded_person(probe, model, find, progress)
-    sets = len(probed.rows) > 1
-    search = _Search.of(promise, gallery, model, find, sets, (cohort, accept_drawn, accept_pair_threshold), progress)
+    search = _Search.of(promise, choice, gallery, model, find, len(probed.rows) > 1, progress)
     by, threshold = search.by, promise.threshold
     matches = by.whole(probed.rows)
     passing = [match for match in matches if match.score > threshold.threshold]
@@ -182,7 +156,7 @@ def identify(
         meaning=f"{threshold.meaning()}; {model.training.described()}",
         misses=threshold.misses(),
         training=model.training,
-        drawn=refuse_drawn(model, threshold, accept_drawn),
+        drawn=refuse_drawn(model, threshold, choice.accept_drawn),
         notes=(*search.notes, *notes_on_faces(probed.person), *map(str, others[:PHOTOGRAPHS_NAMED])),
         other_matches=tuple(others),
         probe=probed.person,
@@ -255,25 +229,12 @@ def identify_each(
     gallery: Path,
     model: Model,
     find: FindFaces,
-    *,
-    far: Far | None = None,
-    fpir: Far | None = None,
-    calibration: Path | None = None,
-    cohort: Path | None = None,
-    accept_drawn: bool = False,
-    accept_pair_threshold: bool = False,
+    choice: Choice = ANY,
     progress: Progress = quietly,
 ) -> Identifications:
-    """Finds the person of a gallery on each of many photographs, each a probe by itself.
-
-    Args:
-        probes: a folder or archive of photographs, an image file, or an embeddings file of the same model.
-        gallery, model, find, far, fpir, calibration, cohort: see `identify`.
-        accept_drawn, accept_pair_threshold, progress: see `identify`.
-    """
-    promise = Promise.of(model, far, fpir, calibration)
-    options = cohort, accept_drawn, accept_pair_threshold
-    search = _Search.of(promise, gallery, model, find, False, options, progress)
+    """Finds the person of a gallery on each of many photographs or rows of embeddings, each a probe by itself."""
+    promise = Promise.of(model, choice)
+    search = _Search.of(promise, choice, gallery, model, find, False, progress)
     if is_embeddings(probes):
         rows = read_templates(probes)
         note = _note_on_rows(probes, rows, model, find)
@@ -303,14 +264,7 @@ def identify_each(
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """A gallery that is ready to be searched.
-
-    Attributes:
-        opened: the gallery.
-        by: what decides.
-        notes: what weakens the promise, the gravest first.
-        gallery_note: a note on the gallery; mostly empty.
-    """
+    """A gallery that is ready to be searched, what decides, and what weakens the promise, the gravest first."""
 
     opened: OpenedGallery
     by: Deciding
@@ -321,26 +275,18 @@ class _Search:
     def of(
         cls,
         promise: Promise,
+        choice: Choice,
         gallery: Path,
         model: Model,
         find: FindFaces,
         sets: bool,
-        options: tuple[Path | None, bool, bool],
         progress: Progress,
     ) -> "_Search":
-        """Open a gallery, unless the promise does not allow it.
-
-        Args:
-            promise: the threshold.
-            gallery, model, find, progress: see `identify`.
-            sets: whether a probe is several photographs.
-            options: `cohort`, `accept_drawn` and `accept_pair_threshold` of `identify`.
-        """
-        cohort, accept_drawn, accept_pairs = options
-        notes = list(notes_on_model(model, promise.threshold, accept_drawn, find, promise.file, promise.origin))
+        """Open a gallery, unless the promise does not allow it, for probes that are sets of photographs or single."""
+        notes = list(notes_on_model(model, promise.threshold, choice.accept_drawn, find, promise.file, promise.origin))
 
         def check(people: int, several: bool) -> None:
-            if note := promise.refuse_people(gallery, people, sets or several, accept_pairs):
+            if note := promise.refuse_people(gallery, people, sets or several, choice.accept_pair_threshold):
                 notes.append(sentence(note))
 
         opened = open_gallery(gallery, model, find, progress, check)
@@ -351,7 +297,7 @@ class _Search:
             notes[:0] = [sentence(printable(note))] if note else []
         if sets and promise.calibration is not None:
             notes.append(SETS_IN_GALLERY)
-        return cls(opened, promise.within(opened, cohort), tuple(notes), note)
+        return cls(opened, promise.within(opened, choice.cohort), tuple(notes), note)
 
 
 def _note_on_rows(path: Path, rows: Embeddings, model: Model, find: FindFaces) -> str:

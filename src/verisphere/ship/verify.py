@@ -62,11 +62,7 @@ class Verification(Result):
         return self.text()
 
     def text(self, *, explain: bool = False) -> str:
-        """The notes; then the answer with score and threshold, and the promise, in a sentence each.
-
-        Args:
-            explain: also give the exact wording of the promise.
-        """
+        """The notes; the answer with score and threshold; the promise, and on request also its exact wording."""
         answer = "Same person" if self.same else "Different people"
         digits = _digits_apart(self.score, self.threshold.threshold)
         score = f"score {self.score:.{digits}f}, threshold {self.threshold.threshold:.{digits}f}"
@@ -89,14 +85,7 @@ def verify(
 ) -> Verification:
     """Decides whether two photographs, or two sets of photographs of one person each, show the same person.
 
-    Args:
-        left: an image file, or a folder or zip archive of them.
-        right: the other side, in the same forms.
-        model: the model with its thresholds.
-        find: finds the face on each photograph.
-        far: target FAR of the threshold; required where the model has several.
-        accept_drawn: accept a model that was trained or calibrated on drawn faces.
-        progress: reports the progress over the photographs.
+    A side is an image file, or a folder or zip archive of them. The FAR is required where the model has several.
     """
     asked = None if far is None else str(far)
     threshold = model.threshold(asked)
