@@ -139,15 +139,13 @@ def adopt_onnx(
     if trainable:
         arguments, content = read_trainable(content, network, model)
         class_path, file = "verisphere.backbones.GraphNetwork", WEIGHTS
-    about = _About(
-        class_path,
-        arguments,
-        model.stem if name is None else name,
-        _template(told.template or (known.template if known else None), network),
-        pixels.flip,
-        Adopted(model.name, digest, source, licence, preset, pixels.flip),
+    template = _template(told.template or (known.template if known else None), network)
+    adopted = Adopted(model.name, digest, source, licence, preset, pixels.flip)
+    backbone = {"class_path": class_path, "init_args": arguments}
+    description = _written(
+        out, network, backbone, model.stem if name is None else name, template, adopted, file, content
     )
-    return AdoptResult(out, _written(out, network, about, file, content), run, probed)
+    return AdoptResult(out, description, run, probed)
 
 
 def adopt_callable(
@@ -181,16 +179,12 @@ def adopt_callable(
         "sha256": digest,
     }
     network = CallableNetwork(**arguments)
-    about = _About(
-        CALLS,
-        arguments,
-        function.rpartition(":")[2] if name is None else name,
-        _template(told.template, network),
-        flip,
-        Adopted(function, digest, source, licence, flip=flip),
-    )
-    content = json.dumps({"function": function, "sha256": digest}, indent=2) + "\n"
-    return AdoptResult(out, _written(out, network, about, FUNCTION, content.encode()), run)
+    template = _template(told.template, network)
+    adopted = Adopted(function, digest, source, licence, flip=flip)
+    backbone = {"class_path": CALLS, "init_args": arguments}
+    content = (json.dumps({"function": function, "sha256": digest}, indent=2) + "\n").encode()
+    name = function.rpartition(":")[2] if name is None else name
+    return AdoptResult(out, _written(out, network, backbone, name, template, adopted, FUNCTION, content), run)
 
 
 def refuse_file(out: Path) -> None:
@@ -199,33 +193,30 @@ def refuse_file(out: Path) -> None:
         raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
 
 
-@dataclass(frozen=True)
-class _About:
-    """The description of an adopted network in a model folder, beside its pixels."""
-
-    class_path: str
-    arguments: dict[str, Any]
-    name: str
-    template: str
-    flip: bool
-    adopted: Adopted
-
-
-def _written(out: Path, network: Backbone, about: _About, file: str, content: bytes) -> Description:
+def _written(
+    out: Path,
+    network: Backbone,
+    backbone: dict[str, Any],
+    name: str,
+    template: str,
+    adopted: Adopted,
+    file: str,
+    content: bytes,
+) -> Description:
     """Write a model folder with one file of weights, completely or not at all, and open it once."""
     description = Description(
-        name=about.name,
+        name=name,
         verisphere=verisphere.__version__,
         torch=torch.__version__,
-        backbone={"class_path": about.class_path, "init_args": about.arguments},
+        backbone=backbone,
         embedding_size=network.embedding_size,
-        template=about.template,
+        template=template,
         preprocessing=preprocessing(network),
-        flip=about.flip,
+        flip=bool(adopted.flip),
         thresholds=(),
         training=TrainingRecord(),
         files={file: FileDigest(hashlib.sha256(content).hexdigest(), len(content))},
-        adopted=about.adopted,
+        adopted=adopted,
     )
     finished: list[Description] = []
 

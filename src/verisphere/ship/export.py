@@ -14,6 +14,7 @@ from torch import Tensor
 
 import verisphere
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Progress, TrainingRecord, printable, quietly
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import digest, real_path, write_whole
@@ -120,14 +121,10 @@ def export_model(
 ) -> ExportResult:
     """Creates a model folder from a run; the folder appears only after all its files were written and checked.
 
+    The run is the folder of one (its newest checkpoint is taken), of one checkpoint, or of an adopted or smaller model.
+
     Args:
-        run: folder of a run (its newest checkpoint), of one checkpoint, or of an adopted or smaller model.
-        out: the folder to make.
-        name: name of the model; by default that of the run folder.
         calibration: thresholds to ship, a file of `verisphere calibrate`; None ships no threshold.
-        gallery_calibration: thresholds of a gallery to ship, a file of `verisphere calibrate --gallery`.
-        evaluation: figures for the card, files of `verisphere evaluate --json`.
-        leak: figures of what the model reveals, for the card, a file of `verisphere leak`.
         flip: the model adds the embedding of the mirror image; by default as in the calibration, without one as in the
             model folder, or False for a run. A smaller model keeps the flip with which it was measured.
         with_head: also ship the head, whose centers are biometric templates of the people trained on.
@@ -136,57 +133,75 @@ def export_model(
             `arcface_112x112` for a run.
         accept_training_people: accept a calibration on people or images that the model was trained on; the model then
             says first that its thresholds promise nothing.
-        trust_code: also build a backbone class from outside verisphere, which runs its code.
-        accept_unrecorded_pixels: take a calibration and figures of a version that did not record the pixels that the
-            model took.
-        progress: reports the progress over the steps.
     """
     require_export()
     refuse_place(out, [run], [calibration, gallery_calibration, leak, *evaluation])
     results = Results(calibration, gallery_calibration, evaluation, leak)
     if not accept_training_people:
         results.refuse_training_people()
-    if is_model_folder(run):
-        before = read_model_json(run / NAME)
-        if before.adopted is None and before.reduced is None:
-            raise ValueError(f"{run}: an exported model already; export the run or checkpoint that it came from")
-        if with_head:
-            kind = "an adopted model" if before.reduced is None else f"a model in {before.reduced.precision}"
-            raise ValueError(f"{run}: {kind} has no head; omit --with-head")
-        check_same_template(template, run, before)
-        return _export_folder(run, out, name, results, flip, trust_code, accept_unrecorded_pixels, progress)
-    checkpoint = read_checkpoint(run)
-    backbone, description = described_run(checkpoint, name, template, trust_code)
-    thresholds = () if results.calibrated is None else results.calibrated.thresholds
-    description = replace(description, flip=results.flip(flip), thresholds=thresholds)
-    own = shipped_origin(
-        checkpoint.sha256["backbone"], backbone, description.template, description.flip, description.precision
-    )
-    results.check(checkpoint.path, own, accept_unrecorded_pixels)
-    copies = _copies(checkpoint, results, with_head)
+    folder = is_model_folder(run)
+    read = _adopted if folder else _run
+    source = read(run, name, template, with_head, trust_code)
+    before, calibrated = source.description, results.calibrated
+    added = results.flip(flip, before.flip)
+    own = shipped_origin(source.weights, source.backbone, before.template, added, before.precision)
+    results.check(source.path, own, accept_unrecorded_pixels)
+    check_measured_flip(added, run, before)
+    say_flip(added, run, before)
+    copies = source.beside | results.copies()
+    description = replace(before, flip=added, thresholds=() if calibrated is None else calibrated.thresholds)
     finished: list[tuple[Description, Agreement | None]] = []
-    divided = checkpoint.tensors("head") if with_head and checkpoint.shards else None
-    record = of_checkpoint(checkpoint)
 
     def write(partial: Path) -> None:
         partial.mkdir()
-        write_trained_on(partial / FILE, record)
-        finished.append(_write(partial, description, backbone, copies, divided, trust_code, progress))
+        if source.trained_on is not None:
+            write_trained_on(partial / FILE, source.trained_on)
+        if before.weights == WEIGHTS:
+            finished.append(_write(partial, description, source, copies, trust_code, progress))
+            return
+        for copied, original in copies.items():
+            shutil.copyfile(original, partial / copied)
+        files = {name: file_digest(partial / name) for name in copies}
+        if files[before.weights] != before.files[before.weights]:
+            raise ValueError(f"{run / before.weights} changed while it was copied")
+        finished.append((write_description(partial, replace(description, files=files)), None))
+        load(partial, "cpu", trust_code)
 
     write_whole(out, write)
-    notes = (*notes_on(description, results.calibrated, RECIPE in copies, with_head), *results.notes())
-    return ExportResult(out, *finished[0], notes, gallery=results.promised)
+    notes = notes_on(finished[0][0], calibrated, folder or RECIPE in copies, with_head)
+    return ExportResult(out, *finished[0], (*notes, *results.notes()), gallery=results.promised)
 
 
-def described_run(
-    checkpoint: Checkpoint, name: str | None, template: str | None, trust_code: bool
-) -> tuple[Backbone, Description]:
-    """The network of a checkpoint on the CPU, and its `model.json` without thresholds and mirror images."""
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A model to ship, on the CPU: its `model.json`, without thresholds, and the files that describe it.
+
+    The files `beside` it are named as in the folder to create. The record of a training is that of a run; a folder has
+    its own among these files, or has none. A head that several ranks saved in shards is `divided`, given as tensors.
+    """
+
+    path: Path
+    description: Description
+    backbone: Backbone
+    beside: dict[str, Path]
+    trained_on: TrainedOn | None = None
+    divided: dict[str, Tensor] | None = None
+
+    @property
+    def weights(self) -> str:
+        """SHA-256 of the file with the weights."""
+        return self.description.files[self.description.weights].sha256
+
+
+def of_run(run: Path, name: str | None, template: str | None, trust_code: bool) -> Source:
+    """The model of a run or checkpoint, with its recipe beside it, where there is one."""
+    checkpoint = read_checkpoint(run)
     backbone = open_model(checkpoint.path, torch.device("cpu"), trust_code).backbone
     template = _TEMPLATE if template is None else template
     check_template(template, backbone)
-    return backbone, Description(
-        name=run_folder(checkpoint).name if name is None else name,
+    folder = run_folder(checkpoint)
+    description = Description(
+        name=folder.name if name is None else name,
         verisphere=verisphere.__version__,
         torch=torch.__version__,
         backbone=checkpoint.state["backbone"],
@@ -198,64 +213,50 @@ def described_run(
         training=_training(checkpoint),
         files={WEIGHTS: FileDigest(checkpoint.sha256["backbone"], (checkpoint.path / WEIGHTS).stat().st_size)},
     )
+    beside = {RECIPE: folder / RECIPE} if (folder / RECIPE).is_file() else {}
+    for recipe in beside.values():
+        read_settings(recipe)
+    return Source(checkpoint.path, description, backbone, beside, of_checkpoint(checkpoint))
 
 
-def _export_folder(
-    folder: Path,
-    out: Path,
-    name: str | None,
-    results: Results,
-    flip: bool | None,
-    trust_code: bool,
-    accept_unrecorded: bool,
-    progress: Progress,
-) -> ExportResult:
-    """An adopted or smaller model again, with thresholds and figures; from weights of ours also with `model.onnx`."""
-    model = load(folder, "cpu", trust_code)  # raises where a file was changed
-    before = read_model_json(folder / NAME)
-    calibrated = results.calibrated
-    added = results.flip(flip, before.flip)
-    own = shipped_origin(model.sha256, model.backbone, model.template, added, model.precision)
-    results.check(folder, own, accept_unrecorded)
-    check_measured_flip(added, folder, before)
-    say_flip(added, folder, before)
-    copies = carried(folder, before) | results.copies()
+def of_folder(folder: Path, before: Description, name: str | None, template: str | None, trust_code: bool) -> Source:
+    """The model of a model folder, checked to be as it was written, with all files that belong to its network."""
+    check_same_template(template, folder, before)
+    model = load(folder, "cpu", trust_code)
+    made_anew = {CARD, CALIBRATION, GALLERY, LEAK, ONNX, HEAD}
+    carried = [name for name in before.files if name not in made_anew and not name.startswith("evaluation-")]
     about = replace(
         before,
         name=before.name if name is None else name,
         verisphere=verisphere.__version__,
-        flip=added,
-        thresholds=() if calibrated is None else calibrated.thresholds,
+        thresholds=(),
         files={before.weights: before.files[before.weights]},
     )
-    finished: list[tuple[Description, Agreement | None]] = []
-
-    def write(partial: Path) -> None:
-        partial.mkdir()
-        if before.weights == WEIGHTS:
-            finished.append(_write(partial, about, model.backbone, copies, None, trust_code, progress))
-            return
-        for copied, source in copies.items():
-            shutil.copyfile(source, partial / copied)
-        files = {name: file_digest(partial / name) for name in copies}
-        if files[before.weights] != before.files[before.weights]:
-            raise ValueError(f"{folder / before.weights} changed while it was copied")
-        finished.append((write_description(partial, replace(about, files=files)), None))
-        load(partial, "cpu", trust_code)
-
-    write_whole(out, write)
-    notes = (*notes_on(finished[0][0], calibrated, recipe=True, with_head=False), *results.notes())
-    return ExportResult(out, *finished[0], notes, gallery=results.promised)
+    return Source(folder, about, model.backbone, {name: folder / name for name in carried})
 
 
-def carried(folder: Path, description: Description) -> dict[str, Path]:
-    """The files of a model folder that belong to its network, by their names: the weights, and what describes them."""
-    made_anew = {CARD, CALIBRATION, GALLERY, LEAK, ONNX, HEAD}
-    return {
-        name: folder / name
-        for name in description.files
-        if name not in made_anew and not name.startswith("evaluation-")
-    }
+def _adopted(folder: Path, name: str | None, template: str | None, with_head: bool, trust_code: bool) -> Source:
+    """The model of a folder that was made without a run of ours."""
+    before = read_model_json(folder / NAME)
+    if before.adopted is None and before.reduced is None:
+        raise ValueError(f"{folder}: an exported model already; export the run or checkpoint that it came from")
+    if with_head:
+        kind = "an adopted model" if before.reduced is None else f"a model in {before.reduced.precision}"
+        raise ValueError(f"{folder}: {kind} has no head; omit --with-head")
+    return of_folder(folder, before, name, template, trust_code)
+
+
+def _run(run: Path, name: str | None, template: str | None, with_head: bool, trust_code: bool) -> Source:
+    """The model of a run with its weights beside it and, where it is asked for, its head."""
+    source = of_run(run, name, template, trust_code)
+    beside = {WEIGHTS: source.path / WEIGHTS} | source.beside
+    if not with_head:
+        return replace(source, beside=beside)
+    checkpoint = read_checkpoint(run)
+    head = checkpoint.tensors("head")  # raises where it is damaged
+    if checkpoint.shards:
+        return replace(source, beside=beside, divided=head)
+    return replace(source, beside={WEIGHTS: source.path / WEIGHTS, HEAD: source.path / HEAD} | source.beside)
 
 
 def write_description(folder: Path, description: Description) -> Description:
@@ -270,16 +271,13 @@ def write_description(folder: Path, description: Description) -> Description:
 def _write(
     folder: Path,
     description: Description,
-    backbone: Backbone,
+    source: Source,
     copies: dict[str, Path],
-    divided: dict[str, Tensor] | None,
     trust_code: bool,
     progress: Progress,
 ) -> tuple[Description, Agreement]:
-    """Writes all files of the folder, in an order in which each can name those before it, and checks them.
-
-    A head that several ranks saved in shards is given as tensors (`divided`), and is written to one file.
-    """
+    """Writes all files of the folder, in an order in which each can name those before it, and checks them."""
+    backbone = source.backbone
     about = InputFormat(
         size=backbone.input_size,
         template=description.template,
@@ -291,11 +289,11 @@ def _write(
     )
 
     def copy() -> None:
-        for name, source in copies.items():
-            shutil.copyfile(source, folder / name)
-        if divided is not None:
+        for name, original in copies.items():
+            shutil.copyfile(original, folder / name)
+        if source.divided is not None:
             try:
-                save_file(divided, folder / HEAD)
+                save_file(source.divided, folder / HEAD)
             except SafetensorError as error:  # such as a full disk
                 raise OSError(errno.EIO, f"cannot be written: {error}", str(folder / HEAD)) from None
 
@@ -312,24 +310,6 @@ def _write(
         raise ValueError(f"{copies[WEIGHTS]} changed while it was copied; is a training writing there?")
     whole = write_description(folder, replace(description, files=files))
     return whole, compare_onnx(read_onnx(folder / ONNX), load(folder, "cpu", trust_code))
-
-
-def _copies(
-    checkpoint: Checkpoint,
-    results: Results,
-    with_head: bool,
-) -> dict[str, Path]:
-    """The files that are copied into the folder, by their names there; each is checked before any work."""
-    copies = {WEIGHTS: checkpoint.path / WEIGHTS}
-    if with_head:
-        checkpoint.tensors("head")  # raises where it is damaged
-        if not checkpoint.shards:
-            copies[HEAD] = checkpoint.path / HEAD
-    recipe = run_folder(checkpoint) / RECIPE
-    if recipe.is_file():
-        read_settings(recipe)
-        copies[RECIPE] = recipe
-    return copies | results.copies()
 
 
 def run_folder(checkpoint: Checkpoint) -> Path:

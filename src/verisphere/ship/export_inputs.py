@@ -87,23 +87,6 @@ def _advice(precision: str, theirs: str) -> str:
     return "embed without --bfloat16 and calibrate again"
 
 
-def check_same_leak(own: Origin, model: Path, file: Path, accept_unrecorded: bool) -> None:
-    """Refuse a test of what another model reveals; whether the mirror image is added may differ."""
-    tested = read_leak(file)
-    theirs = replace(own, model=tested.sha256, preprocessing=tested.preprocessing)
-    check_same_origin(f"{model} is", own, file, theirs, "test this model")
-    check_recorded(file, theirs, accept_unrecorded)
-
-
-def shipped_flip(
-    asked: bool | None, calibration: Calibration | GalleryCalibration | None, otherwise: bool = False
-) -> bool:
-    """Whether the model adds the mirror image: as requested, else as in the calibration, whose thresholds need it."""
-    if asked is not None:
-        return asked
-    return otherwise if calibration is None or calibration.origin is None else calibration.origin.flip
-
-
 def say_flip(flip: bool, folder: Path, before: Description) -> None:
     """Say that an adopted model's mirror image is switched on or off, by a calibration or by request."""
     if before.adopted is not None and flip != before.flip:
@@ -129,22 +112,6 @@ def check_same_template(asked: str | None, folder: Path, before: Description) ->
             f"{folder}: its template is {before.template}, and {asked} was asked for; a model folder keeps its own, so "
             "omit --template"
         )
-
-
-def copies_of_results(
-    calibration: Path | None, evaluation: Sequence[Path], leak: Path | None = None, gallery: Path | None = None
-) -> dict[str, Path]:
-    """The calibrations, the figures and the test of leaks that are copied into a folder, by their names there."""
-    copies = {} if calibration is None else {CALIBRATION: calibration}
-    for path in evaluation:
-        read_figures(path)
-        name = f"evaluation-{path.stem}.json"
-        if name in copies:
-            raise ValueError(f"{path}: two evaluations would be called {name}; rename one of the files")
-        copies[name] = path
-    copies |= {} if leak is None else {LEAK: leak}
-    copies |= {} if gallery is None else {GALLERY: gallery}
-    return copies
 
 
 @dataclass(frozen=True)
@@ -174,8 +141,11 @@ class Results:
             refuse_trained_sources(self.gallery, [self.promised.strangers])
 
     def flip(self, asked: bool | None, otherwise: bool = False) -> bool:
-        """Whether the model adds the mirror image; see `shipped_flip`."""
-        return shipped_flip(asked, self.calibrated or self.promised, otherwise)
+        """Whether the model adds the mirror image: as requested, else as in a calibration, whose thresholds need it."""
+        if asked is not None:
+            return asked
+        calibration = self.calibrated or self.promised
+        return otherwise if calibration is None or calibration.origin is None else calibration.origin.flip
 
     def check(self, model: Path, own: Origin, accept_unrecorded: bool) -> None:
         """Refuse what is of another model, or of the same model in another way; see `check_same`."""
@@ -184,8 +154,11 @@ class Results:
             for origin in (self.promised.origin, self.promised.gallery_origin):
                 check_same_origin(f"{model} embeds", own, self.gallery, origin, _AGAIN)
             check_recorded(self.gallery, self.promised.origin, accept_unrecorded)
-        if self.leak is not None:
-            check_same_leak(own, model, self.leak, accept_unrecorded)
+        if self.leak is not None:  # whether the mirror image is added may differ
+            tested = read_leak(self.leak)
+            theirs = replace(own, model=tested.sha256, preprocessing=tested.preprocessing)
+            check_same_origin(f"{model} is", own, self.leak, theirs, "test this model")
+            check_recorded(self.leak, theirs, accept_unrecorded)
 
     def notes(self) -> tuple[str, ...]:
         """What weakens the threshold of a gallery."""
@@ -199,4 +172,11 @@ class Results:
 
     def copies(self) -> dict[str, Path]:
         """The files by their names in the model folder."""
-        return copies_of_results(self.calibration, self.evaluation, self.leak, self.gallery)
+        copies = {} if self.calibration is None else {CALIBRATION: self.calibration}
+        for path in self.evaluation:
+            read_figures(path)
+            name = f"evaluation-{path.stem}.json"
+            if name in copies:
+                raise ValueError(f"{path}: two evaluations would be called {name}; rename one of the files")
+            copies[name] = path
+        return copies | {name: path for name, path in ((LEAK, self.leak), (GALLERY, self.gallery)) if path is not None}

@@ -19,7 +19,6 @@ import verisphere
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
-from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import NO_CLASS, Progress, check_word, quietly
 from verisphere.base.words import DROP_FARS, SmallerPrecision
 from verisphere.decide import Far
@@ -39,7 +38,6 @@ from verisphere.measure.precision import (
     cosines,
     precision_drop,
 )
-from verisphere.models.checkpoint import read_checkpoint
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import trained_on
 from verisphere.models.folder import Model, is_model_folder, load
@@ -64,28 +62,10 @@ from verisphere.models.onnx_file import (
     write_onnx,
 )
 from verisphere.models.smaller_onnx import in_float16, in_int8
-from verisphere.models.trained_on import FILE, of_checkpoint, write_trained_on
-from verisphere.ship.calibrate import read_calibration
-from verisphere.ship.card_files import read_settings
+from verisphere.models.trained_on import FILE, write_trained_on
 from verisphere.ship.card_precision import PRECISION
-from verisphere.ship.export import (
-    ExportResult,
-    described_run,
-    file_digest,
-    notes_on,
-    run_folder,
-    write_description,
-)
-from verisphere.ship.export_inputs import (
-    check_same,
-    check_same_template,
-    copies_of_results,
-    refuse_place,
-    say_flip,
-    shipped_flip,
-    shipped_origin,
-)
-from verisphere.ship.training_people import check_training_people
+from verisphere.ship.export import ExportResult, Source, file_digest, notes_on, of_folder, of_run, write_description
+from verisphere.ship.export_inputs import Results, refuse_place, say_flip, shipped_origin
 
 #: Of the people of a set, those whose images set the ranges of int8: a tenth, at most so many, with so many images.
 RANGE_SHARE, RANGE_PEOPLE, RANGE_IMAGES = 0.1, 100, 256
@@ -122,16 +102,16 @@ def export_smaller(
     check_word("precision", precision, SmallerPrecision)
     check_fars(fars)
     refuse_place(out, [run, measured_on], [people, calibration, *evaluation])
-    if calibration is not None and not accept_training_people:
-        check_training_people(calibration)
-    calibrated = None if calibration is None else read_calibration(calibration)
-    results = copies_of_results(calibration, evaluation)
+    results = Results(calibration, evaluation=evaluation)
+    if not accept_training_people:
+        results.refuse_training_people()
+    calibrated, copied_results = results.calibrated, results.copies()
     source = _source(run, name, template, trust_code)
     described = source.description
-    description = replace(described, flip=shipped_flip(flip, calibrated, described.flip))
+    description = replace(described, flip=results.flip(flip, described.flip))
     if calibrated is not None and calibrated.origin is not None:  # before the work that gives weights and pixels
         how = replace(calibrated.origin, flip=description.flip, precision=precision)
-        check_same(run, how, calibrated, calibration, (), accept_unrecorded_pixels)
+        replace(results, evaluation=()).check(run, how, accept_unrecorded_pixels)
     faces = open_faces(measured_on, people, source.backbone.input_size, trust_code)
     warn_if_unaligned(faces)
     with errors_naming(measured_on):
@@ -147,7 +127,7 @@ def export_smaller(
     digest = FileDigest(hashlib.sha256(smaller).hexdigest(), len(smaller))
     networks = [_network(arguments, graph, run) for graph in (content, smaller)]
     own = shipped_origin(digest.sha256, networks[1], description.template, description.flip, precision)
-    check_same(out, own, calibrated, calibration, evaluation, accept_unrecorded_pixels)
+    results.check(out, own, accept_unrecorded_pixels)
     say_flip(description.flip, run, described)
     record = trained_on(source.path)
     try:
@@ -189,7 +169,7 @@ def export_smaller(
         (partial / PRECISION).write_text(json_text({"format": FORMAT, **vars(drop)}), encoding="utf-8")
         if source.trained_on is not None:
             write_trained_on(partial / FILE, source.trained_on)
-        copies, made = source.beside | results, [FILE] if source.trained_on is not None else []
+        copies, made = source.beside | copied_results, [FILE] if source.trained_on is not None else []
         for copied, original in copies.items():
             shutil.copyfile(original, partial / copied)
         files = {name: file_digest(partial / name) for name in (NETWORK, PRECISION, *copies, *made)}
@@ -207,36 +187,10 @@ def export_smaller(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Source:
-    """A model in float32, without thresholds, and what describes it.
-
-    The files `beside` it are named as in the folder to create. The record of a training is that of a run; a folder has
-    its own among these files, or has none.
-    """
-
-    path: Path
-    description: Description
-    backbone: Backbone
-    beside: dict[str, Path]
-    trained_on: TrainedOn | None = None
-
-    @property
-    def weights(self) -> str:
-        """SHA-256 of the file with the weights."""
-        return self.description.files[self.description.weights].sha256
-
-
-def _source(run: Path, name: str | None, template: str | None, trust_code: bool) -> _Source:
-    """The model of a model folder, or of a run or checkpoint."""
+def _source(run: Path, name: str | None, template: str | None, trust_code: bool) -> Source:
+    """The model of a model folder, or of a run or checkpoint, in float32."""
     if not is_model_folder(run):
-        checkpoint = read_checkpoint(run)
-        recipe = run_folder(checkpoint) / RECIPE
-        if recipe.is_file():
-            read_settings(recipe)
-        backbone, description = described_run(checkpoint, name, template, trust_code)
-        beside = {RECIPE: recipe} if recipe.is_file() else {}
-        return _Source(checkpoint.path, description, backbone, beside, of_checkpoint(checkpoint))
+        return of_run(run, name, template, trust_code)
     about = read_model_json(run / NAME)
     if about.weights == FUNCTION:
         raise ValueError(f"{run}: a function cannot be written in another precision; only its author can change it")
@@ -244,11 +198,8 @@ def _source(run: Path, name: str | None, template: str | None, trust_code: bool)
         raise ValueError(
             f"{run}: runs in {about.reduced.precision} already; export the model in float32 that it was made of"
         )
-    check_same_template(template, run, about)
-    model = load(run, "cpu", trust_code)
-    name = about.name if name is None else name
-    beside = {file: run / file for file in (RECIPE, FILE) if file in about.files}
-    return _Source(run, replace(about, name=name, thresholds=()), model.backbone, beside)
+    source = of_folder(run, about, name, template, trust_code)
+    return replace(source, beside={name: file for name, file in source.beside.items() if name in (RECIPE, FILE)})
 
 
 def _parts(faces: Faces, precision: SmallerPrecision) -> tuple[Faces, Faces]:
@@ -269,7 +220,7 @@ def _parts(faces: Faces, precision: SmallerPrecision) -> tuple[Faces, Faces]:
     return measured, for_ranges
 
 
-def _graph_in_float32(source: _Source) -> tuple[bytes, dict[str, Any]]:
+def _graph_in_float32(source: Source) -> tuple[bytes, dict[str, Any]]:
     """The model as an ONNX graph, and the arguments of the `OnnxNetwork` that runs it."""
     about = source.description
     if about.weights == NETWORK:
