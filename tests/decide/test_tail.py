@@ -6,7 +6,7 @@ from scipy.stats import genpareto, norm
 
 from verisphere.base.vocabulary import Redrawing, quietly
 from verisphere.decide.bootstrap import PairScores
-from verisphere.decide.tail import FEWEST_EXCESSES, _fitted, lowest_tail_far, tail_pairs, tail_threshold
+from verisphere.decide.tail import FEWEST_EXCESSES, _fitted, tail_fars, tail_pairs, tail_reaches, tail_threshold
 
 REDRAWING = Redrawing(replicates=60, seed=0)
 
@@ -67,4 +67,7 @@ def test_too_few_pairs_and_fars_beyond_the_tail_are_refused():
     for far in ("1e-2", "6e-3", "1e-6"):
         with pytest.raises(ValueError, match=f"from 1.25e-06 to 5.00e-03 with these people, got {far}"):
             tail_threshold(enough, far, REDRAWING, quietly)
-    assert lowest_tail_far(79_800) == pytest.approx(1.253e-6, rel=1e-3)
+        assert not tail_reaches(far, 79_800)
+    assert tail_reaches("1e-3", 79_800)
+    assert tail_fars(79_800) == pytest.approx((1.253e-6, 5e-3), rel=1e-3)
+    assert tail_fars(39_900) is None

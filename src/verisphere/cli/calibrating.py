@@ -22,7 +22,7 @@ from verisphere.cli.results import add_output
 if TYPE_CHECKING:
     from verisphere.ship.opened_gallery import OpenedGallery
 
-_OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty")
+_OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty", "cap")
 _OF_GALLERY = ("fpir", "probes", "rule", "cohort", "again", "model", "aligned", "detector", "min_face", "device")
 _KEPT_BY_AGAIN = ("fpir", "guarantee", "rule", "seed", "unfound", "wrong")
 
@@ -175,16 +175,24 @@ def add_calibrate(verbs: Verbs) -> None:
     verb.add_argument("--far", action="append", metavar="F", help="target FAR of two photographs; repeat for several")
     verb.add_argument(
         "--guarantee",
-        choices=("expected", "confident", "approximate"),
+        choices=("expected", "confident", "approximate", "capped", "tail", "convention"),
         help="confident: FAR on new people is at most F with 95 %% confidence; expected: FAR is at most F on average "
         "over calibrations, up to half of which lie above; approximate: an estimate from fewer people, without a "
-        "promise; all say how many people they need (confident)",
+        "promise; under an assumption about people, from far fewer: capped (they differ no more than --cap says), "
+        "tail (the highest scores continue as fitted), convention (all pairs count as independent); all say how many "
+        "people they need (confident)",
     )
     verb.add_argument(
         "--independent", action="store_const", const=True, help="of a scores file: no two comparisons share a person"
     )
     verb.add_argument("--check", type=Path, action="append", metavar="FILE", help="also measure the thresholds on this")
-    verb.add_argument("--replicates", type=int, help="of the bootstrap of approximate and of the checks (1000)")
+    verb.add_argument(
+        "--cap",
+        type=float,
+        metavar="C",
+        help="for capped: the mean square of people's own FARs is at most C times the square of the FAR",
+    )
+    verb.add_argument("--replicates", type=int, help="of the bootstrap of approximate, tail and the checks (1000)")
     verb.add_argument("--seed", type=int, help="of the matching of people, of the draw of photographs (0)")
     verb.add_argument(
         "--skip-empty",

@@ -108,6 +108,22 @@ def lowest_capped_far(people: int, cap: float) -> str | None:
     return f"{far.quantize(Decimal(1).scaleb(far.adjusted() - 2), ROUND_CEILING):.2e}"
 
 
+def largest_cap(people: int, far: Far) -> float | None:
+    """The largest cap, rounded down to two digits, under which so many people can promise a FAR; None for none.
+
+    >>> largest_cap(400, "1e-3"), largest_cap(60, "1e-3")
+    (8.3, None)
+    """
+    rate, low, high = float(promised_rate(far)), 1.0, 1e6
+    if not _possible(people, rate, low):
+        return None
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _possible(people, rate, middle) else (low, middle)
+    digit = 10.0 ** (math.floor(math.log10(low)) - 1)
+    return max(round(math.floor(low / digit) * digit, 6), 1.0)
+
+
 @lru_cache(maxsize=1024)
 def _rank(people: int, rate: float, cap: float) -> int:
     if people < 3:
@@ -186,11 +202,12 @@ class ObservedCap:
     def described(self, far: str) -> str:
         """The check, in one sentence."""
         first, last = (f"{self.fars[place]:.0e}".replace("e-0", "e-") for place in (0, -1))
-        how = "measured" if self.fars[-1] <= float(far) else "extrapolated"
+        further = "" if last == first else f" and {self.caps[-1]:.2f} at {last}"
+        if self.fars[-1] > 1.1 * float(far):
+            further = f"{further.replace(' and', ',')} and, extrapolated, {self.at_target:.2f} at {far}"
         return (
-            f"among these people it is {self.caps[0]:.2f} at FAR {first}, {self.caps[-1]:.2f} at {last}, and {how} "
-            f"{self.at_target:.2f} at {far} (at least {self.lower:.2f}, at most {self.upper:.2f}), which cannot show "
-            "people too rare to be among them"
+            f"among these people the factor is {self.caps[0]:.2f} at FAR {first}{further} (at least {self.lower:.2f}, "
+            f"at most {self.upper:.2f}), which cannot show people too rare to be among them"
         )
 
 

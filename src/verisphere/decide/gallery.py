@@ -19,7 +19,8 @@ from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import ImageSource, check_bounds, check_rate, check_word
 from verisphere.base.words import of_things, share
 from verisphere.decide.bounds import binomial_bounds
-from verisphere.decide.guarantee import TooFewComparisonsError, misses_in_words
+from verisphere.decide.genuine import misses_in_words
+from verisphere.decide.guarantee import TooFewComparisonsError
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.review import NO_REVIEW, Review

@@ -31,17 +31,16 @@ from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import (
     REDRAWING,
     ImageSource,
-    OperatingPoint,
     Progress,
     Redrawing,
     TrainingRecord,
-    check_bounds,
-    check_rate,
     check_word,
     quietly,
 )
-from verisphere.base.words import LARGEST_ONE_IN_N, of_things, share
+from verisphere.base.words import of_things, share
+from verisphere.decide.assumption import ASSUMED, Assumption, under_assumptions
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
+from verisphere.decide.genuine import GenuineRate
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.review import NO_REVIEW, Review
@@ -66,83 +65,6 @@ class TooFewComparisonsError(ValueError):
         ...
     verisphere.decide.guarantee.TooFewComparisonsError: guarantee 'expected' at FAR 1e-2 needs 198 people (99 ...
     """
-
-
-def misses_in_words(accepted: int, total: int, bounds: tuple[float, float], things: str, verbs: tuple[str, str]) -> str:
-    """The rate of misses as it is said to people.
-
-    >>> misses_in_words(975, 1000, (0.9633, 0.9837), "pairs of one person", ("failed", "fail"))
-    '1 in 40 pairs of one person fail (between 1 in 62 and 1 in 27)'
-
-    Args:
-        accepted: number of things that are no misses.
-        total: number of all.
-        bounds: bounds of the accepted share.
-        things: what is counted.
-        verbs: what a miss did, and does.
-    """
-    lower, upper = 1 - bounds[1], 1 - bounds[0]
-    if accepted == total:
-        return f"none of {total:,} {things} {verbs[0]} (at most {share(upper, 'upper')})"
-    if not accepted:
-        return f"all {total:,} {things} {verbs[0]} (at least {share(lower, 'lower')})"
-    per_cent = upper > LARGEST_ONE_IN_N
-    fewest, most = share(lower, "lower", per_cent), share(upper, "upper", per_cent)
-    missed = of_things(share(1 - accepted / total, None, per_cent), things)
-    return f"{missed} {verbs[1]} (between {fewest} and {most})"
-
-
-@dataclass(frozen=True)
-class GenuineRate:
-    """The number and share of genuine comparisons that pass a shipped threshold: measured, not guaranteed.
-
-    >>> from verisphere.decide import operating_point
-    >>> rate = GenuineRate.at(operating_point([0.9, 0.8, 0.3], [0.5, 0.4], far="0.5"), "faces.npz")
-    >>> rate.accepted, rate.total, rate.file
-    (2, 3, 'faces.npz')
-
-    Attributes:
-        file: the embeddings or scores file of the comparisons.
-        accepted: genuine comparisons with a score above the threshold.
-        total: number of genuine comparisons.
-        tar: accepted / total.
-        tar_lower_95: exact binomial bound, which takes comparisons as independent.
-        tar_upper_95: the upper bound, likewise.
-    """
-
-    file: str
-    accepted: int
-    total: int
-    tar: float
-    tar_lower_95: float
-    tar_upper_95: float
-
-    def __post_init__(self) -> None:
-        check_rate(self.tar, self.accepted, self.total)
-        check_bounds(self.tar, self.tar_lower_95, self.tar_upper_95)
-
-    @classmethod
-    def at(cls, point: OperatingPoint, file: str) -> "GenuineRate":
-        """The genuine side of an operating point."""
-        counts = point.genuine_accepted, point.genuine_total
-        return cls(file, *counts, point.tar, point.tar_lower_95, point.tar_upper_95)
-
-    def __str__(self) -> str:
-        """The rate of misses as it is said to people; `meaning` has the exact wording.
-
-        >>> print(GenuineRate("faces.npz", 975, 1000, 0.975, 0.9633, 0.9837))
-        1 in 40 pairs of one person fail (between 1 in 62 and 1 in 27)
-        """
-        bounds = self.tar_lower_95, self.tar_upper_95
-        return misses_in_words(self.accepted, self.total, bounds, "pairs of one person", ("failed", "fail"))
-
-    def meaning(self) -> str:
-        """The rate of misses, its bounds and where they were measured, in one sentence."""
-        missed, fewest, most = (100 * (1 - rate) for rate in (self.tar, self.tar_upper_95, self.tar_lower_95))
-        return (
-            f"of comparisons of two images of one person, {missed:.2f} % are rejected (95 % bounds {fewest:.2f} to "
-            f"{most:.2f} %; TAR {self.tar:.4f}, {self.accepted:,} of {self.total:,} genuine comparisons of {self.file})"
-        )
 
 
 @dataclass(frozen=True)
@@ -170,6 +92,7 @@ class GuaranteedThreshold:
         in_training: people and images of the calibration that the model was trained on, as was accepted; None for none.
         implausible: what follows from scores that cannot be right, as was accepted; empty for none.
         review: the review of the comparisons, and the wrong labels that are allowed for (`verisphere.decide.review`).
+        assumption: what `capped`, `tail` and `convention` assume about people; None for the others.
     """
 
     far_target: str
@@ -186,6 +109,7 @@ class GuaranteedThreshold:
     in_training: SharedWithTraining | None = None
     implausible: str = ""
     review: Review = NO_REVIEW
+    assumption: Assumption | None = None
 
     def __post_init__(self) -> None:
         promised_rate(self.far_target)
@@ -194,28 +118,44 @@ class GuaranteedThreshold:
             raise ValueError(f"a threshold that is shipped must be finite, got {self.threshold}")
         if self.comparisons < 1 or (self.people is not None and self.people < 2):
             raise ValueError(f"{self.comparisons} comparisons of {self.people} people set no threshold")
-        bootstrap = self.guarantee == "approximate"
-        if bootstrap and (self.replicates is None or self.replicates < 1 or self.people is None or self.seed is None):
-            raise ValueError("an approximate threshold states its people, replicates and seed")
-        if not bootstrap and self.replicates is not None:
-            raise ValueError(f"replicates belong to an approximate threshold, not to guarantee {self.guarantee!r}")
-        rank = None if bootstrap else self.review.rank(self.comparisons, self.far_target, self.guarantee)
+        if (self.assumption.guarantee if self.assumption else None) != (
+            self.guarantee if self.guarantee in ASSUMED else None
+        ):
+            raise ValueError(f"guarantee {self.guarantee!r} comes with another assumption, or with none")
+        redrawn = self.guarantee in ("approximate", "tail")
+        if redrawn and (self.replicates is None or self.replicates < 1 or self.people is None or self.seed is None):
+            raise ValueError(f"a threshold of guarantee {self.guarantee!r} states its people, replicates and seed")
+        if not redrawn and self.replicates is not None:
+            raise ValueError(f"replicates belong to a bootstrap, not to guarantee {self.guarantee!r}")
+        rank = self._rank()
         if rank is not None and rank < 1:
             raise ValueError(_too_few(self.far_target, self.guarantee, self.comparisons, self.people, self.review))
-        if bootstrap and self.review:
-            raise ValueError("an approximate threshold is of all pairs, which no review can cover")
+        if (redrawn or self.assumption) and self.review:
+            raise ValueError(f"a threshold of guarantee {self.guarantee!r} is of all pairs, which no review can cover")
         if self.rank != rank:
             raise ValueError(
                 f"rank {self.rank} of {self.comparisons:,} comparisons is not what guarantee {self.guarantee!r} takes "
                 f"at FAR {self.far_target}: {rank}"
             )
-        confidence = None if self.guarantee == "expected" else CONFIDENCE
-        if bootstrap and self.people is not None:
+        confidence = self.assumption.confidence if self.assumption else CONFIDENCE
+        if self.guarantee == "expected":
+            confidence = None
+        if self.guarantee == "approximate" and self.people is not None:
             confidence = confidence_limit(self.people, self.far_target)
             if self.confidence == CONFIDENCE:  # older files state the target of the quantile
                 object.__setattr__(self, "confidence", confidence)
         if self.confidence != confidence:
             raise ValueError(f"guarantee {self.guarantee!r} has confidence {confidence}, got {self.confidence}")
+
+    def _rank(self) -> int | None:
+        """The rank that the guarantee takes."""
+        if self.guarantee == "approximate":
+            return None
+        if self.assumption is None:
+            return self.review.rank(self.comparisons, self.far_target, self.guarantee)
+        if self.people is None or self.comparisons != self.people * (self.people - 1) // 2:
+            raise ValueError(f"{self.comparisons} comparisons are not all pairs of {self.people} people")
+        return self.assumption.rank(self.people, self.far_target)
 
     def __str__(self) -> str:
         """The threshold with its promise, as it is said to people; `meaning` and `misses` have the exact wording.
@@ -230,6 +170,9 @@ class GuaranteedThreshold:
 
     def promise(self) -> str:
         """What is promised about strangers, and how many pairs of one person fail, in one sentence for people."""
+        fail = "how many pairs of one person fail is not recorded" if self.genuine is None else str(self.genuine)
+        if self.assumption:
+            return f"{self.assumption.promise(self.far_target)}; {fail}."
         strangers = of_things(share(float(exact_rate(self.far_target)), "upper"), "pairs of strangers")
         confidence = percent(self.confidence or CONFIDENCE)
         how = {
@@ -237,7 +180,6 @@ class GuaranteedThreshold:
             "expected": "On average over calibrations,",
             "approximate": f"By an estimate with at most {confidence} confidence,",
         }[self.guarantee]
-        fail = "how many pairs of one person fail is not recorded" if self.genuine is None else str(self.genuine)
         rests = f", {self.review.rests_on()}" if self.review else ""
         return f"{how} at most {strangers} pass{rests}; {fail}."
 
@@ -261,6 +203,8 @@ class GuaranteedThreshold:
         rule = "; ".join(part for part in (self.warning(), f"accept iff score > {self.threshold:.6g}") if part)
         known = "" if self.calibrated_on is None else f" ({self.calibrated_on.described(self.people)})"
         what = f"comparisons of two new people like those calibrated on{known}, scored by the same model,"
+        if self.assumption:
+            return self.assumption.meaning(rule, what, self.far_target, self.people or 0, self.replicates)
         if self.guarantee == "approximate":
             confidence = confidence_limit(self.people or 0, self.far_target)
             more = f"no choice from {self.people:,} people has more" if confidence < CONFIDENCE else "it can have less"
@@ -303,11 +247,16 @@ def disjoint_pairs(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.nd
         ValueError: a negative seed.
     """
     random = numpy_generator(seed)
+    chosen = one_row_each(person, random)
+    pairs = len(chosen) // 2
+    return chosen[random.permutation(len(chosen))[: 2 * pairs]].reshape(pairs, 2)
+
+
+def one_row_each(person: Int64[np.ndarray, " rows"], random: np.random.Generator) -> Int64[np.ndarray, " people"]:
+    """A random row of each person, in the order of the persons' numbers."""
     rows = np.argsort(person, kind="stable")  # each person's rows side by side
     _, first, images = np.unique(person[rows], return_index=True, return_counts=True)
-    chosen = rows[first + random.integers(images)]  # one image of each person
-    pairs = len(chosen) // 2
-    return chosen[random.permutation(len(chosen))[: 2 * pairs]].reshape(pairs, 2).astype(np.int64)
+    return rows[first + random.integers(images)].astype(np.int64)
 
 
 def independent_threshold(
@@ -362,7 +311,8 @@ def independent_threshold(
 
 def _too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None, review: Review) -> str:
     if not review:
-        return too_few(far, guarantee, comparisons, people)
+        also = under_assumptions(far, people) if people else ""
+        return "; ".join(part for part in (too_few(far, guarantee, comparisons, people), also) if part)
     needed = review.needed(comparisons_needed(far, guarantee), far, guarantee)
     return (
         f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed:,} comparisons that share no person"

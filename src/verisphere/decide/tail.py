@@ -62,9 +62,16 @@ def tail_pairs(impostor_total: int) -> int:
     return min(int(TAIL_SHARE * impostor_total), MOST_EXCESSES)
 
 
-def lowest_tail_far(impostor_total: int) -> float:
-    """The lowest FAR for which a tail is used: a tenth of one accepted pair."""
-    return 1 / (10 * impostor_total)
+def tail_fars(impostor_total: int) -> tuple[float, float] | None:
+    """The lowest FAR of a tail, at which a tenth of a pair is accepted, and the highest; None with too few pairs."""
+    count = tail_pairs(impostor_total)
+    return None if count < FEWEST_EXCESSES else (1 / (10 * impostor_total), count / impostor_total / 2)
+
+
+def tail_reaches(far: Far, impostor_total: int) -> bool:
+    """Whether so many pairs have a tail for a FAR."""
+    fars = tail_fars(impostor_total)
+    return fars is not None and fars[0] <= float(promised_rate(far)) <= fars[1]
 
 
 def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: Progress) -> tuple[float, FittedTail]:
@@ -79,24 +86,24 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
     Raises:
         ValueError: too few pairs for a tail; a FAR that the pairs themselves show, or one too far below.
     """
-    rate, count = float(promised_rate(far)), tail_pairs(pairs.impostor_total)
-    if count < FEWEST_EXCESSES:
+    rate, count, fars = float(promised_rate(far)), tail_pairs(pairs.impostor_total), tail_fars(pairs.impostor_total)
+    if fars is None:
         raise ValueError(
             f"guarantee 'tail' needs {FEWEST_EXCESSES} scores in the tail, so {FEWEST_EXCESSES / TAIL_SHARE:,.0f} "
             f"pairs of people; got {pairs.impostor_total:,}"
         )
-    begin, least = count / pairs.impostor_total, lowest_tail_far(pairs.impostor_total)
-    if not least <= rate <= begin / 2:
+    if not tail_reaches(far, pairs.impostor_total):
         raise ValueError(
-            f"guarantee 'tail' is for FARs from {least:.2e} to {begin / 2:.2e} with these people, got {far_text(far)}: "
+            f"guarantee 'tail' is for FARs from {fars[0]:.2e} to {fars[1]:.2e} with these people, got {far_text(far)}: "
             "above, their own pairs show the FAR ('approximate'); below, less than a tenth of a pair would be accepted"
         )
+    begin = count / pairs.impostor_total
     scores, people = pairs.impostor[:count], pairs.impostor_people[:count]
     start = float(pairs.impostor[count])
     excess = np.maximum(scores - start, 0.0)
     shape, scale = (float(one[0]) for one in _fitted(excess, np.ones((1, count))))
     seen = np.arange(1, count + 1)
-    fitted = np.maximum(begin * _survival(excess, shape, scale), least)  # a fitted tail may end below some scores
+    fitted = np.maximum(begin * _survival(excess, shape, scale), fars[0])  # a fitted tail may end below some scores
     worst = float((seen / pairs.impostor_total / fitted)[_COMPARED - 1 :].max())
     tail = FittedTail(count, start, shape, scale, _COMPARED / pairs.impostor_total, worst)
     runs = redrawn(len(pairs.images), redrawing, progress)

@@ -186,8 +186,16 @@ class Calibration(Result):
         """The values of the JSON that `read_calibration` reads, with the meaning of each threshold."""
         document = {"format": FORMAT, **_without_empty(self, "implausible", "verdicts")}
         document["checks"] = [_without_empty(check, "far_over_people", "origin") for check in self.checks]
-        document["thresholds"] = [{**asdict(found), "meaning": found.meaning()} for found in self.thresholds]
+        document["thresholds"] = [_fields(found) for found in self.thresholds]
         return document
+
+
+def _fields(threshold: GuaranteedThreshold) -> dict[str, Any]:
+    """The fields of a threshold and its meaning; an assumption only where there is one, as in earlier versions."""
+    fields = {**asdict(threshold), "meaning": threshold.meaning()}
+    if threshold.assumption is None:
+        del fields["assumption"]
+    return fields
 
 
 def _without_empty(part: Calibration | Check, *names: str) -> dict[str, Any]:

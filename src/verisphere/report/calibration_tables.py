@@ -48,7 +48,9 @@ def thresholds_table(calibration: Calibration) -> str:
 def _confidence(threshold: GuaranteedThreshold) -> str:
     """The confidence of a guarantee; for `approximate`, its upper limit."""
     if threshold.confidence is None:
-        return "on average"
+        return "on average" if threshold.assumption is None else "none"
+    if threshold.assumption is not None and threshold.assumption.cap is not None:
+        return f"{percent(threshold.confidence)} under a cap of {threshold.assumption.cap:g}"
     return f"{'at most ' if threshold.guarantee == 'approximate' else ''}{percent(threshold.confidence)}"
 
 

@@ -36,6 +36,7 @@ def calibrate(
     reviewed: Path | None = None,
     unfound: int = 0,
     wrong: int = 0,
+    cap: float | None = None,
     accept_implausible: bool = False,
     accept_training_people: bool = False,
     accept_unrecorded_pixels: bool = False,
@@ -44,7 +45,9 @@ def calibrate(
     """Thresholds at target FARs with a guarantee, and their rates on the calibration file and on other files.
 
     From embeddings, `expected` and `confident` use a random matching of people, one random image of each, the same for
-    all FARs; `approximate` uses all pairs. From scores, `expected` and `confident` use the impostor scores.
+    all FARs; `approximate` uses all pairs; `capped`, which takes a `cap`, `tail` and `convention` use all pairs of one
+    random image of each, under an assumption (`verisphere.decide.assumption`). From scores, `expected` and `confident`
+    use the impostor scores.
 
     Seed of the matching or of the redrawings: choosing among several breaks the guarantee. On `checks`, embeddings of
     the same model or scores, the thresholds are checked; they change none. A `reviewed` list is one of `review_pairs`,
@@ -64,7 +67,7 @@ def calibrate(
     if decided() and not any(isinstance(file, EmbeddingsSet) for file in opened):
         raise ValueError("--names is for embeddings; scores name no people")
     labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed or Path(), unfound, wrong)
-    asked = Asked(fars, guarantee, Redrawing(replicates, seed), independent, labels)
+    asked = Asked(fars, guarantee, Redrawing(replicates, seed), independent, labels, cap)
     accepted = Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels)
     return _calibrated(_same_people(opened), asked, skip_empty, accepted)
 
@@ -96,11 +99,12 @@ def calibrate_set(
     redrawing: Redrawing = REDRAWING,
     accepted: Accepted = NOTHING,
     progress: Progress = quietly,
+    cap: float | None = None,
 ) -> Calibration:
     """Thresholds with a guarantee from embeddings in memory, checked on the same; empty domains are skipped."""
     distinct_fars(fars)
     own = EmbeddingsSet(embeddings, name, digest_of_rows(embeddings), progress)
-    return _calibrated([own], Asked(fars, guarantee, redrawing), True, accepted)
+    return _calibrated([own], Asked(fars, guarantee, redrawing, cap=cap), True, accepted)
 
 
 def digest_of_rows(embeddings: Embeddings) -> str:

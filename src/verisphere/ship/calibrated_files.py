@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
+from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing
 from verisphere.decide import (
     Far,
@@ -29,6 +30,9 @@ from verisphere.decide import (
     people_needed,
     split_domains,
 )
+from verisphere.decide.assumed import assumed_threshold, check_cap_given, scores_needed
+from verisphere.decide.assumption import ASSUMED
+from verisphere.decide.guarantee import one_row_each
 from verisphere.decide.plausible import implausible_list
 from verisphere.decide.point import far_text
 from verisphere.decide.review import refuse_wrong
@@ -79,6 +83,7 @@ class Asked:
     redrawing: Redrawing = REDRAWING
     independent: bool = False
     labels: Labels = Labels()
+    cap: float | None = None
 
     def each(self, people: int, threshold: Callable[[Far], GuaranteedThreshold]) -> tuple[GuaranteedThreshold, ...]:
         """The threshold at each FAR, or one error that says what all of them need."""
@@ -87,6 +92,8 @@ class Asked:
             try:
                 found.append(threshold(far))
             except TooFewComparisonsError as error:
+                if self.guarantee in ASSUMED:
+                    raise
                 needed = {
                     far_text(other): people_needed(other, self.guarantee) for other in self.fars[len(found) + 1 :]
                 }
@@ -131,14 +138,15 @@ class EmbeddingsSet:
     def thresholds(self, asked: Asked) -> Thresholds:
         """One threshold for each FAR, from comparisons that share no person or, for `approximate`, from all."""
         guarantee, labels, seed = asked.guarantee, asked.labels, asked.redrawing.seed
+        check_cap_given(guarantee, asked.cap)
         if asked.independent:
             raise ValueError(
                 "--independent (independent=True) is for scores files; of embeddings, comparisons that share no person "
                 "are chosen here"
             )
-        if guarantee == "approximate":
-            labels.refuse("'approximate' takes all pairs of all people, and assumes that every label is right")
-            return self._approximate(asked), ()
+        if guarantee == "approximate" or guarantee in ASSUMED:
+            labels.refuse(f"{guarantee!r} takes all pairs of all people, and assumes that every label is right")
+            return (self._assumed(asked) if guarantee in ASSUMED else self._approximate(asked)), ()
         rows, scores = self.matched(seed)
         places, verdicts = labels.of(self.pairs_of(rows, scores) if labels.verdicts else [])
         same = [places[verdict.seal] for verdict in verdicts if verdict.word == "same"]
@@ -172,6 +180,26 @@ class EmbeddingsSet:
             return asked.each(people, lambda far: approximate_threshold(pairs, far, asked.redrawing, self.progress))
 
         return ask_deeper(ask)
+
+    def _assumed(self, asked: Asked) -> tuple[GuaranteedThreshold, ...]:
+        """From all pairs of one random image of each person."""
+        person = np.unique(self.embeddings.identities, return_inverse=True)[1].astype(np.int64)
+        chosen = one_row_each(person, numpy_generator(asked.redrawing.seed))
+        pairs, people = PairsOfSet(self.embeddings.take(chosen), self.progress), len(chosen)
+        most = max(scores_needed(far, asked.guarantee, people, asked.cap) for far in asked.fars)
+        highest = pairs.with_people(pairs.highest_scores(0, genuine=True), pairs.highest_scores(most, genuine=False))
+        return asked.each(
+            people,
+            lambda far: assumed_threshold(
+                highest,
+                far,
+                asked.guarantee,
+                cap=asked.cap,
+                seed=asked.redrawing.seed,
+                redrawing=asked.redrawing,
+                progress=self.progress,
+            ),
+        )
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
         """The FAR over redrawn people of the points at one threshold that are above the target by binomial bounds."""
@@ -215,10 +243,11 @@ class ScoresFile:
     def thresholds(self, asked: Asked) -> Thresholds:
         """One threshold for each FAR, from all impostor comparisons, which are stated to share no person."""
         guarantee = asked.guarantee
-        if guarantee == "approximate":
+        check_cap_given(guarantee, asked.cap)
+        if guarantee == "approximate" or guarantee in ASSUMED:
             raise ValueError(
-                "guarantee 'approximate' redraws people, and a scores file does not say whose its scores are; "
-                "calibrate from the embeddings file"
+                f"guarantee {guarantee!r} is of all pairs of people, and a scores file does not say whose its scores "
+                "are; calibrate from the embeddings file"
             )
         if not asked.independent:
             raise ValueError(

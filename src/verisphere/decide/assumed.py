@@ -1,0 +1,121 @@
+"""Thresholds from all pairs of few people, under a named assumption (`verisphere.decide.assumption`)."""
+
+import math
+
+from verisphere.base.vocabulary import REDRAWING, Progress, Redrawing, quietly
+from verisphere.decide.assumption import Assumption
+from verisphere.decide.bootstrap import PairScores
+from verisphere.decide.capped import (
+    HIGHEST_SEEN,
+    capped_people_needed,
+    capped_rank,
+    check_cap,
+    largest_cap,
+    lowest_capped_far,
+    observed_cap,
+)
+from verisphere.decide.guarantee import GuaranteedThreshold, TooFewComparisonsError
+from verisphere.decide.point import Far, far_text
+from verisphere.decide.sample_size import Guarantee, comparisons_needed
+from verisphere.decide.tail import tail_pairs, tail_threshold
+
+MOST_SCORES = 4_000_000  # highest scores that are looked at for an observed cap
+
+
+def check_cap_given(guarantee: Guarantee, cap: float | None) -> None:
+    """Refuse a cap that is missing, or that is not for this guarantee.
+
+    Raises:
+        ValueError: it is.
+    """
+    if (cap is None) == (guarantee == "capped"):
+        raise ValueError(
+            "guarantee 'capped' takes a cap, such as --cap 2 (cap=2): how many times the square of the FAR the mean "
+            "square of people's own FARs is, at most"
+            if guarantee == "capped"
+            else f"a cap is for guarantee 'capped', not for {guarantee!r}"
+        )
+
+
+def scores_needed(far: Far, guarantee: Guarantee, people: int, cap: float | None) -> int:
+    """The number of highest scores of all pairs of one image each that `assumed_threshold` reads."""
+    check_cap_given(guarantee, cap)
+    total = people * (people - 1) // 2
+    if guarantee == "tail":
+        return min(tail_pairs(total) + 1, total)
+    rank = Assumption(guarantee, cap).rank(people, far_text(far)) or 1
+    return min(max(rank, min(math.ceil(HIGHEST_SEEN * total), MOST_SCORES) if guarantee == "capped" else 0), total)
+
+
+def assumed_threshold(
+    pairs: PairScores,
+    far: Far,
+    guarantee: Guarantee,
+    *,
+    cap: float | None = None,
+    seed: int | None = None,
+    redrawing: Redrawing = REDRAWING,
+    progress: Progress = quietly,
+) -> GuaranteedThreshold:
+    """The threshold at a FAR from all pairs of one image each, under an assumption about people.
+
+    >>> import numpy as np
+    >>> left, right = np.triu_indices(120, 1)
+    >>> score, nobody = np.linspace(0.5, -0.5, len(left)), np.zeros(0, np.int64)
+    >>> pairs = PairScores(np.zeros(0), nobody, score, np.stack([left, right], 1), np.ones(120, np.int64))
+    >>> assumed_threshold(pairs, "1e-3", "convention").rank
+    3
+
+    Args:
+        pairs: at least `scores_needed` of the highest scores.
+        far: target FAR.
+        guarantee: `capped`, `tail` or `convention`.
+        cap: c, for `capped`: the mean square of people's own FARs is at most c times the square of the FAR.
+        seed: seed of the choice of each person's image.
+        redrawing: how often people are redrawn, for `tail`.
+        progress: reports the progress over replicates.
+
+    Raises:
+        TooFewComparisonsError: too few people.
+        ValueError: a cap that is missing, below 1, or contradicted by these people; a FAR that no tail is fitted for.
+    """
+    people, tail, observed = len(pairs.images), None, None
+    if cap is not None:
+        if not capped_rank(people, far, check_cap(cap)):
+            raise TooFewComparisonsError(_too_few(people, far, cap))
+        observed = observed_cap(pairs, far)
+        if observed is not None and observed.lower > cap:
+            raise ValueError(
+                f"these people contradict a cap of {cap:g} at FAR {far_text(far)}: {observed.described(far_text(far))}"
+            )
+    if guarantee == "tail":
+        threshold, tail = tail_threshold(pairs, far, redrawing, progress)
+    assumption = Assumption(guarantee, cap, observed, tail)
+    rank = assumption.rank(people, far_text(far))
+    if rank == 0:
+        needed = math.ceil((1 + math.sqrt(1 + 8 * comparisons_needed(far, "confident"))) / 2)
+        raise TooFewComparisonsError(
+            f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed:,} people; got {people:,}"
+        )
+    if rank is not None:
+        threshold = float(pairs.impostor[rank - 1])
+    return GuaranteedThreshold(
+        far_target=far_text(far),
+        guarantee=guarantee,
+        threshold=threshold,
+        comparisons=pairs.impostor_total,
+        rank=rank,
+        people=people,
+        confidence=assumption.confidence,
+        replicates=redrawing.replicates if tail else None,
+        seed=seed,
+        assumption=assumption,
+    )
+
+
+def _too_few(people: int, far: Far, cap: float) -> str:
+    needed, lowest, largest = capped_people_needed(far, cap), lowest_capped_far(people, cap), largest_cap(people, far)
+    possible = [f"FAR {lowest} with this cap"] if lowest else []
+    possible += [f"a cap of at most {largest:g} at this FAR"] if largest else []
+    what = f"guarantee 'capped' with a cap of {cap:g} at FAR {far_text(far)} needs {needed:,} people; got {people:,}"
+    return f"{what}; possible: {', or '.join(possible)}" if possible else what

@@ -1,0 +1,104 @@
+"""What a threshold from few people assumes about people, what they show of it, and how that is said.
+
+`capped` (`verisphere.decide.capped`) holds with 95 % confidence if people differ no more than a stated cap allows.
+`tail` (`verisphere.decide.tail`) is an estimate by a tail fitted to the highest scores. `convention` takes all pairs as
+independent draws, as the rule of three does in certification; pairs that share a person are not, so it promises
+nothing, and is labelled as what it is.
+"""
+
+from dataclasses import dataclass
+
+from verisphere.base.words import of_things, share
+from verisphere.decide.capped import ObservedCap, capped_rank, largest_cap
+from verisphere.decide.point import Far, exact_rate
+from verisphere.decide.sample_size import CONFIDENCE, Guarantee, comparisons_needed, independent_rank, percent
+from verisphere.decide.tail import FittedTail, tail_reaches
+
+ASSUMED: tuple[Guarantee, ...] = ("capped", "tail", "convention")
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """The assumption of a threshold that needs one, from all pairs of one image each.
+
+    Attributes:
+        guarantee: `capped`, `tail` or `convention`.
+        cap: c, as it was stated, for `capped`; else None.
+        observed: what the people show of c; None where they are too few to show it, and without a cap.
+        tail: the fitted tail, for `tail`; else None.
+    """
+
+    guarantee: Guarantee
+    cap: float | None = None
+    observed: ObservedCap | None = None
+    tail: FittedTail | None = None
+
+    def __post_init__(self) -> None:
+        if self.guarantee not in ASSUMED:
+            raise ValueError(f"guarantee {self.guarantee!r} rests on no assumption")
+        if (self.cap is not None) != (self.guarantee == "capped") or (self.tail is not None) != (
+            self.guarantee == "tail"
+        ):
+            raise ValueError("a cap belongs to guarantee 'capped', and a fitted tail to 'tail'")
+
+    @property
+    def confidence(self) -> float | None:
+        """The confidence under the assumption; None where none is claimed."""
+        return CONFIDENCE if self.cap is not None else None
+
+    def rank(self, people: int, far: str) -> int | None:
+        """The rank of the threshold among all pairs of these people; None for a fitted tail."""
+        if self.tail is not None:
+            return None
+        if self.cap is not None:
+            return capped_rank(people, far, self.cap)
+        return independent_rank(people * (people - 1) // 2, far, "confident")
+
+    def promise(self, far: str) -> str:
+        """What is promised about strangers, for people, without an end."""
+        strangers = f"at most {of_things(share(float(exact_rate(far)), 'upper'), 'pairs of strangers')} pass"
+        if self.cap is not None:
+            return (
+                f"We are {percent(CONFIDENCE)} confident that {strangers}, provided that people differ no more than a "
+                f"cap of {self.cap:g} allows"
+            )
+        if self.tail is not None:
+            return f"By an estimate from a fitted tail, {strangers}"
+        return f"By the convention that takes all pairs as independent, which they are not, {strangers}"
+
+    def meaning(self, rule: str, what: str, far: str, people: int, replicates: int | None) -> str:
+        """The promise, what it assumes and what the people show of that, in one sentence."""
+        pairs = f"{people * (people - 1) // 2:,} pairs of {people:,} people, one image each"
+        if self.cap is not None:
+            shown = self.observed.described(far) if self.observed else "these people are too few to show it"
+            return (
+                f"{rule}: with {percent(CONFIDENCE)} confidence, of {what} at most {far} are accepted, provided that "
+                f"there the mean square of the FARs of people's images is at most {self.cap:g} times the square of the "
+                f"FAR; {shown} ({pairs}; rank {self.rank(people, far):,})"
+            )
+        if self.tail is not None:
+            return (
+                f"{rule}: without guarantee, of {what} at most {far} are accepted, an estimate by "
+                f"{self.tail.described()} (upper 95 % quantile over {replicates:,} redrawings of the people; {pairs})"
+            )
+        return (
+            f"{rule}: without guarantee, of {what} at most {far} are accepted, by a convention that takes all pairs as "
+            f"independent, as the rule of three does; pairs that share a person are not, so no confidence follows "
+            f"({pairs}; rank {self.rank(people, far):,})"
+        )
+
+
+def under_assumptions(far: Far, people: int) -> str:
+    """What people can have of a FAR that no method can promise from so few without an assumption; empty for nothing.
+
+    >>> under_assumptions("1e-3", 600)
+    "under an assumption (docs/promises.md): 'capped' with a cap of at most 12, 'convention', 'tail'"
+    """
+    largest, pairs, can = largest_cap(people, far), people * (people - 1) // 2, []
+    if largest is not None:
+        can.append(f"'capped' with a cap of at most {largest:g}")
+    if comparisons_needed(far, "confident") <= pairs:
+        can.append("'convention'")
+    if tail_reaches(far, pairs):
+        can.append("'tail'")
+    return f"under an assumption (docs/promises.md): {', '.join(can)}" if can else ""
