@@ -71,7 +71,7 @@ def _of_gallery(options: argparse.Namespace) -> str:
     from verisphere.decide.review import refuse_wrong
     from verisphere.files.gallery_calibration import read_gallery_calibration
     from verisphere.files.verdicts import read_verdicts
-    from verisphere.report.gallery_tables import gallery_calibration_text
+    from verisphere.report.calibration_tables import gallery_calibration_text
     from verisphere.ship.calibration_check import Accepted
     from verisphere.ship.gallery import NamedSet, StrangersInGallery, refuse_changed
     from verisphere.ship.notes import first_few

@@ -145,6 +145,11 @@ class Calibration(Result):
         return "\n".join(map(str, self.thresholds))
 
     @property
+    def sources(self) -> tuple[Source, ...]:
+        """The file that the thresholds come from, and those on which they were checked."""
+        return (self.source, *(check.source for check in self.checks))
+
+    @property
     def threshold(self) -> float:
         """The one threshold: accept iff score > threshold."""
         if len(self.thresholds) > 1:

@@ -10,6 +10,7 @@ from verisphere.decide import FoundRate, binomial_bounds
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.measure.sides import ONE_WAY
 from verisphere.models.gallery import Gallery
+from verisphere.report.calibration_tables import tpir_text
 from verisphere.report.tables import number, small, table
 
 
@@ -77,8 +78,7 @@ def promised_text(name: str, rates: tuple[PromisedRates, ...]) -> str:
             number(rate.threshold, 6),
             f"{small(rate.fpir)} ({small(rate.fpir_lower_95)} .. {small(rate.fpir_upper_95)})",
             f"{rate.strangers_found:,} / {rate.strangers:,}",
-            f"{number(rate.identified.tpir)} ({small(rate.identified.tpir_lower_95)} .. "
-            f"{small(rate.identified.tpir_upper_95)})",
+            tpir_text(rate.identified),
             f"{rate.identified.identified:,} / {rate.identified.total:,}",
         ]
         for rate in rates

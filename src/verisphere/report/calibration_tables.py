@@ -1,11 +1,19 @@
-"""A calibration as tables: the thresholds, their guarantees, and their rates on each file."""
+"""A calibration as tables: the thresholds, their guarantees, and their rates on each file or on probes of a gallery."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from verisphere.base.vocabulary import OperatingPoint, printable
-from verisphere.decide import GuaranteedThreshold, percent
+from verisphere.decide import CONFIDENCE, FoundRate, GuaranteedThreshold, percent
 from verisphere.files.calibration import Calibration, Check, Source
+from verisphere.files.gallery_calibration import GalleryCalibration
+from verisphere.files.verdicts import Suspicious
 from verisphere.report.tables import listed, number, small, table
+
+AGAIN = (
+    "The promise ends when a photograph is added to the gallery or changed: calibrate --again with the same strangers. "
+    "Each promise holds by itself, not all of a series together, and only if nobody looks at the strangers' scores to "
+    "choose whom to enrol."
+)
 
 
 def calibration_text(calibration: Calibration) -> str:
@@ -122,3 +130,59 @@ def _rates(point: OperatingPoint) -> list[str]:
         f"{number(point.tar_lower_95)} .. {number(point.tar_upper_95)}",
         f"{point.genuine_accepted:,} / {point.genuine_total:,}",
     ]
+
+
+def gallery_calibration_text(calibration: GalleryCalibration, near: Sequence[Suspicious] = ()) -> str:
+    """The thresholds with their promises, and the strangers whose numbers are highest, if nobody looked at them."""
+    strangers, gallery = calibration.strangers, calibration.gallery
+    model = f"model {calibration.origin.model[:12]}" if calibration.origin else "the model is not known"
+    lines = [f"implausible: {printable(reason)}" for reason in calibration.implausible]
+    shared = strangers.in_training
+    lines += [shared.described()] if shared is not None else []
+    lines += [
+        f"strangers: {printable(strangers.file)} ({strangers.people:,} people, SHA-256 {strangers.sha256[:12]}); "
+        f"{model}",
+        f"gallery: {printable(gallery.file)} ({gallery})",
+        gallery_thresholds_table(calibration),
+    ]
+    for found in calibration.thresholds:
+        lines += [f"FPIR {found.fpir_target}: {found.promise()}", f"exactly: {found.meaning()}; {found.misses()}"]
+    if len(calibration.thresholds) > 1:
+        lines.append("each holds by itself; that all hold at once is less certain, for they share their strangers")
+    if near:
+        decide = "; ".join(
+            f"{printable(pair.photograph)} as {printable(pair.other_person)} by {printable(pair.other)}: "
+            f"{number(pair.score)}"
+            for pair in near
+        )
+        lines.append(
+            f"taken most for somebody: {decide}. If one of these shows the same person under two names, the threshold "
+            "is higher than it need be: look at them (--review PAGE)."
+        )
+    return "\n".join([*lines, AGAIN])
+
+
+def gallery_thresholds_table(calibration: GalleryCalibration) -> str:
+    """The thresholds and the numbers that determine them."""
+    rows = [
+        [
+            found.fpir_target,
+            found.guarantee,
+            number(found.threshold, 6),
+            found.statistic,
+            f"{found.strangers:,}",
+            f"{found.rank:,}",
+            percent(CONFIDENCE) if found.guarantee == "confident" else "on average",
+            tpir_text(found.identified),
+        ]
+        for found in calibration.thresholds
+    ]
+    head = ["FPIR", "guarantee", "threshold", "rule", "strangers", "rank", "confidence", "TPIR (95 % bounds)"]
+    return table(head, rows)
+
+
+def tpir_text(rate: FoundRate | None) -> str:
+    """A rate of enrolled people who are found, with its bounds."""
+    if rate is None:
+        return "-"
+    return f"{number(rate.tpir)} ({small(rate.tpir_lower_95)} .. {small(rate.tpir_upper_95)})"

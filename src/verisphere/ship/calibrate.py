@@ -17,8 +17,14 @@ from verisphere.files.embeddings import same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.verdicts import Suspicious, read_verdicts
 from verisphere.ship.calibrated_files import Asked, CalibratedFile, EmbeddingsSet, Labels, open_file
-from verisphere.ship.calibration_check import NOTHING, Accepted, check_of, refuse_empty, refuse_implausible
-from verisphere.ship.training_people import refuse_training_people
+from verisphere.ship.calibration_check import (
+    NOTHING,
+    Accepted,
+    check_of,
+    refuse_empty,
+    refuse_implausible,
+    refuse_training_people,
+)
 
 __all__ = ["Calibration", "Check", "Source", "calibrate", "read_calibration"]
 

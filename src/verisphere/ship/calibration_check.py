@@ -1,15 +1,18 @@
-"""A calibrated or checked file: whether it has comparisons, whether they can be right, and their rates."""
+"""A calibrated or checked file: whether its comparisons can be used, and their rates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from verisphere.base.vocabulary import OperatingPoint, Redrawing
+from verisphere.base.vocabulary import Embeddings, OperatingPoint, Redrawing
 from verisphere.decide import GuaranteedThreshold, lacking_text, point_at
-from verisphere.files.calibration import Check
+from verisphere.files.calibration import Check, Source
 from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
 from verisphere.measure.protocols.redrawn import ALL
 from verisphere.ship.calibrated_files import CalibratedFile
+
+_OVERRIDE = "or say --accept-training-people (accept_training_people=True)"
 
 
 @dataclass(frozen=True)
@@ -85,3 +88,26 @@ def check_of(
         far_over_people=over_people if any(over_people) else (),
         origin=None if file is own else file.origin,
     )
+
+
+def refuse_training_people(embeddings: Embeddings, name: str | Path) -> None:
+    """Refuse a set with people or images that its model was trained on, as far as the set states it."""
+    known, shared = embeddings.in_training, embeddings.shared_with_training
+    if known is None or not shared:
+        return
+    row = (known.people if shared.people else known.images).argmax()
+    first = shown(str((embeddings.identities if shared.people else embeddings.names)[row]), 200)
+    raise ValueError(
+        f"{name}: {shared.found()}, such as {first}; what is found on them promises nothing about new people: embed "
+        f"people who are not in the training, {_OVERRIDE}"
+    )
+
+
+def refuse_trained_sources(file: Path, sources: Sequence[Source]) -> None:
+    """Refuse a file of thresholds from sets with people or images that the model was trained on."""
+    for source in sources:
+        if source.in_training:
+            raise ValueError(
+                f"{file}: {source.in_training.found()} of {source.file}, so it promises nothing about new people; "
+                f"calibrate on people who are not in the training, {_OVERRIDE}"
+            )

@@ -18,10 +18,15 @@ from verisphere.report.calibration_tables import thresholds_table
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 from verisphere.ship.card_files import Figures, read_figures, read_settings
-from verisphere.ship.card_gallery import gallery_section
-from verisphere.ship.card_leak import LEAK, leak_section
-from verisphere.ship.card_people import implausible_figures, people_of_training
-from verisphere.ship.card_precision import PRECISION, precision_section
+from verisphere.ship.card_sections import (
+    LEAK,
+    PRECISION,
+    gallery_section,
+    implausible_figures,
+    leak_section,
+    people_of_training,
+    precision_section,
+)
 from verisphere.ship.card_words import (
     DIGITS,
     calibrated_on_drawn,

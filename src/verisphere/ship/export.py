@@ -39,11 +39,11 @@ from verisphere.models.model_json import (
 )
 from verisphere.models.onnx_file import Agreement, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
 from verisphere.models.trained_on import FILE, of_checkpoint, write_trained_on
-from verisphere.report.gallery_tables import gallery_thresholds_table
+from verisphere.report.calibration_tables import gallery_thresholds_table
 from verisphere.report.tables import number, table
 from verisphere.ship.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
 from verisphere.ship.card_files import read_settings
-from verisphere.ship.card_leak import LEAK
+from verisphere.ship.card_sections import LEAK
 from verisphere.ship.export_inputs import (
     Results,
     check_measured_flip,

@@ -15,10 +15,10 @@ from verisphere.files.disk import real_path, refuse_overwriting
 from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
 from verisphere.files.leak_figures import read_leak
 from verisphere.models.model_json import GALLERY, Description, taken_pixels
+from verisphere.ship.calibration_check import refuse_trained_sources
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.card_files import read_figures
-from verisphere.ship.card_leak import LEAK
-from verisphere.ship.training_people import check_training_people, refuse_trained_sources
+from verisphere.ship.card_sections import LEAK
 
 log = logging.getLogger(__name__)
 
@@ -135,8 +135,8 @@ class Results:
 
     def refuse_training_people(self) -> None:
         """Refuse calibrations on people or images that the model was trained on."""
-        if self.calibration is not None:
-            check_training_people(self.calibration)
+        if self.calibration is not None and self.calibrated is not None:
+            refuse_trained_sources(self.calibration, self.calibrated.sources)
         if self.gallery is not None and self.promised is not None:
             refuse_trained_sources(self.gallery, [self.promised.strangers])
 

@@ -30,9 +30,8 @@ from verisphere.measure.protocols.plausible import implausible_set, implausible_
 from verisphere.measure.sides import check_alike, check_sides
 from verisphere.models.gallery import Cohort, Gallery, Searched, half_seals
 from verisphere.ship.calibrate import digest_of_rows
-from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible
+from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
 from verisphere.ship.opened_gallery import OpenedGallery
-from verisphere.ship.training_people import refuse_training_people
 
 log = logging.getLogger(__name__)
 

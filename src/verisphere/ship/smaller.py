@@ -63,7 +63,7 @@ from verisphere.models.onnx_file import (
 )
 from verisphere.models.smaller_onnx import in_float16, in_int8
 from verisphere.models.trained_on import FILE, write_trained_on
-from verisphere.ship.card_precision import PRECISION
+from verisphere.ship.card_sections import PRECISION
 from verisphere.ship.export import ExportResult, Source, file_digest, notes_on, of_folder, of_run, write_description
 from verisphere.ship.export_inputs import Results, refuse_place, say_flip, shipped_origin
 

@@ -19,7 +19,7 @@ from verisphere.files.leak_figures import LeakFigures, LeakRow, read_leak
 from verisphere.images import Faces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
-from verisphere.ship.card_leak import leak_section
+from verisphere.ship.card_sections import leak_section
 from verisphere.ship.export import export_model
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
