@@ -52,11 +52,7 @@ class Based:
     files: tuple[YamlFile, ...]
 
     def origin(self, parts: Sequence[str]) -> tuple[Path, int] | None:
-        """File and line that set a value; None if no file of the chain does.
-
-        Args:
-            parts: names of the mappings that lead to the value; in a list, the position from 0.
-        """
+        """File and line that set a value; None if no file of the chain does. In a list, a part is a position."""
         for file in self.files:
             if (line := _line(file.text, parts)) is not None:
                 return file.path, line
@@ -64,12 +60,7 @@ class Based:
 
 
 def read_based(path: Path, load: Callable[[str], Any] = read_yaml) -> Based:
-    """Read a YAML file and its bases.
-
-    Args:
-        path: the file.
-        load: turns a text into plain values; raises ValueError.
-    """
+    """Read a YAML file and its bases."""
     check_recipe(path)
     files: list[YamlFile] = []
     letters = 0

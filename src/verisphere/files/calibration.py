@@ -165,11 +165,8 @@ class Calibration(Result):
         """The same calibration, each threshold completed by the source of its images, its misses and its warning.
 
         The misses are those on the calibration file or, if it has no genuine comparisons, on the first checked file
-        with genuine comparisons.
-
-        Args:
-            implausible: what follows from `implausible`, in words; by default the first reason. It is given to each
-                threshold that has none, such as those of a file of an earlier version.
+        with genuine comparisons. What follows from `implausible`, by default the first reason, is given to each
+        threshold that says nothing of it, such as those of a file of an earlier version.
         """
         if self.implausible and not implausible:
             implausible = f"scores that it was calibrated or checked on cannot be right: {self.implausible[0]}"

@@ -90,12 +90,7 @@ def _with_present_name(missing: re.Match[str]) -> str:
 
 
 def present_names(value: Any, depth: int = 0) -> Any:
-    """Plain data from a file, with the current spelling of every class path.
-
-    Args:
-        value: dictionaries, lists and scalars.
-        depth: number of levels above the value; a value that lies deeper than any recipe reaches is returned unchanged.
-    """
+    """Plain data from a file, with the current spelling of every class path; what is deeper than any recipe stays."""
     if isinstance(value, str):
         return present_name(value)
     if depth < _DEEPEST:

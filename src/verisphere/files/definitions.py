@@ -43,11 +43,8 @@ def refuse_python(path: str) -> None:
 def complete(hint: Any, value: object, where: str = "", allow: Callable[[str], None] = refuse_python) -> Any:
     """A definition as plain data with the values of all fields and arguments; nothing is built.
 
-    Args:
-        hint: annotation of the value: a dataclass, a class that the value names, or a kind of plain value.
-        value: plain data. A text is read as YAML where the annotation asks for something else.
-        where: name of the value for error messages.
-        allow: raises ValueError for a class path that must not be imported.
+    The hint is a dataclass, a class that the value names, or a kind of plain value. A text is read as YAML where the
+    hint asks for something else. `allow` raises ValueError for a class path that must not be imported.
     """
     return _Complete(allow).entry(hint, value, where)
 

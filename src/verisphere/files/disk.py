@@ -37,11 +37,9 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     After any interruption, `path` is either unchanged or complete. The temporary name begins with a dot and ends in the
     final name, so that writers which depend on a suffix (`numpy.savez`, matplotlib) work. Only a killed process leaves
     it behind, and the next write to the same name removes it. A file that is replaced keeps its permissions. Missing
-    parent folders are created. A symbolic link stays a link: its target is written, in the folder of the target.
-
-    Args:
-        path: the final name. A file there is replaced by a file, an empty folder by a folder; nothing else is replaced.
-        write: writes a file or a folder to the path that it receives; that path does not exist before the call.
+    parent folders are created. A symbolic link stays a link: its target is written, in the folder of the target. A file
+    is replaced by a file, an empty folder by a folder; nothing else is replaced. What `write` receives does not exist
+    before the call.
     """
     path = Path(path)
     target, _ = _place(path)
@@ -125,17 +123,12 @@ def _keep_permissions(former: Path, new: Path) -> None:
 
 
 def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
-    """Writes a folder as `write_whole` does, and replaces an existing folder by it.
+    """Writes a folder as `write_whole` does, and replaces an existing folder by it with all its contents.
 
     The two folders exchange their names in one step, so that after any interruption either the old or the new one is
     complete under `path`, with the permissions of the old one. A file system without that operation needs two steps; a
     process that is killed between them leaves both folders complete under names that begin with a dot, and none under
     `path`.
-
-    Args:
-        path: the final name. A folder there is replaced with all its contents; where there is none, this is
-            `write_whole`.
-        write: writes a folder to the path that it receives; that path does not exist before the call.
     """
     path, place = Path(path), real_path(path)
     if not place.is_dir():
@@ -162,16 +155,12 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
 def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> None:
     """Writes a file or a folder, and companion files beside it, none of which exists yet; `path` appears last.
 
-    An existing companion with exactly the bytes to write is replaced: a process that was killed while it wrote the same
-    files can have left it.
+    What is called writes to a path of the same name, and companions into its folder. An existing companion with exactly
+    the bytes to write is replaced: a process that was killed while it wrote the same files can have left it.
 
     All are written and synchronised in a temporary folder beside `path`, whose name begins with a dot, and renamed one
     by one. After any interruption nothing is under the name `path`, or everything is in place. Only a killed process
     leaves the temporary folder behind, or companions without `path`.
-
-    Args:
-        path: the final name.
-        write: writes to the path that it receives, which has the name of `path`, and companions into its folder.
     """
     path = Path(path)
     if os.path.lexists(path):
@@ -241,12 +230,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def refuse_overwriting(out: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuses, before any work, to overwrite an input.
-
-    Args:
-        out: file or folder that will be written.
-        inputs: files and folders that are read; None for an optional input that was not given.
-    """
+    """Refuses, before any work, to overwrite an input; None is an optional one that was not given."""
     place = real_path(out)
     for path in inputs:
         if path is not None and real_path(path).is_relative_to(place):
@@ -280,12 +264,7 @@ def _opened(path: str | Path, flags: int) -> tuple[int, os.stat_result]:
 
 
 def check_file(path: str | Path, what: str = "file") -> None:
-    """Refuses a path that is not a regular file, before any work or before a library opens it.
-
-    Args:
-        path: the file.
-        what: description of the expected file, for the error.
-    """
+    """Refuses a path that is not a regular file, before any work or before a library opens it."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such {what}")
@@ -295,12 +274,7 @@ def check_file(path: str | Path, what: str = "file") -> None:
 
 
 def read_file(path: str | Path, at_most: int = MAX_DOCUMENT) -> bytes:
-    """The bytes of a regular file, up to its size when it is opened.
-
-    Args:
-        path: the file.
-        at_most: bytes; a larger file is refused before it is read.
-    """
+    """The bytes of a regular file, up to its size when it is opened; a larger file is refused before it is read."""
     file, status = _opened(path, os.O_RDONLY | os.O_CLOEXEC)  # not `open`: an epoch reads millions of small files
     try:
         size = status.st_size

@@ -186,12 +186,7 @@ def read_json_file(path: Path, largest: int = LARGEST_JSON, not_finite: bool = F
 
 
 def read_json(text: str, not_finite: bool = False) -> Any:
-    """Plain values from JSON.
-
-    Args:
-        text: the document.
-        not_finite: whether to accept NaN and Infinity, which Python writes and JSON does not have.
-    """
+    """Plain values from JSON, with NaN and Infinity only on request: Python writes them and JSON does not have them."""
     try:
         value = json.loads(
             text,

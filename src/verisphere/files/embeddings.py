@@ -38,11 +38,7 @@ _LONGEST_ORIGIN = 1 << 16  # characters
 def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndarray | None = None) -> np.ndarray:
     """A column as strings; numbers are converted to text, of identities those of whole numbers: 1.0 is `1`.
 
-    Args:
-        path: file of the column, for errors.
-        field: name of the column, for errors.
-        column: the array in the file.
-        names: name of each row, for errors, if the column has an entry for each row.
+    The file, the field and, if the column has an entry for each row, the name of each row are for errors.
     """
     if column.dtype.kind not in "USbiuf":
         raise ValueError(f"{path}: {field} must be text or numbers, got {column.dtype}")
@@ -85,12 +81,7 @@ def _rows_in_words(wrong: np.ndarray, names: np.ndarray | None) -> str:
 
 
 def read_templates(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embeddings:
-    """The rows to compare from an embeddings file: its templates, if it has templates or media, else its rows.
-
-    Args:
-        path: embeddings file.
-        feature_norm: pooling of the rows of a template; see `templates_of`.
-    """
+    """The rows to compare from an embeddings file: its templates, if it has templates or media, else its rows."""
     embeddings = read_embeddings(path)
     with errors_naming(path):
         return templates_of(embeddings, feature_norm)
@@ -252,9 +243,6 @@ def rule_of_all(rules: Collection[Names | None]) -> Names | None:
     """How names are taken in sets that are compared with each other: as `--names` says, else as the sets record.
 
     Where one set was made with `exact` and none with `merge`, that holds for all; `merge` must hold for each of them.
-
-    Args:
-        rules: how the names of each set were taken.
     """
     if (asked := decided()) or len(set(rules)) == 1:
         return asked or next(iter(rules))
@@ -262,11 +250,7 @@ def rule_of_all(rules: Collection[Names | None]) -> Names | None:
 
 
 def same_people(*sets: tuple[str | Path, Embeddings]) -> list[Embeddings]:
-    """Sets that are compared with each other, with one spelling of each person in all of them; see `rule_of_all`.
-
-    Args:
-        sets: the name of each set in errors, and the set.
-    """
+    """Sets that are compared with each other, with one spelling of each person in all of them; see `rule_of_all`."""
     how = rule_of_all([embeddings.names_rule for _, embeddings in sets])
     columns = settled([(f" of {title}", part.names, part.identities) for title, part in sets], how)
     return [

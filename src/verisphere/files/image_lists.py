@@ -122,15 +122,7 @@ def _rows_below_header(path: str | Path, columns: list[str], separator: str, wro
 
 
 def _checked_image(path: str | Path, number: int, spelled: str, first: dict[str, int], wrong: _Wrong) -> str:
-    """The path of an image as the set names it; refuses a missing image and one that is listed twice.
-
-    Args:
-        path: the list.
-        number: number of the line.
-        spelled: the path in the spelling of the line.
-        first: line of each image so far; this image is added to it.
-        wrong: function that is called with each fault.
-    """
+    """The path of an image as the set names it; refuses a missing image and one that is listed twice."""
     image = os.path.normpath(spelled).replace(os.sep, "/")
     place = Path(path).parent / image
     if not os.path.isfile(place):

@@ -29,12 +29,6 @@ def rows_named(
 
     This is stricter than `find_rows`: a suffix is part of a name, and no other folder is tried, since image names that
     are numbers would match other images by chance.
-
-    Args:
-        wanted: names of images.
-        names: name of each row.
-        lister: file that lists the images, for errors.
-        holder: file that holds the rows, for errors.
     """
     place = {name: row for row, name in enumerate(names)}
     if not all(name in place for name in wanted):

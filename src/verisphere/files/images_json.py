@@ -44,12 +44,7 @@ class _Content:
 
 
 def images_json(drawn: bool | None, alignment: str | None) -> str:
-    """The text of `images.json`.
-
-    Args:
-        drawn: whether a renderer drew the images, of people who do not exist; None if unknown.
-        alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`.
-    """
+    """The text of `images.json`; None for what is unknown."""
     return json.dumps({"format": FORMAT, "drawn": drawn, "alignment": alignment}, indent=2) + "\n"
 
 
@@ -128,8 +123,7 @@ def _together(place: str, parts: Sequence[ImageSource]) -> ImageSource:
 def described_source(description: Mapping[str, Any]) -> ImageSource:
     """The source of the images of a data set in a recipe, for trainings by versions that did not record sources.
 
-    Args:
-        description: `class_path` and `init_args`; a set can contain another one, as `ByLight` does.
+    A set can contain another one, as `ByLight` does.
     """
     arguments = description.get("init_args")
     arguments = arguments if isinstance(arguments, Mapping) else {}

@@ -18,12 +18,7 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
 
     Fields hold text, numbers, booleans, null, dataclasses, `tuple[X, ...]`, `Sequence[X]`, `list` or `dict[str, X]` of
     these, or a choice (`X | None`, `Literal`). A field that the object has and the dataclass lacks is ignored. A number
-    that is not finite is null, with a field `<name>_is_infinite` beside it.
-
-    Args:
-        kind: the dataclass.
-        value: a value from `json.loads`.
-        where: name of the value for error messages.
+    that is not finite is null, with a field `<name>_is_infinite` beside it. Errors say where the value stands.
     """
     return cast("T", Reading().fields(kind, value, where))
 

@@ -8,13 +8,9 @@ from verisphere.files.json_values import shown
 
 
 def named_function(path: str, what: str, trust: bool) -> Callable[..., Any]:
-    """The function that a path names; its module is imported, which runs the code of the module.
+    """The function that `module:function` names; its module is imported, which runs the code of the module.
 
-    Args:
-        path: `module:function`; the module is found as `python -c "import module"` finds it, including in the folders
-            of PYTHONPATH.
-        what: name of the function in an error.
-        trust: whether the caller allows the code to run.
+    The module is found as `python -c "import module"` finds it, including in the folders of PYTHONPATH.
     """
     if not trust:
         raise ValueError(

@@ -27,11 +27,8 @@ _FILES = ("EPContext",)  # operators that take a compiled network from another f
 def read_graph(path: Path, sealed: bool = False) -> tuple[bytes, Any]:
     """An ONNX file from elsewhere, as one sequence of bytes and as onnx's ModelProto, after checks that run nothing.
 
-    Weights in files beside the graph are copied into it.
-
-    Args:
-        path: the ONNX file.
-        sealed: whether a digest covers the file, so that weights beside it, which it does not cover, are refused.
+    Weights in files beside the graph are copied into it; where a digest covers the file, which does not cover them,
+    they are refused.
     """
     require_onnx()
     import onnx
@@ -166,23 +163,14 @@ def axes_in_words(axes: list[int | None]) -> str:
 
 
 def require_onnx(*further: str) -> None:
-    """Check that the packages of the extra `export` that reading ONNX needs are installed.
-
-    Args:
-        further: packages that are needed in addition.
-    """
+    """Check that the packages of the extra `export` that reading ONNX needs, and further ones, are installed."""
     missing = [one for one in ("onnx", *further, "onnxruntime") if importlib.util.find_spec(one) is None]
     if missing:
         raise ValueError(f"ONNX needs {' and '.join(missing)}, not installed here; {install_extra('export')}")
 
 
 def open_session(content: bytes, file: Path) -> Any:
-    """A session of onnxruntime on the CPU, whose runs take one thread each; several may run at a time.
-
-    Args:
-        content: bytes of an ONNX file that holds all its weights.
-        file: source of the bytes, for messages.
-    """
+    """A session of onnxruntime on the CPU, whose runs take one thread each; several may run at a time."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -66,11 +66,6 @@ def find_recipe(named: str | Path, folder: Path = Path(), what: str = "recipe") 
     """The recipe that a path or a name stands for; an existing file takes precedence over a packaged recipe.
 
     A folder does not: `photos` names the recipe beside a folder photos/ too.
-
-    Args:
-        named: path of a file, or name of a packaged recipe.
-        folder: folder that a relative path starts from.
-        what: name of the wanted object, for the error.
     """
     name, path = str(named), folder / named
     found = locate_recipe(named, folder)

@@ -36,14 +36,7 @@ class Page(NamedTuple):
 
 
 def pages_of(descriptor: int, begin: int, end: int, values: int) -> Iterator[Page]:
-    """The pages of one column in one row group.
-
-    Args:
-        descriptor: the open file.
-        begin: byte at which the first page begins.
-        end: byte behind the last page.
-        values: number of values that all pages together must have.
-    """
+    """The pages of one column in one row group, between two bytes of an open file; all together have so many values."""
     place, seen = begin, 0
     while place < end:
         page = _page(descriptor, place, end)

@@ -149,11 +149,7 @@ def curve_csv(curve: Curve, points: Sequence[OperatingPoint] = ()) -> str:
     """A curve as CSV, FAR descending: at the first line everything is accepted.
 
     Accept iff score > threshold. The columns far_target and rule are filled where the threshold is that of an operating
-    point; several targets are separated by spaces.
-
-    Args:
-        curve: the curve.
-        points: operating points whose thresholds the curve contains (see `with_points`).
+    point, which the curve must contain (`with_points`); several targets are separated by spaces.
     """
     targets: dict[float, list[str]] = {}
     for point in points:
@@ -172,10 +168,6 @@ def people_csv(thresholds: Sequence[PeopleAtThreshold], counts: Sequence[PersonC
     """Each person's comparisons and error rates at each threshold, as CSV.
 
     The rate of a person without such comparisons is empty.
-
-    Args:
-        thresholds: the thresholds.
-        counts: counts of each person's comparisons at each threshold.
     """
     rows: list[Sequence[object]] = []
     for at, people in zip(thresholds, counts, strict=True):

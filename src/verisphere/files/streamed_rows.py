@@ -114,13 +114,9 @@ def evaluated(path: Path, embeddings: Embeddings | None = None) -> EvaluatedFile
 def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = True) -> StreamedRows:
     """The rows of an embeddings file without pooling; of the other arrays only the columns and the origin are read.
 
-    People of the training are counted even if the column of the people is not asked for. A table of embeddings (.npy,
-    CSV, parquet) is read into memory.
-
-    Args:
-        path: embeddings file.
-        columns: names of the text columns to read: `names`, followed by `identities` if people are needed.
-        compared: whether identities say who is who; not where each row is a person of its own.
+    People of the training are counted even if the column of the people is not asked for; the columns are `names`,
+    followed by `identities` if people are needed. Where each row is a person of its own, identities are not `compared`.
+    A table of embeddings (.npy, CSV, parquet) is read into memory.
     """
     if is_table(path):
         return _held(path, read_embeddings(path))
@@ -172,13 +168,9 @@ def open_templates(
 ) -> StreamedRows:
     """The rows to compare from an embeddings file, a matrix of features (.bin) or a folder of feature files.
 
-    The rows of an embeddings file are its templates, if it has templates or media, else its embeddings.
-
-    Args:
-        path: the file or folder.
-        feature_norm: pooling of the rows of a template; see `templates_of`.
-        pictures: list of the pictures: those to read from a folder, or those of the rows of a matrix.
-        ending: text that follows the path of a picture in the name of its feature file.
+    The rows of an embeddings file are its templates, if it has templates or media, else its embeddings. A list of
+    pictures names those to read from a folder, whose feature files have the path of a picture and an ending, or the
+    rows of a matrix.
     """
     if path.is_dir():
         listed = None if pictures is None else read_pictures(pictures)

@@ -71,9 +71,7 @@ def numbered_lines(path: str | Path) -> list[Line]:
 def csv_rows(path: str | Path, tabs: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Rows of a CSV that are not empty, each with the number of its line.
 
-    Args:
-        path: the file.
-        tabs: whether cells are separated by tabs if the first line has a tab, else by commas.
+    Cells are separated by commas, or on request by tabs if the first line has a tab.
     """
     check_file(path)
     with text_lines(path) as lines:
@@ -92,11 +90,7 @@ def table_rows(
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """The columns of a CSV that are wanted, and their cells in each row that is not empty, with the number of its line.
 
-    Args:
-        path: the file; its first line that is not empty names the columns, in any order.
-        required: columns that it must have.
-        optional: columns that it may have.
-        about: what such a file holds, for the error about its header.
+    Its first line that is not empty names the columns, in any order; an error about it says what such a file holds.
     """
     rows = csv_rows(path)
     number, header = next(rows, (1, []))

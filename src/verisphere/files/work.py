@@ -98,12 +98,7 @@ class WorkFiles:
 
     @classmethod
     def open(cls, folder: Path, about: dict[str, Any]) -> "WorkFiles":
-        """The files in a folder; those of another result are removed. All ranks call this together.
-
-        Args:
-            folder: the folder, which may be absent.
-            about: the inputs that determine the files, as JSON values.
-        """
+        """The files in a folder, which can be absent; those of other inputs are removed. All ranks call this."""
 
         def prepare() -> str:
             folder.mkdir(parents=True, exist_ok=True)
@@ -198,25 +193,13 @@ def _digest(state: Mapping[str, np.ndarray]) -> bytes:
 
 
 def check_folder_of(out: Path, noun: str, beside: Sequence[str] = ()) -> None:
-    """Refuse a folder for new work that holds something else.
-
-    Args:
-        out: the folder, which may be absent.
-        noun: name of the work, such as `search`.
-        beside: names of files that may be there.
-    """
+    """Refuse a folder for new work that holds something else, but for files that may be there."""
     if out.is_dir() and any(entry.name not in (".lock", *beside) for entry in out.iterdir()):
         raise ValueError(f"{out}: it holds something, and no {noun}; choose another --out")
 
 
 def refuse_other(path: Path, noun: str, differing: Sequence[str]) -> None:
-    """Refuse a folder that was made for other work.
-
-    Args:
-        path: the file that says what the folder was made for.
-        noun: name of the work.
-        differing: the differences in words; none is no reason to refuse.
-    """
+    """Refuse a folder that was made for other work, by a file that says what for; no differences are no reason."""
     if differing:
         more = f"; and {len(differing) - _MOST_SHOWN} more" if len(differing) > _MOST_SHOWN else ""
         shown_ones = "; ".join(differing[:_MOST_SHOWN])
@@ -228,10 +211,6 @@ def changed_values(who: str, before: object, now: object) -> list[str]:
 
     >>> changed_values("recipe", {"epochs": 4, "seed": 0}, {"epochs": 5, "seed": 0})
     ['recipe: epochs was 4 and is 5']
-
-    Args:
-        who: name of the owner of the values, for the messages.
-        before, now: the definitions.
     """
     old, new = _leaves(before), _leaves(now)
     return [

@@ -16,17 +16,10 @@ from verisphere.report.tables import number, small, table
 
 @dataclass(frozen=True)
 class PromisedRates:
-    """The rates of a promised threshold in a gallery.
+    """The rates of a promised threshold in a gallery, of non-mated probes and of probes of enrolled people.
 
-    Attributes:
-        fpir_target: the FPIR that was promised.
-        threshold: the threshold.
-        strangers_found: non-mated probes that are found.
-        strangers: number of non-mated probes.
-        fpir: strangers_found / strangers.
-        fpir_lower_95, fpir_upper_95: exact binomial bounds, which take probes as independent.
-        identified: the probes of enrolled people that are found as themselves.
-        why_not: why the promise does not cover this gallery; empty where it does.
+    The bounds are exact binomial ones, which take probes as independent. `why_not` says why the promise does not cover
+    this gallery; empty where it does.
     """
 
     fpir_target: str

@@ -23,11 +23,9 @@ _MOST_NESTED = 8  # depth of backbones as arguments of each other
 def build_backbone(description: dict[str, Any], trust: bool = False, weights: Path | None = None) -> Backbone:
     """Build a backbone from `class_path` and `init_args`; an argument that is such a description is built first.
 
-    Args:
-        description: the entry of a recipe or checkpoint.
-        trust: also import classes from outside verisphere, which runs the code of their module.
-        weights: file with the weights of the backbone. A backbone of verisphere that does not fit the file is refused
-            before memory is allocated, whatever size the description claims.
+    A backbone of verisphere that does not fit the file of its weights is refused before memory is allocated, whatever
+    size the description claims. Classes from outside verisphere are imported only with `trust`, which runs their
+    module's code.
     """
     description = present_names(description)
     ours = all_ours(description)
@@ -39,13 +37,7 @@ def build_backbone(description: dict[str, Any], trust: bool = False, weights: Pa
 
 
 def check_fits(module: torch.nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
-    """Refuse tensors whose names and shapes are not exactly those of a module.
-
-    Args:
-        module: module that is to be filled.
-        shapes: shapes of the tensors, by name.
-        where: name of the tensors in messages.
-    """
+    """Refuse tensors whose names and shapes are not exactly those of a module that is to be filled."""
     own = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     wrong = sorted(own.keys() ^ shapes.keys()) or [
         f"{name} {shapes[name]} for {own[name]}" for name in own if own[name] != shapes[name]

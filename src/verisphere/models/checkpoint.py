@@ -58,12 +58,7 @@ class Checkpoint:
     _intact: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def tensors(self, part: str, held: ByClass | None = None) -> dict[str, Tensor]:
-        """The tensors of one part: `backbone`, `head`, `optimizer` or `pairs`.
-
-        Args:
-            part: name of the part.
-            held: tensors with one row per class, and the classes whose rows to read; None reads all rows.
-        """
+        """The tensors of one part: `backbone`, `head`, `optimizer` or `pairs`; of sharded ones those held."""
         path = self._checked(part)
         try:
             if part not in SHARED or (held is None and not self.shards):
@@ -104,16 +99,9 @@ def save_checkpoint(
     """Write `run/checkpoints/step-XXXXXXXX` completely or not at all, then remove all but the newest `keep`.
 
     Only one training at a time writes to a run, so incomplete files of an earlier one are removed too. All ranks call
-    this; the folder gets its final name when the files of all ranks are on the disk.
-
-    Args:
-        run: folder of the run.
-        step: number of steps made.
-        parts: tensors by name, for each part.
-        state: everything else that is needed to continue, as JSON values.
-        keep: number of checkpoints that remain, 1 or more.
-        held: sharded tensors, and the rows that this rank holds; all other tensors are taken from rank 0. None on a
-            single process.
+    this; the folder gets its final name when the files of all ranks are on the disk. `held` says which rows of sharded
+    tensors this rank holds; all other tensors are taken from rank 0. `state` is all else that is needed to continue, as
+    JSON values.
     """
     path = run / "checkpoints" / f"step-{step:08d}"
     # a checkpoint of the same step is complete already

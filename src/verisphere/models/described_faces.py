@@ -20,15 +20,11 @@ HOUSE = "verisphere.images."
 def open_faces(
     path: Path, people: Path | None = None, size: tuple[int, int] = (112, 112), trust: bool = False
 ) -> Faces:
-    """A set of face images.
+    """A set of face images, only of some people where a file lists them.
 
-    Args:
-        path: folder, archive, list or pack of images, as `Photos` reads them; or a YAML file that describes a data set
-            by `class_path` and `init_args`, by themselves or, as in a recipe, under `data`; or the name of a packaged
-            recipe.
-        people: list of the people to keep; None keeps all.
-        size: (height, width) to which photographs on disk are resampled; a described data set states its own.
-        trust: also build a data set from outside verisphere, which runs its code.
+    It is a folder, archive, list or pack of images, as `Photos` reads them; or a YAML file that describes a data set by
+    `class_path` and `init_args`, by themselves or, as in a recipe, under `data`; or the name of a packaged recipe.
+    Photographs on disk are resampled to the size (height, width); a described data set states its own.
     """
     path = _packaged(path)
     if path.suffix.lower() not in (".yaml", ".yml"):
@@ -45,12 +41,7 @@ def open_faces(
 
 
 def describe_faces(path: Path) -> dict[str, Any]:
-    """The description of a data set, as a YAML file states it: `class_path` and `init_args`.
-
-    Args:
-        path: a YAML file, in the form that `open_faces` takes; or a folder, archive, list or pack, which `Photos`
-            reads.
-    """
+    """The description of a data set, `class_path` and `init_args`: of a YAML file, or of images that `Photos` reads."""
     path = _packaged(path)
     if path.suffix.lower() not in (".yaml", ".yml"):
         return {"class_path": f"{HOUSE}Photos", "init_args": {"path": str(path.resolve())}}

@@ -75,11 +75,8 @@ class EmbeddingModel:
 def open_model(model: Path, device: torch.device, trust: bool = False) -> EmbeddingModel:
     """Open the model of a run, checkpoint, model folder or ONNX file; or, untrained, of a recipe or backbone YAML.
 
-    Args:
-        model: folder of a run (its newest checkpoint), of one checkpoint, or an exported one; an exported ONNX file,
-            which runs on the CPU; or a YAML file, or the name of a packaged recipe.
-        device: device of the backbone.
-        trust: also build classes from outside verisphere, which runs their code.
+    Of a run the newest checkpoint is taken. An exported ONNX file runs on the CPU. A recipe is a file or the name of a
+    packaged one.
     """
     if model.suffix in (".yaml", ".yml") or (str(model) in packaged_recipes() and not model.exists()):
         return EmbeddingModel(_placed(untrained(find_recipe(model, what="file").path, trust), device))
@@ -152,17 +149,8 @@ def embed(
 ) -> Embeddings:
     """Embed images, and record the origin, and which people and images the model was trained on.
 
-    The ranks of a joined group share the work, and each returns all embeddings.
-
-    Args:
-        model: a model from `open_model`.
-        faces: aligned images.
-        images: source of the images, for the origin.
-        flip: add the embedding of the mirror image; by default the setting of the exported model, else no.
-        batch_size: images at a time.
-        workers: processes that read images; 0 reads in this one.
-        precision: float32, or bfloat16 by autocast.
-        progress: reports the progress.
+    The ranks of a joined group share the work, and each returns all embeddings. The embedding of the mirror image is
+    added as `flip` says; by default by the setting of the exported model, else not. bfloat16 is by autocast.
     """
     template = faces.source.template
     if None not in (template, model.template) and template != model.template:
@@ -198,14 +186,7 @@ def embed(
 def origin_of(
     model: EmbeddingModel, flip: bool, precision: torch.dtype, images: str, source: ImageSource
 ) -> Origin | None:
-    """The origin of embeddings that a model makes; None for an untrained model, which no digest identifies.
-
-    Args:
-        model: a model from `open_model`.
-        flip, precision: see `embed`.
-        images: path of the images.
-        source: source of the images.
-    """
+    """The origin of embeddings that a model makes; None for an untrained model, which no digest identifies."""
     if model.sha256 is None:
         return None
     only = "float32" if model.fixed else model.precision
@@ -237,17 +218,8 @@ def embed_faces(
 ) -> str:
     """Embed aligned images into an embeddings file; returns one line that describes the file.
 
-    The ranks of a joined group share the images, and rank 0 writes.
-
-    Args:
-        model: see `open_model`.
-        faces: folder, zip archive or list of photographs, or a YAML file that describes a data set; see `open_faces`.
-        out: the embeddings file, ending in .npz.
-        people: file that lists the people to embed; None embeds all.
-        for_far: FAR for which people are counted before anything is embedded, see `enough_people`; None counts none.
-        flip, batch_size, workers, precision, progress: see `embed`.
-        device: see `open_model`.
-        trust: also build a network or a data set from outside verisphere, which runs its code.
+    The ranks of a joined group share the images, and rank 0 writes. For a FAR, people are counted before anything is
+    embedded (`enough_people`). The other options are those of `open_model`, `open_faces` and `embed`.
     """
     refuse_overwriting(out, [model, faces, people])
     if out.suffix != ".npz":

@@ -39,12 +39,7 @@ def first_run(
 ) -> FirstRun:
     """Run a graph on images of noise, one, two, and as many as it declares.
 
-    Args:
-        content: bytes of the ONNX file.
-        file: source of the bytes, for messages.
-        asked: `input`, `output`, `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
-        declared: number of images that the graph declares to take.
-        memory: bytes that the process may take; by default those of `run_limited`.
+    `asked` holds `input`, `output`, `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
     """
     batches = [*_BATCHES, *([declared] if declared and declared not in _BATCHES else [])]
     words = {name: value for name, value in asked.items() if name != "output"} | {"outputs": [asked["output"]]}
@@ -68,13 +63,7 @@ def first_run(
 
 
 def first_calls(call: Callable[[np.ndarray], Any], function: str, size: tuple[int, int]) -> FirstRun:
-    """Call a function on images of noise, one and two, and on black ones.
-
-    Args:
-        call: takes uint8 RGB images (n, height, width, 3).
-        function: name of the function, for messages.
-        size: height and width of an image.
-    """
+    """Call a function on images of noise, uint8 RGB (n, height, width, 3), one and two, and on black ones."""
     pixels = np.random.default_rng(0).integers(0, 256, (2, *size, 3), dtype=np.uint8)
     (alone,) = vectors_of(call, function, pixels[:1].copy())
     began = time.perf_counter()

@@ -315,10 +315,7 @@ def pixel_batches(
 ) -> Iterator[UInt8[Tensor, "batch 3 height width"]]:
     """Images as tensors (n, 3, height, width), batch by batch; each is a copy that may be changed in place.
 
-    Args:
-        images: uint8 RGB, an array (n, height, width, 3) or a tensor (n, 3, height, width).
-        size: required (height, width).
-        batch_size: images at a time.
+    They are uint8 RGB, an array (n, height, width, 3) or a tensor (n, 3, height, width).
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")

@@ -52,9 +52,7 @@ _KEEP_PIXELS = ("Cast", "Identity", "Slice", "Transpose")
 def read_foreign_onnx(path: Path, output: str | None = None) -> tuple[bytes, GraphEnds]:
     """An ONNX file as one sequence of bytes, weights that lie beside it included, after checks that run nothing.
 
-    Args:
-        path: the ONNX file.
-        output: name of the output with the embeddings; None if only one output can be it.
+    The output with the embeddings is named where several can be it.
     """
     content, model = read_graph(path)
     try:

@@ -36,14 +36,10 @@ _CONTAINERS = ("state_dict", "model")
 
 
 def read_foreign_weights(path: Path, source: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The backbone of ours that gives the embeddings of another project's checkpoint, and its weights.
+    """The backbone of ours, for RGB, that gives the embeddings of another project's checkpoint, and its weights.
 
-    Args:
-        path: a checkpoint of PyTorch, of which only tensors are read and no code is run; or a file of safetensors.
-        source: a name in `SOURCES`.
-
-    Returns:
-        `class_path` and `init_args` of the backbone, which takes RGB; and its tensors by name, in float32.
+    Of a checkpoint of PyTorch only tensors are read and no code is run; the project is a name in `SOURCES`. The
+    backbone is given by `class_path` and `init_args`, its weights by name, in float32.
     """
     if source not in SOURCES:
         raise ValueError(unknown_name("source", source, list(SOURCES)))

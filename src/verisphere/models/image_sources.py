@@ -14,11 +14,7 @@ _KEY = "sources"  # in the checkpoint's state
 
 
 def record_sources(sources: Sequence[ImageSource]) -> dict[str, Any]:
-    """The entry of a checkpoint's state that `recorded_sources` reads.
-
-    Args:
-        sources: images of the runs that the training started from, the oldest first, and at the end its own.
-    """
+    """The entry of a checkpoint's state that `recorded_sources` reads; the images of its own run stand at the end."""
     return {_KEY: [asdict(source) for source in sources]}
 
 

@@ -14,12 +14,8 @@ CALLS = "verisphere.models.callable_network.CallableNetwork"
 def build_named(description: Mapping[str, Any], kind: type[T], house: str, what: str, trust: bool) -> T:
     """The object that a description names; an argument that is such a description is built first.
 
-    Args:
-        description: `class_path` and `init_args`.
-        kind: the class that the named one must derive from.
-        house: package, with a dot at its end, whose classes a file may name without being trusted.
-        what: name of the object in an error.
-        trust: also import classes from elsewhere, which runs their module's code.
+    A file may name, without being trusted, classes of the package `house`, which has a dot at its end. They must derive
+    from `kind`.
     """
 
     def allow(path: str) -> None:

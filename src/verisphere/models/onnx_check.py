@@ -15,14 +15,7 @@ MOST_NUMBERS = 2**26
 
 
 def check_graph(model: Any, length: int, images: tuple[str, tuple[int, int]], embeddings: tuple[str, int]) -> None:
-    """Check that a graph has the input and output of its metadata, and needs no unreasonable amount of memory.
-
-    Args:
-        model: the file as `onnx.ModelProto`.
-        length: length of the file in bytes.
-        images: name of the input, and (height, width) according to the metadata.
-        embeddings: name of the output, and size of an embedding according to the metadata.
-    """
+    """Check that a graph has the input and output of its metadata, and needs no unreasonable amount of memory."""
     for node in model.graph.node:
         if node.domain not in OWN_OPERATORS:
             raise ValueError(f"it needs operators of {shown(node.domain)}, which are not part of ONNX")

@@ -92,13 +92,7 @@ class InputFormat:
 
 
 def write_onnx(path: Path, backbone: Backbone, about: InputFormat) -> None:
-    """Write a backbone as one ONNX file; the same weights give the same bytes.
-
-    Args:
-        path: a new file.
-        backbone: network on the CPU, in evaluation mode.
-        about: metadata of the file; its `flip` decides whether the embedding of the mirror image is added.
-    """
+    """Write a backbone, on the CPU, as one ONNX file, as its metadata say; the same weights give the same bytes."""
     require_export()
     import onnx
 
@@ -138,13 +132,7 @@ def read_onnx(path: Path) -> "OnnxFile":
 
 @dataclass(frozen=True, eq=False)
 class OnnxFile:
-    """An opened ONNX file.
-
-    Attributes:
-        path: path of the file.
-        about: metadata of the file.
-        session: session of onnxruntime that runs the file.
-    """
+    """An opened ONNX file: its metadata, and the session of onnxruntime that runs it."""
 
     path: Path
     about: InputFormat

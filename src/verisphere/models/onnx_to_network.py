@@ -65,12 +65,7 @@ class GraphContent:
 
 
 def read_network(content: bytes, pixels: OnnxNetwork) -> GraphContent:
-    """The operators and weights of a graph.
-
-    Args:
-        content: bytes of an ONNX file, which `read_foreign_onnx` has checked, with all its weights.
-        pixels: description of the pixels that the graph takes, and the names of its input and output.
-    """
+    """The operators and weights of a graph with all its weights, which `read_foreign_onnx` has checked."""
     import onnx
 
     model = onnx.ModelProto.FromString(content)
@@ -108,13 +103,7 @@ def read_network(content: bytes, pixels: OnnxNetwork) -> GraphContent:
 
 
 def read_trainable(content: bytes, graph: OnnxNetwork, file: Path) -> tuple[dict[str, Any], bytes]:
-    """The arguments of a `GraphNetwork` and its weights as a safetensors file, after a comparison with the graph.
-
-    Args:
-        content: bytes of the ONNX file, which have been checked and run.
-        graph: description of the pixels that the graph takes; the graph is read here.
-        file: source of the bytes, for messages.
-    """
+    """The arguments of a `GraphNetwork` and its weights as a safetensors file, after a comparison with the graph."""
     with errors_naming(file):
         read = read_network(content, graph)
         network = read.network()
@@ -125,14 +114,7 @@ def read_trainable(content: bytes, graph: OnnxNetwork, file: Path) -> tuple[dict
 
 
 def check_equal(network: Backbone, graph: OnnxNetwork, half: bool = False, batch: int = 4) -> float:
-    """Run network and graph on the same images, and return their largest difference as a share of the largest number.
-
-    Args:
-        network: network in evaluation mode, on the CPU.
-        graph: the graph after reading.
-        half: whether the graph computes in float16.
-        batch: number of images.
-    """
+    """Run network and graph on the same images, and return the largest difference as a share of the largest number."""
     images = network.normalise(smooth_images(batch, network.input_size))
     with torch.inference_mode():
         wanted, given = graph(images).double(), network(images).double()

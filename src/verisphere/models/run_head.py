@@ -33,12 +33,7 @@ class RunHead:
     centers: Float[Tensor, "classes subcenters dim"]
 
     def check_people(self, people: Sequence[str], data: str) -> None:
-        """Refuse data of other people than the classes.
-
-        Args:
-            people: the people of the data, sorted.
-            data: name of the data, for the message.
-        """
+        """Refuse data of other people, which are sorted, than the classes."""
         if tuple(people) == self.people:
             return
         ours, theirs = set(self.people), set(people)
@@ -69,11 +64,7 @@ def open_head(run: Path, otherwise: str = "") -> RunHead:
     """The sub-centers of the newest checkpoint of a run, or of one checkpoint inside a run.
 
     For a loss that compares raw products, such as plain softmax, the directions of the centers are used and the biases
-    of classes are not, so an angle to a center depends on the embedding alone.
-
-    Args:
-        run: folder of a run, or of one of its checkpoints.
-        otherwise: what can be done without a head, for the messages.
+    of classes are not, so an angle to a center depends on the embedding alone. Messages say what can be done otherwise.
     """
     without = f"; {otherwise}" if otherwise else ""
     if is_model_folder(run):

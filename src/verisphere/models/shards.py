@@ -45,11 +45,9 @@ class Shard:
 
 
 def shards_of(described: Any, others: Any = None) -> tuple[Shard, ...]:
-    """The shards that a checkpoint's state describes.
+    """The shards that a checkpoint's state describes, each by its first class and the class after its last.
 
-    Args:
-        described: for each name the first class, and the class after the last.
-        others: for each name the rows of further tensors, by `part/name`; None if there are none.
+    `others` holds the rows of further tensors, by `part/name`.
     """
     if not isinstance(described, dict) or not described:
         raise ValueError("it names no shards")
@@ -150,14 +148,7 @@ def write_shard(file: Path, parts: dict[str, dict[str, Tensor]], held: ByClass) 
 
 
 def read_rows(file: Path, shards: Sequence[tuple[Path, Shard]], part: str, held: ByClass | None) -> dict[str, Tensor]:
-    """Read the tensors of a part from its file and from shards; only the requested rows of sharded tensors are read.
-
-    Args:
-        file: file of the part.
-        shards: files and their content, in the order of the rows; empty if `file` holds everything.
-        part: name of the part.
-        held: sharded tensors, and the rows to read; None reads all rows.
-    """
+    """Read the tensors of a part from its file and from shards; only the requested rows of sharded tensors are read."""
     tensors: dict[str, Tensor] = {}
     with safe_open(file, "pt") as opened:
         for name in opened.keys():  # noqa: SIM118  # not a dict

@@ -37,10 +37,6 @@ def in_float16(content: bytes, file: Path) -> bytes:
     """The graph in float16, with an unchanged input and output.
 
     Float16 cannot hold weights and results beyond 65504; the caller measures the effect.
-
-    Args:
-        content: bytes of an ONNX graph, which have been checked.
-        file: source of the bytes, for messages.
     """
     with _naming(file, "float16"):
         from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16

@@ -61,13 +61,9 @@ _TEMPLATE = "arcface_112x112"  # of a run, where none is asked for
 class ExportResult(Result):
     """The result of an export.
 
-    Attributes:
-        folder: the model folder.
-        description: the content of its `model.json`.
-        agreement: the difference between `model.onnx` and the network; None where the network is a graph or a function.
-        notes: notes for users of the model.
-        measured: further lines on what was measured of a smaller model.
-        gallery: the calibration of a gallery that was shipped with it, if any.
+    Attributes: agreement: the difference between `model.onnx` and the network; None where the network is a graph or a
+    function. measured: further lines on what was measured of a smaller model. gallery: the calibration of a gallery
+    that was shipped with it, if any.
     """
 
     folder: Path

@@ -41,15 +41,10 @@ _PIXELS_AT_ONCE = 24_000_000
 
 @dataclass(frozen=True, eq=False)
 class FaceOfPhotograph:
-    """The most central face on a photograph, or the reason why there is none.
+    """The most central face on a photograph, or the reason why there is none, with the number of faces.
 
-    Attributes:
-        pixels: the aligned crop; None where there is none.
-        faces: number of faces on the photograph.
-        reason: why there is no crop.
-        readable: the photograph could be read and decoded.
-        crop: the crop with its box, landmarks and score; None where the photograph was taken as an aligned crop.
-        others: crops of the other faces, where they were asked for; a face that cannot be aligned is not among them.
+    The crop has the box, landmarks and score; None where the photograph was taken as an aligned crop. The other faces
+    are there where they were asked for; one that cannot be aligned is not among them.
     """
 
     pixels: Pixels | None

@@ -193,15 +193,7 @@ class EachProbe:
 
 @dataclass(frozen=True)
 class Identifications(Result):
-    """The answers about many probes, each by itself.
-
-    Attributes:
-        probes: the answer about each probe.
-        people: number of people in the gallery.
-        threshold: the threshold that decides.
-        promise, meaning, notes: see `Identification`.
-        model: folder of the model.
-    """
+    """The answers about many probes, each by itself; the other fields are those of `Identification`."""
 
     probes: tuple[EachProbe, ...]
     people: int

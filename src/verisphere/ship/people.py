@@ -34,13 +34,10 @@ _COMPARISONS_AT_ONCE = 2**20
 
 @dataclass(frozen=True)
 class Person:
-    """One side of a comparison.
+    """One side of a comparison: the photographs that were compared, and those that were not.
 
-    Attributes:
-        name: the given path, or the name of the folder in a gallery.
-        photos: names of the photographs that were compared.
-        skipped: the photographs that were not.
-        with_several_faces: names of photographs with more than one face, of which the most central was used.
+    Of photographs `with_several_faces` the most central one was used. The name is the path, or that of a gallery's
+    folder.
     """
 
     name: str
@@ -51,13 +48,7 @@ class Person:
 
 @dataclass(frozen=True)
 class OtherFace:
-    """A face of a photograph beside the most central one.
-
-    Attributes:
-        photo: name of the photograph.
-        side: left, right, top or bottom, as seen from the most central face.
-        x, y: middle of its box, in pixels of the photograph.
-    """
+    """A face of a photograph at a side of the most central one; (x, y) is the middle of its box, in pixels."""
 
     photo: str
     side: Literal["left", "right", "top", "bottom"]

@@ -53,15 +53,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class ProbeResult(Result):
-    """Ways of giving pixels to a network, the best first.
+    """Ways of giving pixels to a network, the best first, and the declared one, or the best where none was `told`.
 
-    Attributes:
-        declared: the way that was declared, or the best where none was.
-        told: whether a way was declared.
-        ways: all ways that were measured.
-        people: number of people.
-        origin: how the images came about, in words.
-        grey: whether all images are grey, which show nothing of the order of the colours.
+    Images that are all grey show nothing of the order of the colours. The origin says how the images came about.
     """
 
     declared: Pixels

@@ -86,14 +86,9 @@ def _refuse_repeated(images: TemplateImages) -> None:
 
 
 def read_detector_scores(path: Path, names: Sequence[str]) -> tuple[Float64[np.ndarray, " images"], int]:
-    """Reads `ijbc_name_5pts_score.txt`: the last number of each line, by the name of the image.
+    """Reads `ijbc_name_5pts_score.txt`: the score of each of these images, and the number of other images in the file.
 
-    Args:
-        path: the file; image, five points, score, separated by spaces or tabs, without a header.
-        names: the images whose scores are wanted.
-
-    Returns:
-        The score of each of `names`, and the number of other images in the file.
+    A line has image, five points and score, separated by spaces or tabs; there is no header.
     """
     check_file(path)
     place = {name: number for number, name in enumerate(names)}

@@ -23,15 +23,10 @@ _SEPARATORS = np.frombuffer(b"  \n", np.uint8)
 
 
 def read_template_pairs(path: Path, templates: Int64[np.ndarray, " templates"], source: Path) -> Comparisons:
-    """Reads `ijbc_template_pair_label.txt`: two templates, and 1 where they show one person, else 0, without a header.
+    """Reads `ijbc_template_pair_label.txt`: pairs of positions in the templates, which are ascending; and the labels.
 
-    Args:
-        path: the file; numbers separated by spaces or tabs. Blank lines are allowed only at its end.
-        templates: the existing templates, ascending.
-        source: file that lists the templates, for an error.
-
-    Returns:
-        Pairs of positions in `templates`; 17 bytes a pair are held.
+    A line has two templates, and 1 where they show one person, else 0, separated by spaces or tabs; there is no header,
+    and blank lines only at the end. 17 bytes a pair are held.
     """
     check_file(path)
     lines = sum(portion.count(b"\n") for portion in _portions(path))
@@ -120,14 +115,7 @@ def _regular(text: UInt8[np.ndarray, " bytes"]) -> Int64[np.ndarray, "lines 3"] 
 
 
 def _line_by_line(path: Path, portion: bytes, before: int, ended: bool) -> tuple[Int64[np.ndarray, "lines 3"], bool]:
-    """The numbers of a portion, and whether a blank line has ended the list.
-
-    Args:
-        path: the file, for errors.
-        portion: whole lines.
-        before: number of lines before the portion, none of which is blank.
-        ended: whether a blank line precedes the portion.
-    """
+    """The numbers of a portion of whole lines after others, and whether a blank line has ended the list."""
     numbers: list[Sequence[int]] = []
     for number, line in enumerate(portion.split(b"\n")[:-1], before + 1):
         text = line.decode("utf-8", "replace").strip()

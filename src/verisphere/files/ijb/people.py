@@ -79,11 +79,7 @@ def read_people(path: Path) -> TemplatePeople:
 
 
 def one_spelling(columns: Sequence[tuple[Path, Sequence[str], Sequence[int]]]) -> list[list[str]]:
-    """The people of each column, each person with one spelling in all columns together; see `spellings`.
-
-    Args:
-        columns: for each column its file, the people, and their lines.
-    """
+    """The people of each column, each with its file and lines, with one spelling in all together; see `spellings`."""
     parts = [people for _, people, _ in columns]
     every = list(chain.from_iterable(parts))
 

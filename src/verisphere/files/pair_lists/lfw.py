@@ -72,13 +72,7 @@ def _read(path: Path) -> PairList:
 
 
 def rows_without_header(path: Path, rows: Sequence[Line], separator: str | None = None) -> PairList:
-    """The pairs of rows whose number of fields shows the kind of the pair.
-
-    Args:
-        path: the list, for errors.
-        rows: rows of the list.
-        separator: separator of the fields; None for white space or commas.
-    """
+    """The pairs of rows whose number of fields shows the kind of the pair."""
     pairs = []
     for line in rows:
         words = _words(line[1]) if separator is None else line[1].split(separator)

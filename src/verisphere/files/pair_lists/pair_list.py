@@ -71,13 +71,7 @@ class PairList:
 
     @classmethod
     def of(cls, source: str | Path, rows: Iterable["PairRow"], **more: Any) -> "PairList":
-        """The pairs of a list.
-
-        Args:
-            source: the list.
-            rows: line, names of the left and the right image, and whether both show the same person.
-            more: further attributes.
-        """
+        """The pairs of a list: of each its line, the names of both images, and whether they show the same person."""
         lines, left, right, genuine = tuple(zip(*rows, strict=True)) or ((), (), (), ())
         return cls(left, right, genuine, lines=lines, source=str(source), **more)
 
