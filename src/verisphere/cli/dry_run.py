@@ -14,13 +14,7 @@ _OF_DRY_RUN = ("classes", "images", "processes", "memory", "json")
 
 
 def add_dry_run(verb: argparse.ArgumentParser, what: str, processes: bool = True) -> None:
-    """Add `--dry-run` and its options.
-
-    Args:
-        verb: the parser of the verb.
-        what: what the dry run reports, in words.
-        processes: whether the number of processes can be given.
-    """
+    """Add `--dry-run`, which reports what is said, and its options; of processes where there can be several."""
     verb.add_argument("--dry-run", action="store_true", help=f"train nothing; print {what}")
     verb.add_argument(
         "--classes",
@@ -45,12 +39,7 @@ def add_dry_run(verb: argparse.ArgumentParser, what: str, processes: bool = True
 
 
 def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:
-    """Whether a dry run is asked for; refuses options that then do nothing, and those that need one.
-
-    Args:
-        options: the options of the verb; without a dry run `--out` is needed.
-        useless: options that a dry run does not use, `out` among them, by their names in the namespace.
-    """
+    """Whether a dry run is asked for; refuses options that do nothing in it, or nothing without it."""
     if options.dry_run:
         given = [f"--{name.replace('_', '-')}" for name in useless if getattr(options, name) not in (None, False)]
         if given:

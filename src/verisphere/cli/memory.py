@@ -40,12 +40,7 @@ def memory_ran_out(error: BaseException) -> bool:
 
 
 def memory_line(error: BaseException, less_memory: str) -> str:
-    """The message of such an error.
-
-    Args:
-        error: an error for which `memory_ran_out` holds.
-        less_memory: advice on what needs less memory.
-    """
+    """The message of an error for which `memory_ran_out` holds, with advice on what needs less memory."""
     match = _REQUESTED.search(str(error))
     requested = f" where {_size(match[1] or match[2])} more were asked for" if match else ""
     return f"memory ran out{requested}: {less_memory}"

@@ -43,10 +43,7 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         """Create a parser with examples at the end of its help, and the settings of argparse, without abbreviations.
 
-        Args:
-            examples: two commands as they are typed.
-            hint: what follows the error of a value that is not among the choices and near to none of them.
-            settings: see argparse.
+        A hint follows the error of a value that is not among the choices and near to none of them.
         """
         self._hint = hint
         self._words: list[str] = []
@@ -108,17 +105,13 @@ def new_verb(
     threads: str
     | None = "CPU threads; auto: as many as there are idle cores (those that OMP_NUM_THREADS or PyTorch says)",
 ) -> argparse.ArgumentParser:
-    """Declare a verb; the docstring of its function is the help.
+    """Declare a verb; the docstring of its function, which returns its result or a text to print, is the help.
 
     Args:
-        verbs: subparsers that receive the verb.
-        name: name of the verb.
-        run: function of the verb; returns its result, or the text for standard output.
         examples: two commands as they are typed, for the end of the help.
         shared: whether all ranks of a launch run the verb; else rank 0 runs it alone.
         any_field: whether further arguments, `--field value`, are allowed and override a recipe: they become
             `overrides`.
-        less_memory: advice if memory runs out.
         threads: help of `--threads`; None for a verb that computes nothing.
     """
     text = run.__doc__ or ""
@@ -138,12 +131,7 @@ def options_as(kind: Callable[..., T], options: argparse.Namespace, /, **others:
 
 
 def refuse_misspelt(options: argparse.Namespace, recipe: type) -> None:
-    """Refuse an argument that is no field of a recipe but nearly an option of the verb.
-
-    Args:
-        options: the parsed arguments of a verb with `any_field`.
-        recipe: dataclass with the fields of a recipe.
-    """
+    """Refuse an argument of a verb with `any_field` that is no field of the recipe but nearly an option."""
     fields, flags = [f"--{name}" for name in recipe.__dataclass_fields__], options.parser.options()  # type: ignore[attr-defined]
     for word in options.overrides:
         name = word.partition("=")[0].partition(".")[0]
@@ -190,9 +178,7 @@ REFUSED = "such names are refused"
 def add_names(verb: argparse.ArgumentParser, without: str = REFUSED) -> None:
     """Add `--names` to a verb that reads names of people: all its readers take names as the option says.
 
-    Args:
-        verb: the verb.
-        without: what happens to such names without the option.
+    The help says what happens to such names without it.
     """
     verb.add_argument(
         "--names",

@@ -61,12 +61,7 @@ def threads_argument(text: str) -> Threads:
 
 
 def fitting_number(cores: float, sharing: int = 1) -> int:
-    """The number of threads for each of several processes that share idle cores: at least 1, at most all cores.
-
-    Args:
-        cores: number of idle cores.
-        sharing: number of processes.
-    """
+    """The number of threads for each of several processes that share idle cores: at least 1, at most all cores."""
     return min(max(math.floor(cores / sharing + 0.5), 1), available_cores())
 
 
@@ -74,14 +69,8 @@ def prepare(number: int | None, environment: MutableMapping[str, str] = os.envir
     """Put the settings of OpenMP into the environment, for the libraries that load next and for child processes.
 
     Settings of the user are kept, except that `number` replaces OMP_NUM_THREADS, since the command line takes
-    precedence. Processes that a launcher has started on one machine share its cores.
-
-    Args:
-        number: number of threads; None leaves it to the user's OMP_NUM_THREADS, or else to PyTorch.
-        environment: environment variables, which are changed in place.
-
-    Returns:
-        whether the spinning of waiting threads was shortened.
+    precedence. Processes that a launcher has started on one machine share its cores. Returns whether the spinning of
+    waiting threads was shortened.
     """
     if "torch" in sys.modules:
         return (

@@ -163,12 +163,7 @@ def check_fars(fars: Sequence[Far]) -> None:
 
 
 def check_impostors(identities: Sequence[str], fars: Sequence[Far]) -> None:
-    """Refuse images that can show none of the FARs, before they are measured.
-
-    Args:
-        identities: identity of each image.
-        fars: target FARs, at least one.
-    """
+    """Refuse images that can show none of the FARs, before they are measured."""
     counts = Counter(identities)
     impostors = comb(len(identities), 2) - sum(comb(count, 2) for count in counts.values())
     far = max(fars, key=exact_rate)
@@ -193,15 +188,7 @@ def precision_drop(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> tuple[DropAtFar, ...]:
-    """Both models at each target FAR, by the rule `at_most`, over all pairs of the same images.
-
-    Args:
-        float32: embeddings of the model in float32.
-        smaller: embeddings of the smaller model, of the same images in the same order.
-        fars: target FARs.
-        redrawing: how often people are redrawn for the interval of a drop, and the seed of the draws.
-        progress: reports the progress over passes and replicates.
-    """
+    """Both models at each target FAR, by the rule `at_most`, over all pairs of the same images in the same order."""
     sets = [
         PairsOfSet(known_people(replace(embeddings, domains=None), source), progress)  # domains are not used
         for source, embeddings in (("float32", float32), ("smaller", smaller))

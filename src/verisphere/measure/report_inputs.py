@@ -42,11 +42,8 @@ class ReportInput:
 def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool = False) -> list[ReportInput]:
     """The inputs of a report: embeddings files, and for a run every embeddings file directly in its folder.
 
-    Args:
-        paths: folders made by `verisphere train`, or embeddings files.
-        faces: the images of the embeddings, as `open_faces` takes them; None reads them from the path that the
-            embeddings' origin states.
-        trust: also build a data set from outside verisphere that a YAML file describes, which runs its code.
+    Faces are those of the embeddings, as `open_faces` takes them; by default they are read from the path that the
+    origin of the embeddings states.
     """
     given = open_faces(faces, trust=trust) if faces is not None else None
     files: list[tuple[Path, Path | None]] = []
@@ -107,14 +104,8 @@ def images_of(
 ) -> tuple[Faces | None, str]:
     """The images of a set, or the reason why there are none.
 
-    An origin has the path as the user typed it, so it is tried relative to the current folder and to the embeddings.
-
-    Args:
-        embeddings: the set.
-        given: the images, if they were named; `path` is where.
-        path: see `given`.
-        beside: folder of the embeddings.
-        trust: see `report_inputs`.
+    An origin has the path as the user typed it, so it is tried relative to the current folder and to that of the
+    embeddings. Images that were named are given, with their path.
     """
     if given is None:
         if embeddings.origin is None:

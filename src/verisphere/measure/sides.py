@@ -17,27 +17,14 @@ _ROUNDING = 1e-4
 def check_alike(
     probes: str | Path, dim: int, origin: Origin | None, other: Path, other_dim: int, other_origin: Origin | None
 ) -> None:
-    """Refuse embeddings whose size or origin shows that another model than that of the probes made them.
-
-    Args:
-        probes: file of the probes.
-        dim: numbers in a row of the probes.
-        origin: origin of the probes, if known.
-        other: the file that is compared with it.
-        other_dim: numbers in a row of the other file.
-        other_origin: origin of the other file, if known.
-    """
+    """Refuse embeddings whose size or origin shows that another model than that of the probes made them."""
     if other_dim != dim:
         raise ValueError(f"{other}: {other_dim} numbers a row, but {probes} has {dim}; {ONE_WAY}")
     check_same_origin(f"{probes} was", origin, other, other_origin, ONE_WAY)
 
 
 def check_one_model(origins: Mapping[Path, Origin | None]) -> None:
-    """Refuse embeddings of two models, or of one in two ways: their scores share no threshold.
-
-    Args:
-        origins: the origin of each file, if known.
-    """
+    """Refuse embeddings of two models, or of one in two ways: their scores share no threshold."""
     known = list(origins.items())
     for place, (file, origin) in enumerate(known):
         for first, other in known[:place]:  # each with each: one of them may not record what two others do
@@ -47,12 +34,7 @@ def check_one_model(origins: Mapping[Path, Origin | None]) -> None:
 def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, any_person: bool = False) -> None:
     """Refuse two sides of a comparison that were made differently, or that have an image in common.
 
-    Args:
-        probes: file of the one side, for errors.
-        shown: images of the one side.
-        gallery: file of the other side, for errors.
-        enrolled: images of the other side.
-        any_person: whether images are compared without regard to the person that each side states.
+    Images may be compared without regard to the person (`any_person`) that each side states.
     """
     check_alike(probes, shown.embeddings.shape[1], shown.origin, gallery, enrolled.embeddings.shape[1], enrolled.origin)
     _, left, right = np.intersect1d(shown.names, enrolled.names, assume_unique=True, return_indices=True)
@@ -82,13 +64,7 @@ def _equal_pixels(shown: Embeddings, enrolled: Embeddings) -> Bool[np.ndarray, "
 
 
 def with_distractors(enrolled: Embeddings, others: Sequence[tuple[str, Embeddings]], shown: np.ndarray) -> Embeddings:
-    """A gallery with further images, each as a separate person with an identity that no other image has.
-
-    Args:
-        enrolled: the images of the gallery.
-        others: the further images, by the name of their file.
-        shown: identities of the probes.
-    """
+    """A gallery with further images, each of a person of its own, with an identity that no other image or probe has."""
     if not others:
         return enrolled
     person = "distractor"

@@ -61,9 +61,8 @@ def _of_domains(embeddings: Embeddings, person: Int64[np.ndarray, " rows"], whol
 def implausible_before_pooling(embeddings: Embeddings, by_template: bool = False) -> tuple[str, ...]:
     """The reasons why the rows that were pooled into templates cannot be those of a working model, if they are kept.
 
-    Args:
-        embeddings: the templates. The rows of one without a known person are one person.
-        by_template: whether the rows of each template are one person, whatever the identities say.
+    The rows of a template without a known person are one person; by template, those of each are, whatever identities
+    say.
     """
     rows = embeddings.pooled_from
     if rows is None or rows.templates is None:
@@ -115,10 +114,6 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
     """The reasons why two sets that are compared with each other cannot be those of a working model.
 
     If there are none for the whole sets, each domain of one is tested against all of the other.
-
-    Args:
-        left, right: the sets, in which equal identities are one person.
-        names: the name of each set, for the reasons.
     """
     people = np.unique(np.concatenate([left.identities, right.identities]), return_inverse=True)[1].astype(np.int64)
     sides, persons = (left.embeddings, right.embeddings), (people[: len(left)], people[len(left) :])

@@ -38,13 +38,8 @@ def intervals_of_set(
 ) -> tuple[PointIntervals, ...]:
     """TAR, threshold, and FAR at it, over all pairs at each target FAR, with the middle 95 % over redrawn people.
 
-    How often such an interval contains the true value is measured, not guaranteed: see docs/uncertainty.md.
-
-    Args:
-        pairs: the set's pairs.
-        fars: target FARs; memory grows with the largest.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        progress: reports the progress over replicates.
+    How often such an interval contains the true value is measured, not guaranteed: see docs/uncertainty.md. Memory
+    grows with the largest FAR.
     """
     if not fars:
         return ()
@@ -63,12 +58,7 @@ def tar_differences(
 ) -> list[tuple[PairedDifference, ...]]:
     """The differences in TAR of one model from each other model over all pairs of the same images, at each target FAR.
 
-    Args:
-        ours: pairs of the one model.
-        others: pairs of other models, on the same images in the same order.
-        fars: target FARs; memory grows with the largest.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        progress: reports the progress over replicates.
+    The images of all are in the same order. Memory grows with the largest FAR.
     """
     largest = max(fars, key=exact_rate)
 
@@ -114,12 +104,7 @@ def redrawn_set(
 ) -> RedrawnSet:
     """A model's figures in each replicate; those of other models of the same images pair with them (`mean_difference`).
 
-    Args:
-        pairs: the set's pairs.
-        fars: target FARs; memory grows with the largest.
-        one_far: target FAR of the one threshold of the set's domains; memory grows to where every domain has its own.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        progress: reports the progress over replicates.
+    Memory grows with the largest FAR, and with that of the one threshold to where every domain has its own.
     """
     largest = max(fars, key=exact_rate)
     tars = ask_deeper(lambda times: tars_redrawn(pairs.highest(largest, times), fars, redrawing, progress))
@@ -145,13 +130,8 @@ def fars_over_people(
     """The FAR over redrawn people of those points whose FAR is above the target by its binomial bounds.
 
     These bounds are too narrow where comparisons share people, so they cannot decide that a FAR is above its target.
-    Other points are not redrawn, nor are any if more scores lie above the threshold than may be held.
-
-    Args:
-        pairs: the set's pairs.
-        points: the points at one threshold, of domains by their names, and of all pairs as `ALL`.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        progress: reports the progress over replicates.
+    Other points are not redrawn, nor are any if more scores lie above the threshold than may be held. The points at one
+    threshold are those of domains by their names, and of all pairs as `ALL`.
     """
     above = {name: point for name, point in points.items() if point.far_lower_95 > exact_rate(point.far_target)}
     if not above:
@@ -177,12 +157,6 @@ def domain_bounds(
     """Differences of domains with bounds over redrawn people, at their one threshold, held fixed.
 
     A person who is in several domains is drawn once for all of them.
-
-    Args:
-        pairs: the set's pairs.
-        differences: the differences of its domains.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        progress: reports the progress over replicates.
     """
     sets = _by_domain(pairs, differences.threshold, differences.groups)
     far, tar = rates_at(sets, differences.threshold, redrawing, progress)
@@ -203,15 +177,7 @@ def _within(
     impostor: ScoredPairs,
     down_to: float,
 ) -> list[PairScores]:
-    """The pairs within each domain.
-
-    Args:
-        pairs: the set's pairs.
-        names: the domains' names.
-        genuine: every genuine score, and its two rows.
-        impostor: the highest impostor scores, descending, and their rows.
-        down_to: every impostor score above this is among them.
-    """
+    """The pairs within each domain, of every genuine score and of the highest impostor scores, all above `down_to`."""
     domain, person = pairs.domain, pairs.person
     sets = []
     for name in names:
