@@ -21,10 +21,11 @@ from verisphere.files.verdicts import Suspicious, Verdict, read_verdicts, verdic
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate
+from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import Accepted
 from verisphere.ship.deciding import Choice
 from verisphere.ship.face_search import aligned_faces
-from verisphere.ship.gallery import NamedSet, StrangersInGallery
+from verisphere.ship.gallery import StrangersInGallery
 from verisphere.ship.identify import identify, identify_each
 from verisphere.ship.opened_gallery import open_gallery
 
@@ -81,8 +82,8 @@ def files(tmp_path: Path) -> Path:
 def found_in(files: Path, strangers: str = "strangers.npz", **options) -> StrangersInGallery:
     for name in ("cohort", "probes"):
         if name in options:
-            options[name] = NamedSet.read(files / options[name])
-    return StrangersInGallery(NamedSet.read(files / strangers), open_gallery(files / "gallery.npz"), **options)
+            options[name] = EmbeddingsSet.read(files / options[name])
+    return StrangersInGallery(EmbeddingsSet.read(files / strangers), open_gallery(files / "gallery.npz"), **options)
 
 
 def test_the_threshold_is_that_of_the_strangers_best_scores(files):
@@ -288,7 +289,7 @@ def test_a_gallery_of_photographs_is_tied_to_its_model(files):
     rows = read_embeddings(files / "strangers.npz")
     write_embeddings(files / "strangers.npz", replace(rows, origin=None))  # nothing ties the strangers to a model
     opened = open_gallery(files / "people", MODEL, FIND)
-    searched = StrangersInGallery(NamedSet.read(files / "strangers.npz"), opened)
+    searched = StrangersInGallery(EmbeddingsSet.read(files / "strangers.npz"), opened)
     searched.calibration(["0.1"]).write_json(files / "g.json")
     probe = photo(files / "probe.png", AGAIN[2])
     assert identify(probe, files / "people", MODEL, FIND, Choice(calibration=files / "g.json")).matches[0].name == "p2"
@@ -361,7 +362,7 @@ def test_photographs_as_a_gallery(files):
     for number, (face, person) in enumerate(zip(ENROLLED, NAMES, strict=True)):
         photo(files / "people" / person / f"{number}.png", face)
     opened = open_gallery(files / "people", MODEL, FIND)
-    searched = StrangersInGallery(NamedSet.read(files / "strangers.npz"), opened)
+    searched = StrangersInGallery(EmbeddingsSet.read(files / "strangers.npz"), opened)
     searched.calibration(["0.1"]).write_json(files / "of_photographs.json")
     asked = {"calibration": files / "of_photographs.json"}
     probe = photo(files / "probe.png", AGAIN[2])

@@ -1,6 +1,7 @@
 """`calibrate`: a threshold for two photographs, or for a gallery, with a promise about new people."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from verisphere.cli.parsing import (
 from verisphere.cli.results import add_output
 
 if TYPE_CHECKING:
+    from verisphere.models.folder import Model
+    from verisphere.ship.face_search import FindFaces
     from verisphere.ship.opened_gallery import OpenedGallery
 
 _OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty", "cap")
@@ -72,8 +75,9 @@ def _of_gallery(options: argparse.Namespace) -> str:
     from verisphere.files.gallery_calibration import read_gallery_calibration
     from verisphere.files.verdicts import read_verdicts
     from verisphere.report.calibration_tables import gallery_calibration_text
+    from verisphere.ship.calibrated_files import EmbeddingsSet
     from verisphere.ship.calibration_check import Accepted
-    from verisphere.ship.gallery import NamedSet, StrangersInGallery, refuse_changed
+    from verisphere.ship.gallery import StrangersInGallery, refuse_changed
     from verisphere.ship.notes import first_few
     from verisphere.ship.review import Side, write_review
 
@@ -87,10 +91,10 @@ def _of_gallery(options: argparse.Namespace) -> str:
         raise ValueError("name the FPIR of the threshold of the gallery, such as --fpir 1e-2")
     count, gallery = _count(options), _gallery(options)
     searched = StrangersInGallery(
-        strangers=NamedSet.read(options.file),
+        strangers=EmbeddingsSet.read(options.file),
         gallery=gallery,
-        cohort=None if options.cohort is None else NamedSet.read(options.cohort),
-        probes=None if options.probes is None else NamedSet.read(options.probes),
+        cohort=None if options.cohort is None else EmbeddingsSet.read(options.cohort),
+        probes=None if options.probes is None else EmbeddingsSet.read(options.probes),
         statistic=(options.rule or "best") if before is None else before.statistic,
         seed=(options.seed or 0) if before is None else before.thresholds[0].seed or 0,
         accepted=Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels),
@@ -130,21 +134,30 @@ def _gallery(options: argparse.Namespace) -> "OpenedGallery":
             options, ("model", "aligned", "detector", "min_face", "device"), "the gallery is embedded already"
         )
         return open_gallery(options.gallery)
+    if options.model is None:
+        raise ValueError(f"{options.gallery}: photographs need the model that embeds them: name it by --model")
+    if options.aligned:
+        refuse_unread(options, ("detector", "min_face"), "--aligned looks for no face")
+    return open_gallery(options.gallery, *model_and_faces(options, [options.gallery], others=False), progress())
+
+
+def model_and_faces(
+    options: argparse.Namespace, photographs: Sequence[Path], others: bool
+) -> "tuple[Model, FindFaces]":
+    """The model of the options, and the function that finds its faces on photographs, on request also other faces."""
     from verisphere.base.device import choose_device
     from verisphere.images.detect import detector_named
     from verisphere.models.folder import load
     from verisphere.ship.face_search import aligned_faces, detected_faces, recorded_alignments
 
-    if options.model is None:
-        raise ValueError(f"{options.gallery}: photographs need the model that embeds them: name it by --model")
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
-    if options.aligned:
-        refuse_unread(options, ("detector", "min_face"), "--aligned looks for no face")
-        find = aligned_faces(model.backbone.input_size, recorded_alignments([options.gallery]))
-        return open_gallery(options.gallery, model, find, progress())
-    detector = detector_named(options.detector or "mtcnn", device, options.min_face or 20, options.trust_code)
-    return open_gallery(options.gallery, model, detected_faces(model.template, detector), progress())
+    if options.aligned or not photographs:
+        return model, aligned_faces(model.backbone.input_size, recorded_alignments(photographs))
+    name = "mtcnn" if options.detector is None else options.detector
+    min_face = 20 if options.min_face is None else options.min_face
+    detector = detector_named(name, device, min_face, options.trust_code)
+    return model, detected_faces(model.template, detector, others=others)
 
 
 def _count(options: argparse.Namespace) -> int:

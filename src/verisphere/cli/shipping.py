@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verisphere.base.words import DROP_FARS, FARS, SMALLER_PRECISIONS
-from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded
+from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded, model_and_faces
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
@@ -210,26 +210,14 @@ def add_identify(verbs: Verbs) -> None:
 
 def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
     """The model of `verify` and `identify`, and the function that finds its faces."""
-    from verisphere.base.device import choose_device
-    from verisphere.images.detect import detector_named
     from verisphere.images.detect.unaligned import warn_if_files_unaligned
-    from verisphere.models.folder import load
-    from verisphere.ship.face_search import aligned_faces, detected_faces, recorded_alignments
 
     if options.aligned and options.detector is not None:
         raise ValueError("--aligned looks for no face, and --detector says what finds it; omit one")
-    device = choose_device(options.device)
-    model = load(options.model, device, options.trust_code)
-    if not photographs:
-        return model, aligned_faces(model.backbone.input_size)
-    if not options.aligned:
-        name = "mtcnn" if options.detector is None else options.detector
-        detector = detector_named(name, device, options.min_face, options.trust_code)
-        return model, detected_faces(model.template, detector, others=True)
-    size = model.backbone.input_size
-    for path in photographs:
-        warn_if_files_unaligned(path, size, drawn=bool(model.training.drawn))
-    return model, aligned_faces(size, recorded_alignments(photographs))
+    model, find = model_and_faces(options, photographs, others=True)
+    for path in photographs if options.aligned else ():
+        warn_if_files_unaligned(path, model.backbone.input_size, drawn=bool(model.training.drawn))
+    return model, find
 
 
 def _shown(result: "Verification | Identification", options: argparse.Namespace) -> str:

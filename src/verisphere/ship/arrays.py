@@ -15,8 +15,9 @@ from verisphere.files.verdicts import Verdict
 from verisphere.measure.arrays import set_of
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate_set, digest_of_rows
+from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import Accepted
-from verisphere.ship.gallery import NamedSet, StrangersInGallery
+from verisphere.ship.gallery import StrangersInGallery
 from verisphere.ship.opened_gallery import OpenedGallery
 
 
@@ -144,14 +145,14 @@ def _of_gallery(
     """A threshold for a gallery; see `calibrate`."""
     sets = {"strangers": strangers, "gallery": gallery, "cohort": cohort, "probes": probes}
     named = {
-        name: NamedSet(Path(name), known, digest_of_rows(known))
+        name: EmbeddingsSet(known, Path(name), digest_of_rows(known))
         for name, rows in sets.items()
         if rows is not None
         for known in [set_of(rows, names=names)]
     }
     searched = StrangersInGallery(
         named["strangers"],
-        OpenedGallery(Path("gallery"), Gallery(named["gallery"].rows)),
+        OpenedGallery(Path("gallery"), Gallery(named["gallery"].embeddings)),
         statistic=rule,
         cohort=named.get("cohort"),
         probes=named.get("probes"),

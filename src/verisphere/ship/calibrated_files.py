@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float64, Int64
 
 from verisphere.base.seeds import numpy_generator
-from verisphere.base.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing
+from verisphere.base.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
 from verisphere.decide import (
     Far,
     Guarantee,
@@ -109,13 +109,24 @@ Thresholds: TypeAlias = tuple[tuple[GuaranteedThreshold, ...], tuple[Verdict, ..
 class EmbeddingsSet:
     """Embeddings from a file or from memory, whose comparisons are computed here."""
 
-    def __init__(self, embeddings: Embeddings, name: str | Path, digest_of_set: str, progress: Progress) -> None:
+    def __init__(
+        self, embeddings: Embeddings, name: str | Path, digest_of_set: str, progress: Progress = quietly
+    ) -> None:
         self.embeddings, self.name, self.progress = embeddings, name, progress
         self.origin = embeddings.origin
-        self.dim: int | None = embeddings.embeddings.shape[1]
-        self.people: frozenset[str] | None = frozenset(embeddings.identities.tolist())
+        self.dim = int(embeddings.embeddings.shape[1])
+        self.people = frozenset(embeddings.identities.tolist())
         known = len(embeddings), len(self.people), embeddings.shared_with_training, embeddings.names_rule
         self.source = Source(Path(name).name, digest_of_set, "embeddings", *known)
+
+    @classmethod
+    def read(cls, path: Path, progress: Progress = quietly) -> "EmbeddingsSet":
+        """An embeddings file."""
+        return cls(read_known_people(path), path, digest(path), progress)
+
+    def spelled(self, rows: Embeddings) -> "EmbeddingsSet":
+        """The same set with its people spelled as here."""
+        return EmbeddingsSet(rows, self.name, self.source.sha256, self.progress)
 
     @cached_property
     def pairs(self) -> PairsOfSet:
@@ -275,12 +286,12 @@ def open_file(path: Path, progress: Progress) -> CalibratedFile:
     """A file of either kind: an .npz by the arrays in it, a table with identities, or else a scores file in CSV."""
     check_file(path)
     if holds_vectors(path):
-        return EmbeddingsSet(read_known_people(path), path, digest(path), progress)
+        return EmbeddingsSet.read(path, progress)
     if not zipfile.is_zipfile(path):
         return ScoresFile(path)
     arrays = names_in_npz(path)
     if "embeddings" in arrays:
-        return EmbeddingsSet(read_known_people(path), path, digest(path), progress)
+        return EmbeddingsSet.read(path, progress)
     if "score" in arrays:
         return ScoresFile(path)
     raise ValueError(

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,41 +19,21 @@ from verisphere.decide import (
     gallery_threshold,
     one_probe_each,
 )
-from verisphere.files.calibration import Source
 from verisphere.files.disk import digest
 from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.json_values import shown
 from verisphere.files.verdicts import Suspicious, Verdict, resolved
-from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
+from verisphere.measure.protocols.plausible import implausible_sides
 from verisphere.measure.sides import check_alike, check_sides
 from verisphere.models.gallery import Cohort, Gallery, Searched, half_seals
 from verisphere.ship.calibrate import digest_of_rows
+from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
 from verisphere.ship.opened_gallery import OpenedGallery
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class NamedSet:
-    """Embeddings of a file, or in memory under a name, for a calibration; with the digest of their file or numbers."""
-
-    path: Path
-    rows: Embeddings
-    sha256: str
-
-    @classmethod
-    def read(cls, path: Path) -> "NamedSet":
-        """An embeddings file."""
-        return cls(path, read_known_people(path), digest(path))
-
-    def source(self) -> Source:
-        """The set as a calibration records it."""
-        rows, people = self.rows, len(np.unique(self.rows.identities))
-        known = rows.shared_with_training, rows.names_rule
-        return Source(self.path.name, self.sha256, "embeddings", len(rows), people, *known)
 
 
 class StrangersInGallery:
@@ -70,12 +50,12 @@ class StrangersInGallery:
 
     def __init__(
         self,
-        strangers: NamedSet,
+        strangers: EmbeddingsSet,
         gallery: OpenedGallery,
         *,
         statistic: str = "best",
-        cohort: NamedSet | None = None,
-        probes: NamedSet | None = None,
+        cohort: EmbeddingsSet | None = None,
+        probes: EmbeddingsSet | None = None,
         seed: int = 0,
         accepted: Accepted = NOTHING,
         progress: Progress = quietly,
@@ -84,29 +64,31 @@ class StrangersInGallery:
         there = [one for one in (strangers, cohort, probes) if one is not None]
         size, origin = gallery.enrolled.embeddings.shape[1], gallery.enrolled.origin
         for one in there:
-            check_alike(one.path, one.rows.embeddings.shape[1], one.rows.origin, gallery.path, size, origin)
-            check_recorded(one.path, one.rows.origin, accepted.unrecorded_pixels)
-        enrolled, *spelled = same_people((gallery.path, gallery.enrolled), *((one.path, one.rows) for one in there))
+            check_alike(one.name, one.dim, one.origin, gallery.path, size, origin)
+            check_recorded(one.name, one.origin, accepted.unrecorded_pixels)
+        enrolled, *spelled = same_people(
+            (gallery.path, gallery.enrolled), *((one.name, one.embeddings) for one in there)
+        )
         self.gallery = gallery.spelled(enrolled)
-        rest = iter([replace(one, rows=rows) for one, rows in zip(there, spelled, strict=True)])
+        rest = iter([one.spelled(rows) for one, rows in zip(there, spelled, strict=True)])
         self.strangers = next(rest)
         self.cohort, self.probes = (None if one is None else next(rest) for one in (cohort, probes))
-        own = NamedSet(gallery.path, enrolled, "")
-        _refuse_shared(self.strangers, own, "strangers are people who are not enrolled")
+        _refuse_shared(self.strangers, gallery.path, enrolled, "strangers are people who are not enrolled")
         if not accepted.training_people:
-            refuse_training_people(self.strangers.rows, strangers.path)
-        for other in (own, self.strangers) if self.cohort is not None else ():
-            _refuse_shared(self.cohort, other, "people of a cohort are neither enrolled nor strangers")
-        self._normal = None if self.cohort is None else Cohort.of(self.cohort.rows)
+            refuse_training_people(self.strangers.embeddings, strangers.name)
+        for path, rows in ((gallery.path, enrolled), (strangers.name, self.strangers.embeddings)):
+            if self.cohort is not None:
+                _refuse_shared(self.cohort, path, rows, "people of a cohort are neither enrolled nor strangers")
+        self._normal = None if self.cohort is None else Cohort.of(self.cohort.embeddings)
         self.gallery.gallery.check(statistic, self._normal)
         if self.probes is not None:
-            _check_probes(self.probes, own)
-        reasons = implausible_set(self.strangers.rows)
-        self.implausible = tuple(refuse_implausible(strangers.path, reasons, accepted.implausible))
-        person = np.unique(self.strangers.rows.identities, return_inverse=True)[1].astype(np.int64)
-        self.drawn = self.strangers.rows.take(one_probe_each(person, seed))
+            _check_probes(self.probes, self.gallery)
+        reasons = self.strangers.implausible()
+        self.implausible = tuple(refuse_implausible(strangers.name, reasons, accepted.implausible))
+        person = np.unique(self.strangers.embeddings.identities, return_inverse=True)[1].astype(np.int64)
+        self.drawn = self.strangers.embeddings.take(one_probe_each(person, seed))
         self.searched = self._search(self.drawn, progress)
-        self._mated = None if self.probes is None else self._search(self.probes.rows, progress)
+        self._mated = None if self.probes is None else self._search(self.probes.embeddings, progress)
 
     def calibration(
         self,
@@ -124,7 +106,7 @@ class StrangersInGallery:
         review = Review(len(verdicts), int(removed.sum()), unfound, wrong)
         left = self.searched.statistic[~removed]
         people = len(self.gallery.gallery.people)
-        origin, source = self._origin(), self.strangers.source()
+        origin, source = self._origin(), self.strangers.source
 
         def at(fpir: Far) -> GalleryThreshold:
             found = gallery_threshold(
@@ -138,15 +120,15 @@ class StrangersInGallery:
                 implausible=f"scores cannot be right: {self.implausible[0]}" if self.implausible else "",
             )
 
-        with errors_naming(self.strangers.path):
+        with errors_naming(self.strangers.name):
             thresholds = tuple(map(at, fpirs))
         return GalleryCalibration(
             strangers=source,
             gallery=self.gallery.promised(),
             origin=origin,
             thresholds=thresholds,
-            probes=None if self.probes is None else self.probes.source(),
-            cohort=None if self.cohort is None else self.cohort.source(),
+            probes=None if self.probes is None else self.probes.source,
+            cohort=None if self.cohort is None else self.cohort.source,
             gallery_origin=self.gallery.enrolled.origin,
             cohort_rows="" if self._normal is None else self._normal.sha256,
             verdicts=tuple(verdicts),
@@ -237,31 +219,30 @@ class StrangersInGallery:
     def _identified(self, threshold: float) -> FoundRate | None:
         if self.probes is None or self._mated is None:
             return None
-        right = self.gallery.gallery.people[self._mated.person] == self.probes.rows.identities
+        right = self.gallery.gallery.people[self._mated.person] == self.probes.embeddings.identities
         found = int((right & (self._mated.statistic > threshold)).sum())
-        return FoundRate.of(self.probes.path.name, found, len(right))
+        return FoundRate.of(self.probes.source.file, found, len(right))
 
 
-def _check_probes(probes: NamedSet, gallery: NamedSet) -> None:
-    check_sides(probes.path, probes.rows, gallery.path, gallery.rows)
-    people = probes.rows.identities
-    strange = ~np.isin(people, gallery.rows.identities)
+def _check_probes(probes: EmbeddingsSet, gallery: OpenedGallery) -> None:
+    name, rows, enrolled = probes.name, probes.embeddings, gallery.enrolled
+    check_sides(Path(name), rows, gallery.path, enrolled)
+    strange = ~np.isin(rows.identities, enrolled.identities)
     if strange.any():
         raise ValueError(
-            f"{probes.path}: {strange.sum():,} of its {len(people):,} rows show nobody who is enrolled, such as "
-            f"{shown(str(people[strange.argmax()]))}; probes are further photographs of enrolled people"
+            f"{name}: {strange.sum():,} of its {len(rows):,} rows show nobody who is enrolled, such as "
+            f"{shown(str(rows.identities[strange.argmax()]))}; probes are further photographs of enrolled people"
         )
-    if reasons := implausible_sides(probes.rows, gallery.rows, (probes.path.name, gallery.path.name)):
-        log.warning("%s: implausible: %s", probes.path, "; ".join(reasons))
+    if reasons := implausible_sides(rows, enrolled, (probes.source.file, gallery.path.name)):
+        log.warning("%s: implausible: %s", name, "; ".join(reasons))
 
 
-def _refuse_shared(one: NamedSet | None, other: NamedSet, rule: str) -> None:
+def _refuse_shared(one: EmbeddingsSet, other: str | Path, rows: Embeddings, rule: str) -> None:
     """Refuse a set with people who are in another set too."""
-    assert one is not None
-    people = np.intersect1d(one.rows.identities, other.rows.identities).tolist()
+    people = np.intersect1d(one.embeddings.identities, rows.identities).tolist()
     if people:
-        both = f"{len(people):,} of its people are in {other.path} too, such as {shown(people[0])}"
-        raise ValueError(f"{one.path}: {both}; {rule}")
+        both = f"{len(people):,} of its people are in {other} too, such as {shown(people[0])}"
+        raise ValueError(f"{one.name}: {both}; {rule}")
 
 
 def refuse_changed(before: GalleryCalibration, file: Path, strangers: Path, cohort: Path | None) -> None:
