@@ -108,51 +108,91 @@ def test_two_spellings_are_refused_merged_or_kept_apart():
     assert truth.tar > 0.9 > 0.5 > apart.tar  # what passed in silence before
 
 
-@pytest.mark.parametrize(("column", "people"), [
+CLASH = None  # two spellings of one number, which are refused unless `--names` decides
+SPELLINGS = [
+    (["52", "7"], ["52", "7"]),
     (["52.0", "-1.0", "52.0"], ["52", "-1", "52"]),
-    (["1.0", "1.00", "2.0"], ["1.0", "1.00", "2.0"]),
+    (["52.", "7.000"], ["52", "7"]),
+    (["+52.0", "7"], ["52", "7"]),
+    (["5.2e1", "7E+00", "0.1e2"], ["52", "7", "10"]),
+    (["5.200000000000000000e+01", "-0.0"], ["52", "0"]),
+    (["-1.00", "-1.0", "-1", "52.0"], ["-1", "-1", "-1", "52"]),
+    (["9223372036854775807.0"], ["9223372036854775807"]),
+    (["52.0", "007", "-1.0"], ["52", "007", "-1"]),
+    (["007.0", "52.0"], ["007.0", "52.0"]),
     (["1.0", "01.0"], ["1.0", "01.0"]),
-    (["52.0", "52", "-1.0", "007"], ["52", "52", "-1", "7"]),
-    (["7", "7.0", "007"], ["7", "7.0", "007"]),
-    (["52.0", "52", "Ann"], ["52.0", "52", "Ann"]),
+    (["1e5x", "0x10", "5.2e1"], ["1e5x", "0x10", "5.2e1"]),
     (["p1.0", "52.0"], ["p1.0", "52.0"]),
     (["1.5", "2.0"], ["1.5", "2.0"]),
-    (["007.0"], ["7"]),
-])  # fmt: skip
-def test_whole_numbers_with_a_point_are_whole_numbers(tmp_path: Path, column: list[str], people: list[str]):
-    names = [f"{place}.png" for place in range(len(column))]
-    made = Embeddings(np.eye(len(column) + 1, dtype=np.float32)[:-1], names, column)
-    assert made.identities.tolist() == people
-    vectors = [f"{name},{person},{place}" for place, (name, person) in enumerate(zip(names, column, strict=True), 1)]
-    (tmp_path / "v.csv").write_text("\n".join(["name,identity,x", *vectors]) + "\n")
-    if "1.5" not in column:  # a table whose people are fractions is refused
-        assert read_embeddings(tmp_path / "v.csv").identities.tolist() == people
-    (tmp_path / "gallery.csv").write_text(
-        "TEMPLATE_ID,SUBJECT_ID\n" + "".join(f"{place},{person}\n" for place, person in enumerate(column))
-    )
-    if "-1.0" not in column:  # which names nobody, and is refused there
-        assert list(read_people(tmp_path / "gallery.csv").subjects) == people
-    lines = [f"{name},{person}" for name, person in zip(names, column, strict=True)]
-    (tmp_path / "l.csv").write_text("\n".join(["name,identity", *lines]) + "\n")
-    assert list(read_labels(tmp_path / "l.csv").identities) == people
-    for name in names:
-        Image.new("RGB", (4, 4)).save(tmp_path / name)
-    assert list(Photos(tmp_path / "l.csv", size=(4, 4)).identities) == people
+    (["1e400", "12345678901234567890.0", "2.0"], ["1e400", "12345678901234567890.0", "2.0"]),
+    (["52", "52.0"], CLASH),
+    (["52.0", "+52.0", "-1.0"], CLASH),
+    (["5.2e1", "52", "007"], CLASH),
+    (["1.0", "1.00", "2.0"], CLASH),
+    (["52.0", "52", "Ann"], CLASH),
+    (["1e5", "100000", "a3f"], CLASH),
+]
+
+
+def _subjects(folder: Path, people: list[str]) -> object:
+    lines = [f"{place},{person}\n" for place, person in enumerate(people)]
+    (folder / "gallery.csv").write_text("TEMPLATE_ID,SUBJECT_ID\n" + "".join(lines))
+    return read_people(folder / "gallery.csv").subjects
+
+
+def _arrays(folder: Path, people: list[str]) -> object:
+    return Embeddings(np.eye(len(people)), identities=people).identities
+
+
+@pytest.mark.parametrize(("column", "people"), SPELLINGS)
+@pytest.mark.parametrize("read", ["_arrays", "_npz", "_streamed", "_csv", "_npy", "_parquet", "_labels", "_list",
+                                  "_folders", "_subjects"])  # fmt: skip
+def test_a_number_is_one_name_in_every_spelling_to_every_reader(tmp_path: Path, read: str, column, people):
+    if read == "_subjects" and any(folded(name) == "-1" for name in column):
+        with pytest.raises(ValueError, match="names no person"):
+            globals()[read](tmp_path, column)
+    elif people is CLASH:
+        with pytest.raises(ValueError, match=r"are one name but for case, .* or the spelling of a number.*; --names"):
+            globals()[read](tmp_path, column)
+        with names_taken("exact"):
+            assert set(globals()[read](tmp_path, column)) == set(column)
+        with names_taken("merge"):
+            assert len(set(globals()[read](tmp_path, column))) == len(set(map(folded, column)))
+    else:
+        assert sorted(globals()[read](tmp_path, column)) == sorted(people)
+
+
+@pytest.mark.parametrize("read", ["_arrays", "_npz", "_streamed", "_csv", "_npy"])
+def test_blanks_around_a_number_are_no_part_of_it(tmp_path: Path, read: str):
+    assert list(globals()[read](tmp_path, [" 52.0 ", "7", "\u00a0-1.0"])) == ["52", "7", "-1"]
+
+
+def test_a_list_of_people_and_true_identities_may_spell_numbers_in_another_way(tmp_path: Path):
+    """A column of a data frame in which a value is missing has points, the column beside it has none."""
+    _list(tmp_path, ["52", "7"])
+    (tmp_path / "people.txt").write_text("52.0\n")
+    assert Photos(tmp_path / "a.csv", people=tmp_path / "people.txt").identities == ("52",)
+    (tmp_path / "l.csv").write_text("name,identity,true_identity\na,52,52.0\nb,7,-1.0\n")
+    assert read_labels(tmp_path / "l.csv").true_identities == ("52", "-1")
 
 
 def test_a_number_with_a_point_in_one_of_two_files_is_one_person_only_if_asked():
-    """One file has whole numbers alone, whose points go as it is read; in the other a text keeps them."""
+    """One file has numbers alone, whose points go as it is read; in the other a text keeps them."""
     first, second = np.array(["52", "7"]), np.array(["52.0", "Ann Lee", "8"])
     sides = [(f" of {name}", column, column) for name, column in (("a", first), ("b", second))]
-    with pytest.raises(ValueError, match=r"'52' \('52', row 0 of a\) and '52\.0' .* are one number; --names merge"):
+    with pytest.raises(
+        ValueError, match=r"'52' \('52', row 0 of a\) and '52\.0' .* are one name but .*; --names merge"
+    ):
         settled(sides, None)
     assert [column.tolist() for column in settled(sides, "merge")] == [["52", "7"], ["52", "Ann Lee", "8"]]
     assert [column.tolist() for column in settled(sides, "exact")] == [["52", "7"], ["52.0", "Ann Lee", "8"]]
     blank = [(" of a", first, first), (" of b", second, np.array([" 52.0 ", "Ann Lee", "8"]))]
-    with pytest.raises(ValueError, match="are one number"):
+    with pytest.raises(ValueError, match="are one name"):
         settled(blank, None)
-    plain = [(" of a", first, first), (" of b", second, np.array(["052", "Ann Lee", "-1.0"]))]
-    assert [column.tolist() for column in settled(plain, None)] == [["52", "7"], ["052", "Ann Lee", "-1.0"]]
+    plain = [(" of a", first, first), (" of b", second, np.array(["052", "Ann Lee", "-1"]))]
+    assert [column.tolist() for column in settled(plain, None)] == [["52", "7"], ["052", "Ann Lee", "-1"]]
+    with pytest.raises(ValueError, match=r"'-1' \(nobody\)|and '-1' .*nobody"):
+        settled([("", second, np.array(["-1.0", "Ann Lee", "8"]))], None)
 
 
 def test_the_first_file_decides_the_spelling():

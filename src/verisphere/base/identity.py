@@ -3,11 +3,13 @@ r"""Who is who: when two names in data are one person's, and which texts stand f
 Two names are equal once *folded*: invisible letters are removed (format and control characters such as U+200B, U+00AD
 and the byte-order mark, variation selectors, fillers), canonically equal letters become equal (NFC), case is ignored,
 and white space, the no-break space included, is removed at the ends and counts as one blank inside. Accents,
-underscores, hyphens and the width of letters are kept. Names that differ as written and are equal once folded are
-refused, unless `--names` (`names` in Python and in recipes) decides.
+underscores, hyphens and the width of letters are kept. A name that writes a whole number is that number. Names that
+differ as written and are equal once folded are refused, unless `--names` (`names` in Python and in recipes) decides.
 
 >>> folded(" ANN\u00a0Lee\u200b") == folded("Ann Lee"), folded("Ann_Lee") == folded("Ann Lee")
 (True, False)
+>>> [folded(name) for name in (" 52.0", "+52", "5.2e1", "-1.00", "052", "52.5", "5.2e1x")]
+['52', '52', '52', '-1', '052', '52.5', '5.2e1x']
 """
 
 import re
@@ -16,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from decimal import Decimal
 
 import numpy as np
 from jaxtyping import Bool
@@ -32,13 +35,16 @@ _UNNAMED = frozenset(
     ("unknown", "unk", "unknown person", "not known", "anonymous", "anon", "other", "others", "no name", "noname",
      "unnamed", "unidentified", "undefined", "unlabeled", "unlabelled", "nobody", "na", "#n/a", "nil", "tbd", "misc",
      "stranger", "strangers", "distractor", "distractors", "background", "missing", "undef", "inf", "infinity",
-     "-1.0", "-1.", "-9", "-99", "-999", "-9999", ".", "..", "...", "?", "??", "???", "")
+     "-1", "-9", "-99", "-999", "-9999", ".", "..", "...", "?", "??", "???", "")
 )  # fmt: skip
 _CROWD, _CROWD_TIMES = 10, 5  # images of such a name that are noted: at least so many, and so many times the median
 _UNSEEN = frozenset(map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164,
                               0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))  # fmt: skip
-#: A whole number, perhaps with a point, as data frames write it.
-WHOLE = re.compile(r"(-?[0-9]{1,18})(\.0*)?")
+#: A number as data frames and programs write it; one that begins with a zero, such as 007, is a code.
+_NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[-+]?[0-9]{1,3})?")
+_NOT_PLAIN = re.compile(r"^ *([+.]|-[.0]|-?[0-9]+[.e])", re.MULTILINE | re.IGNORECASE)  # how other spellings begin
+_DIGITS = re.compile(r"-?[0-9]+")
+_TOO_LARGE = 10**19  # for a whole number of 64 bits
 _asked: ContextVar[Names | None] = ContextVar("names", default=None)
 
 
@@ -62,7 +68,15 @@ def folded(name: str) -> str:
     if not name.isascii() or not name.isprintable():
         name = "".join(letter for letter in name if letter.isspace() or not _unseen(letter))
         name = unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
-    return " ".join(name.casefold().split())
+    return _plain_number(" ".join(name.casefold().split()))
+
+
+def _plain_number(form: str) -> str:
+    """A whole number in its plain spelling; any other form as it is."""
+    if not _NUMBER.fullmatch(form):
+        return form
+    value = Decimal(form)
+    return str(int(value)) if abs(value) < _TOO_LARGE and value == int(value) else form
 
 
 def _unseen(letter: str) -> bool:
@@ -87,8 +101,7 @@ def spellings(
 ) -> dict[str, str]:
     """The new spelling of each name that is merged with another: that of most rows, the first in order among equals.
 
-    Where every name is a whole number and some have a point, as data frames write them, each is that number: 52.0 is
-    `52`, also beside 52.
+    Where every name is a number or digits, each whole number has its plain spelling: 52.0 is `52`, and -1.0 is nobody.
 
     Args:
         distinct: the names of the column, each once.
@@ -98,12 +111,11 @@ def spellings(
         parts: the column in parts, of which the first that has a person decides the spelling: what is drawn from one
             file does not change beside another.
     """
-    distinct = list(distinct)
-    if whole := _whole_numbers(distinct):
-        return whole
     names = list(dict.fromkeys((*distinct, NOBODY)))
     forms = _all_folded(names)
-    if len(set(forms)) == len(forms) and MISSING.isdisjoint(forms):
+    all_numbers = all(map(_DIGITS.fullmatch, forms))
+    numbers = {name: form for name, form in zip(names, forms, strict=True) if name != form} if all_numbers else {}
+    if not numbers and len(set(forms)) == len(forms) and MISSING.isdisjoint(forms):
         return {}
     alike: dict[str, list[str]] = defaultdict(list)
     for name, form in zip(names, forms, strict=True):
@@ -118,14 +130,16 @@ def spellings(
             f"write {NOBODY} for nobody who is known, or rename a person who is called so"
         )
     groups = [group for group in alike.values() if len(group) > 1]
+    if numbers and (how == "merge" or not _two_in_one_part(groups, parts or (column,))):
+        return numbers
     if not groups or how == "exact":
         return {}
     if how is None:
         more = f", and so are the names of {len(groups) - 1:,} more" if len(groups) > 1 else ""
         raise ValueError(
             f"{' and '.join(_first_rows(groups[0][:2], column, where))} are one name but for case, blanks, Unicode "
-            f"form or invisible letters{more}; --names merge takes such names as one person, --names exact as "
-            "different people (in Python and in a recipe: names)"
+            f"form, invisible letters or the spelling of a number{more}; --names merge takes such names as one person, "
+            "--names exact as different people (in Python and in a recipe: names)"
         )
     images = [Counter(part) for part in parts or (column,)]
     images[0][NOBODY] = 1 + images[0].total()  # nobody stays nobody
@@ -133,19 +147,10 @@ def spellings(
     return {name: chosen for group, chosen in zip(groups, best, strict=True) for name in group if name != chosen}
 
 
-def _whole_numbers(names: Sequence[str]) -> dict[str, str]:
-    """The whole number that each name is, if all are and some have a point; nothing for codes such as 1.0 and 1.00.
-
-    >>> _whole_numbers(["52", "52.0", "007.0"]), _whole_numbers(["52", "53"]), _whole_numbers(["1.0", "1.00"])
-    ({'52': '52', '52.0': '52', '007.0': '7'}, {}, {})
-    """
-    if not any("." in name for name in names):
-        return {}
-    whole = {match[0]: match[1] for name in names if (match := WHOLE.fullmatch(name))}
-    ways = {(name.rstrip("."), head) for name, head in whole.items()}  # 7. is written as 7
-    if len(whole) < len(names) or len({(int(head), name == head) for name, head in ways}) < len(ways):
-        return {}
-    return {name: str(int(head)) for name, head in whole.items()}
+def _two_in_one_part(groups: Sequence[Sequence[str]], parts: Sequence[Iterable[str]]) -> bool:
+    """Whether a part has two of the names of a person; nobody may have any."""
+    people = [group for group in groups if NOBODY not in group]
+    return bool(people) and any(len(part & set(group)) > 1 for part in map(set, parts) for group in people)
 
 
 def _all_folded(names: list[str]) -> list[str]:
@@ -154,7 +159,8 @@ def _all_folded(names: list[str]) -> list[str]:
     if not (text.isascii() and text.replace("\n", "").isprintable() and text.count("\n") == len(names) - 1):
         return list(map(folded, names))
     forms = text.casefold().split("\n")
-    return [" ".join(form.split()) for form in forms] if " " in text else forms
+    forms = [" ".join(form.split()) for form in forms] if " " in text else forms
+    return list(map(_plain_number, forms)) if _NOT_PLAIN.search(text) else forms
 
 
 def _first_rows(names: Sequence[str], column: Iterable[str], where: Callable[[int], str]) -> list[str]:
@@ -185,37 +191,9 @@ def settled(sides: Sequence[tuple[str, np.ndarray, np.ndarray]], how: Names | No
         raise IndexError(row)
 
     together = [name for names in columns for name in names]
-    new = spellings(dict.fromkeys(together), together, where, how, columns)
-    if not new and how != "exact":
-        new = _one_number(columns, together, where, how)
-    if not new:
+    if not (new := spellings(dict.fromkeys(together), together, where, how, columns)):
         return [names for *_, names in sides]
     return [np.array([new.get(name, name) for name in names]) for names in columns]
-
-
-def _one_number(
-    columns: Sequence[Sequence[str]], column: Iterable[str], where: Callable[[int], str], how: Names | None
-) -> dict[str, str]:
-    """The whole number of each name that one column writes with a point and another without, such as 52.0 and 52.
-
-    Columns are read by themselves, so a name among texts keeps the point that it loses among whole numbers.
-    """
-    known: dict[str, tuple[int, str]] = {}
-    new: dict[str, str] = {}
-    for place, names in enumerate(columns):
-        for name in dict.fromkeys(names):
-            match = WHOLE.fullmatch(folded(name))
-            number = str(int(match[1])) if match else NOBODY
-            first, other = known.setdefault(number, (place, name))
-            if number != NOBODY and first != place and other != name and "." in name + other:
-                if how is None:
-                    both = " and ".join(_first_rows([other, name], column, where))
-                    raise ValueError(
-                        f"{both} are one number; --names merge takes such names as one person, --names exact as "
-                        "different people (in Python and in a recipe: names)"
-                    )
-                new |= {name: number, other: number}
-    return new
 
 
 def among(names: np.ndarray, people: np.ndarray, how: Names | None) -> Bool[np.ndarray, " names"]:
@@ -236,7 +214,9 @@ def crowds(images: Mapping[str, int]) -> list[str]:
     Args:
         images: number of images of each name.
     """
-    unnamed = {name: count for name, count in images.items() if {_plain(name), folded(name)} & _UNNAMED}
+    unnamed = {
+        name: count for name, count in images.items() if name != NOBODY and {_plain(name), folded(name)} & _UNNAMED
+    }
     others = [count for name, count in images.items() if name not in unnamed and name != NOBODY and count]
     if not unnamed or not others:
         return []

@@ -183,8 +183,8 @@ def add_names(verb: argparse.ArgumentParser, without: str = REFUSED) -> None:
     verb.add_argument(
         "--names",
         choices=NAMES,
-        help="names that are equal but for case, blanks, Unicode form or invisible letters: one person, under the "
-        f"spelling of most images (merge), or different people (exact); without it {without}",
+        help="names that are equal but for case, blanks, Unicode form, invisible letters or the spelling of a number: "
+        f"one person, under the spelling of most images (merge), or different people (exact); without it {without}",
     )
     run = verb.get_default("verb")
 

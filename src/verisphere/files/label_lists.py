@@ -66,7 +66,7 @@ def read_labels(path: str | Path) -> LabelList:
     people, domains, truth = texts["identity"], texts.get("domain"), texts.get("true_identity")
     together, lines = people + (truth or []), list(first.values())
     with errors_naming(path):
-        new = spellings(once, together, lambda row: f"line {lines[row % len(lines)]}", decided())
+        new = spellings(once, together, lambda row: f"line {lines[row % len(lines)]}", decided(), (people, truth or ()))
     if new:
         people = [new.get(person, person) for person in people]
         truth = None if truth is None else [new.get(person, person) for person in truth]

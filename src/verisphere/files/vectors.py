@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from verisphere.base.identity import WHOLE
 from verisphere.files.disk import check_file
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import most_unpacked, read_npy
@@ -220,10 +219,9 @@ def _check_width(path: Path, column: str, longest: int, rows: int) -> None:
 
 
 def _texts(path: Path, column: str, cells: Sequence[str]) -> np.ndarray:
-    """The cells of a column of a text file as an array; identities that are numbers, some a fraction, as numbers."""
+    """The cells of a column of a text file as an array."""
     _check_width(path, column, max(map(len, cells), default=0), len(cells))
-    numbers = column == "identity" and any("." in cell for cell in cells) and all(map(_is_number, cells))
-    return np.array([_number(cell) for cell in cells] if numbers and not all(map(WHOLE.fullmatch, cells)) else cells)
+    return np.array(cells)
 
 
 def _array(name: str, kind: str, cells: list[Any]) -> np.ndarray:

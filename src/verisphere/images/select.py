@@ -149,7 +149,8 @@ def positions_of_listed(identities: Sequence[str], people: str | Path) -> list[i
     with errors_naming(f"{people}, the list of people (--people)"):
         forms = {folded(person) for person in listed}
         set_has = [person for person in coded(identities).present() if folded(person) in forms]
-        new = spellings((*listed, *set_has), (*listed, *set_has), lambda row: _where(row, len(listed)), decided())
+        both = (*listed, *set_has)
+        new = spellings(both, both, lambda row: _where(row, len(listed)), decided(), (listed, set_has))
         if new:
             identities = [new.get(person, person) for person in identities]
         return positions_of_people(identities, tuple(dict.fromkeys(new.get(person, person) for person in listed)))

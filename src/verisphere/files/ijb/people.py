@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.base.identity import decided, is_missing, spellings
+from verisphere.base.identity import decided, folded, is_missing, spellings
 from verisphere.base.vocabulary import NOBODY
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import LONGEST_NAME, csv_rows, is_count
@@ -59,7 +59,7 @@ def read_people(path: Path) -> TemplatePeople:
     for line, (template, subject) in _cells(path, (TEMPLATE, SUBJECT)):
         if not is_count(template):
             raise ValueError(f"{path}: line {line}: {TEMPLATE} is {shown(template)}; it must be a whole number")
-        if is_missing(subject) or subject == NOBODY or len(subject) > LONGEST_NAME:
+        if is_missing(subject) or folded(subject) == NOBODY or len(subject) > LONGEST_NAME:
             raise ValueError(f"{path}: line {line}: {SUBJECT} is {shown(subject)}, which names no person")
         templates.append(template)
         named.append(subject)

@@ -38,7 +38,8 @@ def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
             reasons[person] = f"the identity {shown(person, 80)} is the text of a missing value"
         elif first != person and how is None:
             reasons[person] = (
-                f"the identity {person!a} is {first!a} but for case, blanks, Unicode form or invisible letters"
+                f"the identity {person!a} is {first!a} but for case, blanks, Unicode form, invisible letters or the "
+                "spelling of a number"
             )
         elif _NEGATIVE.fullmatch(person):
             reasons[person] = f"the label {person} is out of range; allowed are 0 and more, and {NOBODY} for nobody"
