@@ -22,6 +22,7 @@ from verisphere.decide.point import threshold_at
 FAR = "0.1"
 CHANCE = 0.5  # AUC of labels that have nothing to do with the scores
 MOST = 0.58  # AUC that a network reaches without training
+BY_CONDITIONS = 0.2  # TAR of turned signs that a model gives which takes one person under two conditions for two
 FEWEST_AT_CHANCE = 40  # people; with fewer, the scores of a weak model look like those of chance
 FEWEST = 10  # people, or comparisons of a list, and impostors; fewer show nothing
 SAMPLED = 10_000  # comparisons of each kind that are scored
@@ -112,7 +113,7 @@ def implausible(
     if not sampled.judged:
         return ()
     reasons = []
-    if _more(negated := sampled.negated(), sampled, paired=True):
+    if (negated := sampled.negated()).tar > BY_CONDITIONS and _more(negated, sampled, paired=True):
         reasons.append(
             f"with the signs of all scores turned, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {negated.tar:.3f}, "
             "as if these were distances instead of similarities, or the labels inverted"
@@ -126,7 +127,7 @@ def implausible(
     if not reasons and sampled.at_chance(whole):
         reasons.append(
             f"genuine pairs score no higher than impostor pairs (AUC {sampled.auc:.3f}, and chance gives 0.5), as if "
-            "the labels belonged to other rows"
+            "the labels belonged to other rows, or the model distinguished nobody under these conditions"
         )
     return tuple(reasons)
 

@@ -67,6 +67,43 @@ def test_harder_pairs_across_domains_and_domains_of_other_people_are_no_alarm():
     assert reasons(rows, 2 * person + domain, domain) == ()  # nobody is in both
 
 
+def moved(person: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The people, those of some rows moved by seven."""
+    return np.where(at, (person + 7) % 200, person)
+
+
+def pairs_named(found: tuple[str, ...]) -> set[str]:
+    return {reason.partition(":")[0].removeprefix("between domain ") for reason in found}
+
+
+@pytest.mark.parametrize("noise", [3.0, 6.0, 12.0])
+def test_a_weak_domain_neither_hides_nor_raises_an_alarm_across_domains(noise: float):
+    rows, person, domain = two_domains(12, names=3)
+    weak = noise * np.random.default_rng(2).normal(size=rows.shape) * (domain == 2)[:, None]
+    rows = (rows + weak).astype(np.float32)
+    inside = {f"domain d2: {reason}" for reason in implausible_set(Embeddings(rows, identities=person))}
+    assert pairs_named(reasons(rows, person, domain)) - inside <= {"domain d2"}
+    assert pairs_named(reasons(rows, moved(person, domain == 1), domain)) - {"domain d2"} == {"d0 and d1"}
+    assert pairs_named(reasons(rows, moved(person, domain == 2), domain)) <= {"domain d2"}
+
+
+def test_two_of_four_domains_that_are_wrong_together():
+    rows, person, domain = two_domains(12, names=4)
+    found = reasons(rows, moved(person, domain % 2 == 1), domain)
+    assert pairs_named(found) == {"d0 and d1", "d0 and d3", "d1 and d2", "d2 and d3"}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_weak_model_that_takes_a_person_under_two_conditions_for_two_is_not_told_of_distances(named: bool):
+    """As raw pixels of two cameras, one of them dark, with one photograph of each person in each."""
+    for seed in range(5):
+        rows, person = faces(300, 2, 4.0, seed)
+        camera = np.arange(600) % 2
+        rows[camera == 1] += 20 * np.random.default_rng(seed).normal(size=rows.shape[1]).astype(np.float32)
+        found = reasons(rows, person, camera) if named else implausible_set(Embeddings(rows, identities=person))
+        assert all("or the model distinguished nobody under these conditions" in reason for reason in found)
+
+
 def doubled(share: float, people: int = 200, images: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """A share of the rows whose vector stands under the next person too."""
     rows, person = faces(people, images, 0.5)

@@ -3,6 +3,7 @@
 A seeded sample of people is scored, so that the cost does not grow with the number of pairs.
 """
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ MOST_PEOPLE = 2_000  # sampled
 SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand, as photographs that were posted again do
 SHARE_UNDER_OTHERS = 0.01  # of the rows of a set, whose vector may stand under another person too
 WORKING = 0.9  # AUC inside each of two domains from which on a model should distinguish people across them
+MOST_PAIRS = 60  # of domains that are compared, or as many as there are domains
 PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
 _EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
 _NUMBERS_AT_ONCE = 1 << 22
@@ -27,11 +29,11 @@ _NUMBERS_AT_ONCE = 1 << 22
 def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
     """The reasons why a set cannot be that of a working model with these identities; none for a set that can.
 
-    If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not; then
-    each domain against the others, and the rows that were pooled into its templates, since a mean hides a wrong row.
+    If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not, and
+    pairs of domains; then the rows that were pooled into its templates, since a mean hides a wrong row.
     """
     person = _numbered(embeddings.identities)
-    found, auc = _of_rows(embeddings.embeddings, person)
+    found, auc = _of_rows(embeddings.embeddings, person, domain=embeddings.domains)
     return (
         (*repeated_vectors(embeddings.embeddings, person), *found)
         or _of_domains(embeddings, person, auc)
@@ -40,22 +42,26 @@ def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
 
 
 def _of_domains(embeddings: Embeddings, person: Int64[np.ndarray, " rows"], whole: float) -> tuple[str, ...]:
-    """The reasons of each domain by itself; if there are none, of each against the others, if people have both.
+    """The reasons of each domain by itself, and of pairs of domains with people in common.
 
-    A model that is weak inside a domain may distinguish nobody across domains, and is not tested there.
+    A model that is weak inside a domain may distinguish nobody across domains, so that one is in no pair. Where few
+    people have two images in a domain, it is not known whether the model works there, and the other one has to show it.
     """
     domains, vectors = _domains(embeddings), embeddings.embeddings
     inside = {name: _of_rows(vectors[rows], person[rows], whole) for name, rows in domains}
-    if reasons := tuple(f"domain {name}: {reason}" for name, (found, _) in inside.items() for reason in found):
-        return reasons
-    across, known = list[str](), [auc for _, auc in inside.values() if auc != CHANCE]  # which few images have
-    if known and min(known) >= WORKING:
-        for name, rows in domains[: 1 if len(domains) == 2 else None]:
-            sides = (vectors[rows], vectors[~rows]), (person[rows], person[~rows])
-            others = domains[1][0] if len(domains) == 2 else "the other domains"
-            found, _ = _between(*sides, (name, others), whole)
-            across += [f"between domain {name} and {others}: {reason}" for reason in found]
-    return tuple(across)
+    reasons = [f"domain {name}: {reason}" for name, (found, _) in inside.items() for reason in found]
+    auc = {name: auc for name, (found, auc) in inside.items() if not found and (auc >= WORKING or auc == CHANCE)}
+    works = [(name, rows) for name, rows in domains if name in auc]
+    apart = ((works[at], works[at + by]) for by in range(1, len(works)) for at in range(len(works) - by))
+    pairs = (
+        ((name, rows), (other, others))
+        for (name, rows), (other, others) in apart
+        if max(auc[name], auc[other]) >= WORKING and len(np.intersect1d(person[rows], person[others])) >= FEWEST
+    )
+    for (name, rows), (other, others) in islice(pairs, max(MOST_PAIRS, len(domains))):
+        sides = (vectors[rows], vectors[others]), (person[rows], person[others])
+        reasons += [f"between domain {name} and {other}: {reason}" for reason in _between(*sides, (name, other))[0]]
+    return tuple(reasons)
 
 
 def implausible_before_pooling(embeddings: Embeddings, by_template: bool = False) -> tuple[str, ...]:
@@ -93,9 +99,15 @@ def _domains(embeddings: Embeddings) -> list[tuple[str, Bool[np.ndarray, " rows"
 
 
 def _of_rows(
-    rows: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"], whole: float | None = None
+    rows: Float32[np.ndarray, "rows dim"],
+    person: Int64[np.ndarray, " rows"],
+    whole: float | None = None,
+    domain: np.ndarray | None = None,
 ) -> tuple[tuple[str, ...], float]:
-    """The reasons, and the AUC; `whole` is that of the whole set, if these rows are a domain."""
+    """The reasons, and the AUC; `whole` is that of the whole set, if these rows are a domain.
+
+    Impostor pairs have the domains of genuine pairs, since most models score pairs inside a domain higher.
+    """
     if len(rows) < 2:
         return (), CHANCE
     one, other = numpy_generator(0).integers(len(person), size=(2, SAMPLED))
@@ -103,7 +115,12 @@ def _of_rows(
 
     def sample(moved: int) -> Sampled:
         labels = np.roll(person, -moved)
-        return Sampled(_genuine(rows, labels), score[labels[one] != labels[other]])
+        left, right = _genuine(labels)
+        genuine = _scores(rows, left.ravel(), right.ravel()).reshape(left.shape)
+        if domain is None:
+            return Sampled(genuine, score[labels[one] != labels[other]])
+        first, second = left.ravel(), _of_same(domain, right.ravel())
+        return Sampled(genuine, _scores(rows, first, second)[labels[first] != labels[second]])
 
     moved = {where: sample(by) for by, where in MOVED.items()}
     right = sample(0)
@@ -231,10 +248,18 @@ def _equal(left: np.ndarray, right: np.ndarray) -> Bool[np.ndarray, " pairs"]:
     return np.abs(units[0] - units[1]).max(1) <= _EQUAL
 
 
+def _of_same(domain: np.ndarray, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
+    """A random row of the domain of each row."""
+    group = np.unique(domain, return_inverse=True)[1]
+    images, order = np.bincount(group), np.argsort(group, kind="stable")
+    drawn = numpy_generator(1).random(len(rows)) * images[group[rows]]
+    return order[(np.cumsum(images) - images)[group[rows]] + drawn.astype(np.int64)]
+
+
 def _genuine(
-    embeddings: Float32[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]
-) -> Float64[np.ndarray, "people draws"]:
-    """Scores of as many genuine pairs of each sampled person; the people are the same wherever the labels are moved."""
+    person: Int64[np.ndarray, " rows"],
+) -> tuple[Int64[np.ndarray, "people draws"], Int64[np.ndarray, "people draws"]]:
+    """The rows of as many genuine pairs of each sampled person; the people are the same wherever labels are moved."""
     random = numpy_generator(0)
     images = np.bincount(person)
     rows, starts = np.argsort(person, kind="stable"), np.cumsum(images) - images
@@ -242,8 +267,7 @@ def _genuine(
     size = len(people), SAMPLED // max(len(people), 1)
     first = (random.random(size) * images[people]).astype(np.int64)
     second = (first + 1 + (random.random(size) * (images[people] - 1)).astype(np.int64)) % images[people]
-    left, right = ((rows[starts[people] + place]).ravel() for place in (first, second))
-    return _scores(embeddings, left, right).reshape(size)
+    return rows[starts[people] + first], rows[starts[people] + second]
 
 
 def _genuine_between(
