@@ -635,3 +635,12 @@ def test_a_page_never_replaces_verdicts_or_what_is_foreign(files, capsys):
     assert "a file, and a folder was to be made" in refused(
         capsys, *call, "--fpir", "0.1", "--review", files / "o.json"
     )
+
+
+@pytest.mark.parametrize("by", [0, 1])
+def test_labels_of_a_gallery_with_several_photographs_are_tested_without_probes(files: Path, caplog, by: int):
+    first = pixels(20, 5)
+    faces = np.stack([first, first // 8 * 8], 1).reshape(-1, SIDE, SIDE, 3)
+    embedded(files / "gallery.npz", faces, np.roll([f"p{number // 2}" for number in range(40)], by).tolist())
+    found_in(files)
+    assert ("gallery.npz: implausible: with all labels moved by one row" in caplog.text) == bool(by)

@@ -81,6 +81,8 @@ class StrangersInGallery:
                 _refuse_shared(self.cohort, path, rows, "people of a cohort are neither enrolled nor strangers")
         self._normal = None if self.cohort is None else Cohort.of(self.cohort.embeddings)
         self.gallery.gallery.check(statistic, self._normal)
+        if reasons := implausible_set(enrolled):
+            log.warning("%s: implausible: %s", gallery.path, "; ".join(reasons))
         if self.probes is not None:
             _check_probes(self.probes, self.gallery)
         reasons = self.strangers.implausible()
