@@ -52,6 +52,7 @@ def test_the_threshold_is_the_score_of_its_rank_in_any_order():
         "in_training": None,
         "implausible": "",
         "review": {"reviewed": 0, "removed": 0, "unfound": 0, "wrong": 0},
+        "assumption": None,
     }
     assert independent_threshold(scores, "0.3", "confident").confidence == 0.95  # 0.7 ** 9 = 0.0404
 
@@ -82,7 +83,8 @@ def test_too_few_says_how_many_and_what_can_be_done():
     assert str(refused.value) == (
         "guarantee 'confident' at FAR 1e-2 needs 598 people (299 comparisons that share no person); got 301 people "
         "(150 comparisons); possible: 'confident' at FAR 1.98e-2 or higher, 'expected' at FAR "
-        "6.63e-3 or higher, 'approximate' at FAR 1e-2 with at most 77 % confidence"
+        "6.63e-3 or higher, 'approximate' at FAR 1e-2 with at most 77 % confidence; no method can promise it from so "
+        "few people without an assumption; with one (docs/promises.md): 'capped' with a cap of at most 6.2, 'convention'"
     )
     with pytest.raises(TooFewComparisonsError) as refused:
         independent_threshold(scores, "1e-3", "confident")
@@ -198,7 +200,7 @@ def test_an_approximate_threshold_of_an_older_file_states_the_new_limit():
         ({"comparisons": 0}, "0 comparisons of 19 people set no threshold"),
         ({"people": 1}, "9 comparisons of 1 people"),
         ({"confidence": 0.95}, "has confidence None, got 0.95"),
-        ({"replicates": 10}, "replicates belong to an approximate threshold"),
+        ({"replicates": 10}, "replicates belong to a bootstrap"),
         ({"guarantee": "approximate"}, "states its people, replicates and seed"),
     ],
 )

@@ -23,11 +23,7 @@ MOST_SCORES = 4_000_000  # highest scores that are looked at for an observed cap
 
 
 def check_cap_given(guarantee: Guarantee, cap: float | None) -> None:
-    """Refuse a cap that is missing, or that is not for this guarantee.
-
-    Raises:
-        ValueError: it is.
-    """
+    """Refuse a cap that is missing, or that is not for this guarantee, by a ValueError."""
     if (cap is None) == (guarantee == "capped"):
         raise ValueError(
             "guarantee 'capped' takes a cap, such as --cap 2 (cap=2): how many times the square of the FAR the mean "
@@ -70,7 +66,7 @@ def assumed_threshold(
         pairs: at least `scores_needed` of the highest scores.
         far: target FAR.
         guarantee: `capped`, `tail` or `convention`.
-        cap: c, for `capped`: the mean square of people's own FARs is at most c times the square of the FAR.
+        cap: for `capped`, the cap c: the mean square of people's own FARs is at most c times the square of the FAR.
         seed: seed of the choice of each person's image.
         redrawing: how often people are redrawn, for `tail`.
         progress: reports the progress over replicates.

@@ -23,7 +23,7 @@ class Assumption:
 
     Attributes:
         guarantee: `capped`, `tail` or `convention`.
-        cap: c, as it was stated, for `capped`; else None.
+        cap: the cap c, as it was stated, for `capped`; else None.
         observed: what the people show of c; None where they are too few to show it, and without a cap.
         tail: the fitted tail, for `tail`; else None.
     """
@@ -91,8 +91,8 @@ class Assumption:
 def under_assumptions(far: Far, people: int) -> str:
     """What people can have of a FAR that no method can promise from so few without an assumption; empty for nothing.
 
-    >>> under_assumptions("1e-3", 600)
-    "under an assumption (docs/promises.md): 'capped' with a cap of at most 12, 'convention', 'tail'"
+    >>> under_assumptions("1e-3", 600)  # doctest: +ELLIPSIS
+    "no method can promise it from so few people without an assumption; with one (docs/promises.md): 'capped' with ...
     """
     largest, pairs, can = largest_cap(people, far), people * (people - 1) // 2, []
     if largest is not None:
@@ -101,4 +101,5 @@ def under_assumptions(far: Far, people: int) -> str:
         can.append("'convention'")
     if tail_reaches(far, pairs):
         can.append("'tail'")
-    return f"under an assumption (docs/promises.md): {', '.join(can)}" if can else ""
+    none = "no method can promise it from so few people without an assumption; with one (docs/promises.md): "
+    return f"{none}{', '.join(can)}" if can else ""

@@ -68,9 +68,9 @@ def capped_rank(people: int, far: Far, cap: float) -> int:
     (1, 0, 94)
 
     Args:
-        people: N.
+        people: number of people, N.
         far: target FAR.
-        cap: c, at least 1.
+        cap: the cap c, at least 1.
 
     Raises:
         ValueError: a cap below 1; a FAR below 1e-12, or of 1 or more.

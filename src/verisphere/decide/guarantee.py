@@ -311,7 +311,7 @@ def independent_threshold(
 
 def _too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None, review: Review) -> str:
     if not review:
-        also = under_assumptions(far, people) if people else ""
+        also = under_assumptions(far, people) if people and guarantee != "approximate" else ""
         return "; ".join(part for part in (too_few(far, guarantee, comparisons, people), also) if part)
     needed = review.needed(comparisons_needed(far, guarantee), far, guarantee)
     return (

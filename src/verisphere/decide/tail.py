@@ -34,9 +34,9 @@ class FittedTail:
 
     Attributes:
         excesses: number of scores above `start`.
-        start: u, the score where the tail begins.
-        shape: g; below 0 the scores have an upper limit.
-        scale: h.
+        start: the score u where the tail begins.
+        shape: the shape g; below 0 the scores have an upper limit.
+        scale: the scale h.
         checked_to: lowest FAR at which the fit was compared with the people's pairs.
         worst: largest ratio there, and at higher FARs of the tail, of the FAR that the people show to the fitted one.
     """

@@ -25,7 +25,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.json_values import shown
 from verisphere.files.verdicts import Suspicious, Verdict, resolved
-from verisphere.measure.protocols.plausible import implausible_sides
+from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
 from verisphere.measure.sides import check_alike, check_sides
 from verisphere.models.gallery import Cohort, Gallery, Searched, half_seals
 from verisphere.ship.calibrate import digest_of_rows
@@ -81,12 +81,11 @@ class StrangersInGallery:
                 _refuse_shared(self.cohort, path, rows, "people of a cohort are neither enrolled nor strangers")
         self._normal = None if self.cohort is None else Cohort.of(self.cohort.embeddings)
         self.gallery.gallery.check(statistic, self._normal)
-        if reasons := implausible_set(enrolled):
-            log.warning("%s: implausible: %s", gallery.path, "; ".join(reasons))
         if self.probes is not None:
             _check_probes(self.probes, self.gallery)
-        reasons = self.strangers.implausible()
-        self.implausible = tuple(refuse_implausible(strangers.name, reasons, accepted.implausible))
+        reasons = refuse_implausible(gallery.path, implausible_set(enrolled), accepted.implausible)
+        reasons += refuse_implausible(strangers.name, self.strangers.implausible(), accepted.implausible)
+        self.implausible = tuple(reasons)
         person = np.unique(self.strangers.embeddings.identities, return_inverse=True)[1].astype(np.int64)
         self.drawn = self.strangers.embeddings.take(one_probe_each(person, seed))
         self.searched = self._search(self.drawn, progress)
