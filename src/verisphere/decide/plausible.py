@@ -107,8 +107,9 @@ def implausible(
 ) -> tuple[str, ...]:
     """The reasons why scores cannot be those of a working model with these labels; none for scores that can.
 
-    The same is asked of labels that were moved by one row, named by where the labels would then have been; people of a
-    row may be the `same_people` there. Of a domain, the AUC of the whole set is known.
+    The same is asked of scores under labels that were moved by one row, named by where the labels would then have been;
+    `same_people` says whether a row of genuine scores belongs to the same person there. `whole` is the AUC of the whole
+    set, if these are the scores of a domain.
     """
     if not sampled.judged:
         return ()

@@ -152,7 +152,7 @@ class Gallery:
         candidates: int = CANDIDATES,
         progress: Progress = quietly,
     ) -> Searched:
-        """The statistic of each probe, and its best people: so many, where the statistic needs no other number."""
+        """The statistic of each probe, and its best people, so many `candidates` unless the statistic needs others."""
         self.check(statistic, cohort)
         if probes.shape[1] != self.units.shape[1]:
             raise ValueError(f"probes have {probes.shape[1]} numbers a row but the gallery has {self.units.shape[1]}")

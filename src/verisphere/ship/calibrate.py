@@ -16,7 +16,7 @@ from verisphere.files.calibration import Calibration, Check, Source, distinct_fa
 from verisphere.files.embeddings import same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.verdicts import Suspicious, read_verdicts
-from verisphere.ship.calibrated_files import Asked, CalibratedFile, EmbeddingsSet, Labels, open_file
+from verisphere.ship.calibrated_files import AskedThresholds, CalibratedFile, EmbeddingsSet, Labels, open_file
 from verisphere.ship.calibration_check import (
     NOTHING,
     Accepted,
@@ -55,11 +55,11 @@ def calibrate(
     random image of each, under an assumption (`verisphere.decide.assumption`). From scores, `expected` and `confident`
     use the impostor scores.
 
-    Seed of the matching or of the redrawings: choosing among several breaks the guarantee. On `checks`, embeddings of
-    the same model or scores, the thresholds are checked; they change none. A `reviewed` list is one of `review_pairs`,
-    of the same file and seed: comparisons that were found to show the same person are removed, and people are not
-    paired anew, which would let the scores choose the pairs. Accepted people of the training promise nothing about new
-    people, and the thresholds say so, as they do of implausible scores (`verisphere.decide.plausible`).
+    The seed is that of the matching, or of the redrawings: choosing among several breaks the guarantee. On `checks`,
+    embeddings of the same model or scores, the thresholds are checked; they change none. A `reviewed` list is one of
+    `review_pairs`, of the same file and seed: comparisons that were found to show the same person are removed, and
+    people are not paired anew, which would let the scores choose the pairs. Accepted people of the training promise
+    nothing about new people, and the thresholds say so, as they do of implausible scores (`decide.plausible`).
 
     Raises:
         FileNotFoundError: a file does not exist.
@@ -73,7 +73,7 @@ def calibrate(
     if decided() and not any(isinstance(file, EmbeddingsSet) for file in opened):
         raise ValueError("--names is for embeddings; scores name no people")
     labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed or Path(), unfound, wrong)
-    asked = Asked(fars, guarantee, Redrawing(replicates, seed), independent, labels, cap)
+    asked = AskedThresholds(fars, guarantee, Redrawing(replicates, seed), independent, labels, cap)
     accepted = Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels)
     return _calibrated(_same_people(opened), asked, skip_empty, accepted)
 
@@ -110,7 +110,7 @@ def calibrate_set(
     """Thresholds with a guarantee from embeddings in memory, checked on the same; empty domains are skipped."""
     distinct_fars(fars)
     own = EmbeddingsSet(embeddings, name, digest_of_rows(embeddings), progress)
-    return _calibrated([own], Asked(fars, guarantee, redrawing, cap=cap), True, accepted)
+    return _calibrated([own], AskedThresholds(fars, guarantee, redrawing, cap=cap), True, accepted)
 
 
 def digest_of_rows(embeddings: Embeddings) -> str:
@@ -120,7 +120,9 @@ def digest_of_rows(embeddings: Embeddings) -> str:
     return found.hexdigest()
 
 
-def _calibrated(files: Sequence[CalibratedFile], asked: Asked, skip_empty: bool, accepted: Accepted) -> Calibration:
+def _calibrated(
+    files: Sequence[CalibratedFile], asked: AskedThresholds, skip_empty: bool, accepted: Accepted
+) -> Calibration:
     """Thresholds from the first file, checked on every file; see `calibrate`."""
     own = files[0]
     for file in files:

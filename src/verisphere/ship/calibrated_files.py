@@ -75,7 +75,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedThresholds:
     """The thresholds that are asked for; see `verisphere.ship.calibrate.calibrate`."""
 
     fars: Sequence[Far]
@@ -146,7 +146,7 @@ class EmbeddingsSet:
         """The reasons why the scores cannot be those of a working model with right labels."""
         return implausible_set(self.embeddings)
 
-    def thresholds(self, asked: Asked) -> Thresholds:
+    def thresholds(self, asked: AskedThresholds) -> Thresholds:
         """One threshold for each FAR, from comparisons that share no person or, for `approximate`, from all."""
         guarantee, labels, seed = asked.guarantee, asked.labels, asked.redrawing.seed
         check_cap_given(guarantee, asked.cap)
@@ -183,7 +183,7 @@ class EmbeddingsSet:
             for (left, right), score in zip(rows.tolist(), scores.tolist(), strict=True)
         ]
 
-    def _approximate(self, asked: Asked) -> tuple[GuaranteedThreshold, ...]:
+    def _approximate(self, asked: AskedThresholds) -> tuple[GuaranteedThreshold, ...]:
         largest, people = max(asked.fars, key=exact_rate), self.source.people or 0
 
         def ask(times: int) -> tuple[GuaranteedThreshold, ...]:
@@ -251,7 +251,7 @@ class ScoresFile:
         """See `EmbeddingsSet`."""
         return implausible_list(self.scores.genuine, lambda rows: self.scores.score[rows], self.scores.domains)
 
-    def thresholds(self, asked: Asked) -> Thresholds:
+    def thresholds(self, asked: AskedThresholds) -> Thresholds:
         """One threshold for each FAR, from all impostor comparisons, which are stated to share no person."""
         guarantee = asked.guarantee
         check_cap_given(guarantee, asked.cap)

@@ -61,9 +61,10 @@ _TEMPLATE = "arcface_112x112"  # of a run, where none is asked for
 class ExportResult(Result):
     """The result of an export.
 
-    Attributes: agreement: the difference between `model.onnx` and the network; None where the network is a graph or a
-    function. measured: further lines on what was measured of a smaller model. gallery: the calibration of a gallery
-    that was shipped with it, if any.
+    Attributes:
+        agreement: the difference between `model.onnx` and the network; None where the network is a graph or a function.
+        measured: further lines on what was measured of a smaller model.
+        gallery: the calibration of a gallery that was shipped with it, if any.
     """
 
     folder: Path
@@ -169,7 +170,7 @@ def export_model(
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class ModelToShip:
     """A model to ship, on the CPU: its `model.json`, without thresholds, and the files that describe it.
 
     The files `beside` it are named as in the folder to create. The record of a training is that of a run; a folder has
@@ -189,7 +190,7 @@ class Source:
         return self.description.files[self.description.weights].sha256
 
 
-def of_run(run: Path, name: str | None, template: str | None, trust_code: bool) -> Source:
+def of_run(run: Path, name: str | None, template: str | None, trust_code: bool) -> ModelToShip:
     """The model of a run or checkpoint, with its recipe beside it, where there is one."""
     checkpoint = read_checkpoint(run)
     backbone = open_model(checkpoint.path, torch.device("cpu"), trust_code).backbone
@@ -212,10 +213,12 @@ def of_run(run: Path, name: str | None, template: str | None, trust_code: bool) 
     beside = {RECIPE: folder / RECIPE} if (folder / RECIPE).is_file() else {}
     for recipe in beside.values():
         read_settings(recipe)
-    return Source(checkpoint.path, description, backbone, beside, of_checkpoint(checkpoint))
+    return ModelToShip(checkpoint.path, description, backbone, beside, of_checkpoint(checkpoint))
 
 
-def of_folder(folder: Path, before: Description, name: str | None, template: str | None, trust_code: bool) -> Source:
+def of_folder(
+    folder: Path, before: Description, name: str | None, template: str | None, trust_code: bool
+) -> ModelToShip:
     """The model of a model folder, checked to be as it was written, with all files that belong to its network."""
     check_same_template(template, folder, before)
     model = load(folder, "cpu", trust_code)
@@ -228,10 +231,10 @@ def of_folder(folder: Path, before: Description, name: str | None, template: str
         thresholds=(),
         files={before.weights: before.files[before.weights]},
     )
-    return Source(folder, about, model.backbone, {name: folder / name for name in carried})
+    return ModelToShip(folder, about, model.backbone, {name: folder / name for name in carried})
 
 
-def _adopted(folder: Path, name: str | None, template: str | None, with_head: bool, trust_code: bool) -> Source:
+def _adopted(folder: Path, name: str | None, template: str | None, with_head: bool, trust_code: bool) -> ModelToShip:
     """The model of a folder that was made without a run of ours."""
     before = read_model_json(folder / NAME)
     if before.adopted is None and before.reduced is None:
@@ -242,7 +245,7 @@ def _adopted(folder: Path, name: str | None, template: str | None, with_head: bo
     return of_folder(folder, before, name, template, trust_code)
 
 
-def _run(run: Path, name: str | None, template: str | None, with_head: bool, trust_code: bool) -> Source:
+def _run(run: Path, name: str | None, template: str | None, with_head: bool, trust_code: bool) -> ModelToShip:
     """The model of a run with its weights beside it and, where it is asked for, its head."""
     source = of_run(run, name, template, trust_code)
     beside = {WEIGHTS: source.path / WEIGHTS} | source.beside
@@ -267,7 +270,7 @@ def write_description(folder: Path, description: Description) -> Description:
 def _write(
     folder: Path,
     description: Description,
-    source: Source,
+    source: ModelToShip,
     copies: dict[str, Path],
     trust_code: bool,
     progress: Progress,
@@ -336,7 +339,7 @@ def check_template(template: str, backbone: Backbone) -> None:
 def notes_on(
     description: Description, calibration: Calibration | None, recipe: bool, with_head: bool
 ) -> tuple[str, ...]:
-    """Notes for users of a model; of a run without a known recipe, and one with its head inside, it is said too."""
+    """Notes for users of a model, also on a recipe that is not known, and on a head that is inside."""
     notes = [warning for threshold in description.thresholds[:1] if (warning := threshold.warning())]
     if calibration is None:
         notes.append("no calibration was given, so this model ships no threshold and `verisphere verify` refuses it")

@@ -14,7 +14,7 @@ from verisphere.ship.people import EmbeddedPerson, OtherFace, scores_between
 class OtherPair:
     """A comparison that passes, in which at least one face is not the most central of its photograph.
 
-    The most central faces of all photographs of a side are None; the score of several is their lower median.
+    None stands for the most central faces of all photographs of a side; the score of several is their lower median.
     """
 
     left: OtherFace | None

@@ -64,7 +64,15 @@ from verisphere.models.onnx_file import (
 from verisphere.models.smaller_onnx import in_float16, in_int8
 from verisphere.models.trained_on import FILE, write_trained_on
 from verisphere.ship.card_sections import PRECISION
-from verisphere.ship.export import ExportResult, Source, file_digest, notes_on, of_folder, of_run, write_description
+from verisphere.ship.export import (
+    ExportResult,
+    ModelToShip,
+    file_digest,
+    notes_on,
+    of_folder,
+    of_run,
+    write_description,
+)
 from verisphere.ship.export_inputs import Results, refuse_place, say_flip, shipped_origin
 
 #: Of the people of a set, those whose images set the ranges of int8: a tenth, at most so many, with so many images.
@@ -187,7 +195,7 @@ def export_smaller(
     )
 
 
-def _source(run: Path, name: str | None, template: str | None, trust_code: bool) -> Source:
+def _source(run: Path, name: str | None, template: str | None, trust_code: bool) -> ModelToShip:
     """The model of a model folder, or of a run or checkpoint, in float32."""
     if not is_model_folder(run):
         return of_run(run, name, template, trust_code)
@@ -220,7 +228,7 @@ def _parts(faces: Faces, precision: SmallerPrecision) -> tuple[Faces, Faces]:
     return measured, for_ranges
 
 
-def _graph_in_float32(source: Source) -> tuple[bytes, dict[str, Any]]:
+def _graph_in_float32(source: ModelToShip) -> tuple[bytes, dict[str, Any]]:
     """The model as an ONNX graph, and the arguments of the `OnnxNetwork` that runs it."""
     about = source.description
     if about.weights == NETWORK:
