@@ -40,7 +40,7 @@ class Task:
 def in_child(task: Task, file: Path, told: dict[str, Any], memory: int, content: bytes = b"") -> Answer:
     """What a task answers about a file; an error of the task, or a limit that it exceeds, is a ValueError in one line.
 
-    The task is told values that JSON can hold, and bytes; the memory that its process may take is in bytes.
+    The task receives values that JSON can hold, and bytes; the memory that its process may take is in bytes.
     """
     words = json.dumps([str(task.module), memory, task.cpu_seconds, told])
     command = [sys.executable, "-P", __file__]  # -P: nothing beside this file is imported
