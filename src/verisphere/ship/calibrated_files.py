@@ -192,7 +192,7 @@ class EmbeddingsSet:
 
         return ask_deeper(ask)
 
-    def _assumed(self, asked: Asked) -> tuple[GuaranteedThreshold, ...]:
+    def _assumed(self, asked: AskedThresholds) -> tuple[GuaranteedThreshold, ...]:
         """From all pairs of one random image of each person."""
         person = np.unique(self.embeddings.identities, return_inverse=True)[1].astype(np.int64)
         chosen = one_row_each(person, numpy_generator(asked.redrawing.seed))
