@@ -64,8 +64,9 @@ bench: $(VENV)/.dev
 # How often the promises of thresholds and intervals hold, in made-up worlds; a minute on one core. Then those of
 # galleries, also on LFW where it lies beside the project; another minute.
 promises: $(VENV)/.core
-	$(BIN)/python benchmarks/promises.py
-	$(BIN)/python benchmarks/galleries.py
+	$(BIN)/python benchmarks/promises.py $(OPTIONS)
+	$(BIN)/python benchmarks/galleries.py $(OPTIONS)
+	$(BIN)/python benchmarks/few_people.py $(OPTIONS)
 
 # The pictures of docs/losses.md and docs/distillation.md, in place; ONLY=NAME for one of docs/losses.md.
 figures: $(VENV)/.core

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
+from few_people_peers import peers
 from gallery_faces import Faces
 from promises import World, worlds
 from scipy.stats import norm
@@ -34,7 +35,7 @@ from verisphere.decide.sample_size import confidence_limit
 from verisphere.decide.tail import tail_threshold
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-VALUES, DRAWN = 240, 240_000  # values of a person, and people that they are made from
+VALUES, DRAWN = 120, 240_000  # values of a person, and people that they are made from
 NOISE = math.sqrt(0.5)  # of a pair
 RATES = ("1e-2", "1e-3", "1e-4")
 CAPS = (2.0, 5.0)
@@ -62,6 +63,7 @@ class Cell:
         reached: the cap that the population reaches at this FAR.
         held: share of sets in which the FAR was at most the target.
         mean: mean of the FAR over the target; empty where only counts were drawn.
+        tar: mean TAR of two photographs of a person, for LFW.
         sets: number of sets.
     """
 
@@ -73,6 +75,7 @@ class Cell:
     reached: float
     held: float
     mean: float | None
+    tar: float | None
     sets: int
 
 
@@ -158,6 +161,11 @@ class Photographs:
         self.name, self.scores = "LFW", rows @ rows.T
         left, right = np.triu_indices(len(rows), 1)
         self.truth = np.sort(self.scores[left, right])
+        self.genuine = np.sort((faces.rows(faces.mated) * faces.rows(faces.mated, 1)).sum(1))
+
+    def tar_at(self, threshold: float) -> float:
+        """Of the first two photographs of each person who has two."""
+        return 1 - float(np.searchsorted(self.genuine, threshold, side="right")) / len(self.genuine)
 
     def far_at(self, threshold: float) -> float:
         """Of all pairs of all people."""
@@ -166,8 +174,9 @@ class Photographs:
     def cap_at(self, far: str) -> float:
         """The cap that it reaches."""
         accepted = self.scores > self.truth[-1 - int(float(far) * len(self.truth))]
-        each = (accepted.sum(1) - 1) / (len(accepted) - 1)
-        return float((each**2).mean() / each.mean() ** 2)
+        people, partners = len(accepted), accepted.sum(1) - 1
+        moment = float((partners * (partners - 1)).mean()) / ((people - 1) * (people - 2))  # two different partners
+        return moment / (float(partners.mean()) / (people - 1)) ** 2
 
     def draw(self, people: int, number: int) -> PairScores:
         """The highest scores of all pairs of some people, drawn without replacement."""
@@ -224,7 +233,7 @@ def counted(population: Rounded, numbers: list[int], far: str, cap: float, sets:
         for promise, rank in ranks(people, far, cap):
             if rank:
                 held = float((counts >= rank).mean())
-                yield Cell("worlds", population.name, people, far, promise, population.cap, held, None, sets)
+                yield Cell("worlds", population.name, people, far, promise, population.cap, held, None, None, sets)
 
 
 def of_tails(sets: int, cells: tuple[tuple[str, int], ...], known: Known) -> Iterator[Cell]:
@@ -260,11 +269,39 @@ def of_photographs(
                 thresholds.setdefault("tail", []).append(tail_threshold(pairs, far, redrawing, quietly)[0])
         for promise, found in thresholds.items():
             fars = np.array([faces.far_at(threshold) for threshold in found])
-            yield cell("LFW", "LFW", people, far, promise, reached, fars, float(far))
+            tar = float(np.mean([faces.tar_at(threshold) for threshold in found]))
+            yield cell("LFW", "LFW", people, far, promise, reached, fars, float(far), tar)
+
+
+def of_peers(sets: int, known: Known) -> Iterator[Cell]:
+    """MAPIE and crepes on all pairs and on pairs that share no person, beside ours on the same sets."""
+    people, far = 300, "1e-2"
+    populations = [Rounded.at_cap("normal", 2.0, 1e-2), *(Rounded.of(world) for world in worlds(1e-2)[3:])]
+    populations[0].name = "normal, at the cap 2"
+    for population in populations:
+        if known("peers", population.name, people, far):
+            continue
+        fars: dict[str, list[float]] = {}
+        for number in range(sets):
+            random = np.random.default_rng([17, number])
+            value = random.choice(population.value, people, p=population.share)
+            left, right = np.triu_indices(people, 1)
+            score = value[left] + value[right] + NOISE * random.standard_normal(len(left))
+            apart = score[(right == left + 1) & (left % 2 == 0)]
+            ordered = np.sort(score)[::-1]
+            chosen = {promise: ordered[rank - 1] for promise, rank in ranks(people, far, 2.0) if rank}
+            chosen["expected"] = np.sort(apart)[::-1][independent_rank(len(apart), far, "expected") - 1]
+            for peer, choose in peers().items():
+                chosen[f"{peer}, all pairs"] = choose(score, float(far))
+                chosen[f"{peer}, pairs that share no person"] = choose(apart, float(far))
+            for promise, threshold in chosen.items():
+                fars.setdefault(promise, []).append(population.far_at(float(min(threshold, 1e3))))
+        for promise, found in fars.items():
+            yield cell("peers", population.name, people, far, promise, population.cap, np.array(found), population.far)
 
 
 def of_floor(sets: int, rates: tuple[str, ...], known: Known) -> Iterator[Cell]:
-    """The worst case of any method: none of N people is one of the few who resemble everybody."""
+    """The worst cases of any method: none of N people is one of the few who resemble everybody; max(a, b) as score."""
     for far in rates:
         share = 1 - math.sqrt(1 - float(far))
         for people in (200, 600, 2000, 5990):
@@ -275,22 +312,35 @@ def of_floor(sets: int, rates: tuple[str, ...], known: Known) -> Iterator[Cell]:
                     share / float(far) ** 2,
                 )
                 held = float(some.mean())
-                yield Cell("floor", "few who resemble everybody", people, far, promise, reached, held, None, sets)
+                yield Cell("floor", "few who resemble everybody", people, far, promise, reached, held, None, None, sets)
+            if not known("floor", "the higher of two values", people, far):
+                fars = 1 - np.random.default_rng([18, people]).beta(people, 1, sets) ** 2
+                yield cell(
+                    "floor", "the higher of two values", people, far, "largest of all pairs", 4 / 3, fars, float(far)
+                )
 
 
 def cell(
-    part: str, name: str, people: int, far: str, promise: str, cap: float, fars: np.ndarray, target: float
+    part: str,
+    name: str,
+    people: int,
+    far: str,
+    promise: str,
+    cap: float,
+    fars: np.ndarray,
+    target: float,
+    tar: float | None = None,
 ) -> Cell:
     """A cell of thresholds whose FARs are known."""
     held = float((fars <= target * (1 + 1e-9)).mean())
-    return Cell(part, name, people, far, promise, cap, held, float(fars.mean()) / float(far), len(fars))
+    return Cell(part, name, people, far, promise, cap, held, float(fars.mean()) / float(far), tar, len(fars))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="2,000 sets of each cell, and 300 with a bootstrap inside")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of lfw_embeddings.npz")
-    parser.add_argument("--only", nargs="*", choices=("worlds", "tails", "LFW", "floor"))
+    parser.add_argument("--only", nargs="*", choices=("worlds", "tails", "LFW", "floor", "peers"))
     options = parser.parse_args()
     path = Path(__file__).with_name("few_people.csv" if options.full else "few_people_quick.csv")
     done = known_cells(path)
@@ -304,6 +354,7 @@ def main() -> None:
     parts: dict[str, Iterator[Cell]] = {
         "floor": of_floor(10 * sets, RATES[:2], known),
         "worlds": of_counts(sets, RATES if options.full else RATES[:2], known),
+        "peers": of_peers(tails, known),
         "tails": of_tails(tails, far_and_people if options.full else far_and_people[:2], known),
     }
     if (options.data / "lfw_embeddings.npz").is_file():

@@ -1,0 +1,121 @@
+"""The tables of docs/promises.md and docs/lab/promises.md on promises from few people, from few_people.csv.
+
+`python benchmarks/few_people_page.py` prints them; a test compares the pages with them.
+"""
+
+import csv
+from pathlib import Path
+
+from gallery_page import markdown, percent
+
+ROWS = Path(__file__).with_name("few_people.csv")
+Line = dict[str, str]
+PROMISES = ("capped, c = 2", "capped, c = 5", "tail", "convention")
+
+
+def read_rows(path: Path = ROWS) -> list[Line]:
+    """The rows of the file."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def of_faces(rows: list[Line]) -> str:
+    """LFW: how often each promise held, its mean FAR and its TAR, by people and FAR."""
+    lines = []
+    for far in ("1e-3", "1e-4"):
+        for people in ("300", "500", "1000"):
+            of = {
+                row["promise"]: row for row in rows if (row["far"], row["people"], row["part"]) == (far, people, "LFW")
+            }
+            lines.append([people, far, *(_faces_cell(of.get(promise)) for promise in PROMISES)])
+    return markdown(["people", "FAR f", *(f"`{promise}`" for promise in PROMISES)], lines)
+
+
+def _faces_cell(row: Line | None) -> str:
+    if row is None:
+        return "refused"
+    return f"{percent(float(row['held']))}; {float(row['mean']):.2f} f; {float(row['tar']):.3f}"
+
+
+def covered(rows: list[Line]) -> str:
+    """The worlds: the least share over the numbers of people, where the cap holds and where it does not."""
+    lines = []
+    names = dict.fromkeys(row["population"] for row in rows if row["part"] == "worlds")
+    for name in names:
+        for far in ("1e-2", "1e-3", "1e-4"):
+            of = [row for row in rows if (row["population"], row["far"], row["part"]) == (name, far, "worlds")]
+            if of:
+                capped = [float(row["held"]) for row in of if row["promise"].startswith("capped")]
+                by_convention = [float(row["held"]) for row in of if row["promise"] == "convention"]
+                people = ", ".join(dict.fromkeys(f"{int(row['people']):,}" for row in of))
+                lines.append(
+                    [
+                        name,
+                        far,
+                        people,
+                        f"{float(of[0]['reached']):.1f}",
+                        percent(min(capped), 1),
+                        percent(min(by_convention), 1),
+                    ]
+                )
+    header = [
+        "population, and the cap stated",
+        "FAR",
+        "people",
+        "cap it reaches",
+        "`capped`: least",
+        "`convention`: least",
+    ]
+    return markdown(header, lines)
+
+
+def tails(rows: list[Line]) -> str:
+    """The fitted tail in the worlds."""
+    lines = [
+        [
+            row["population"],
+            row["far"],
+            row["people"],
+            f"{float(row['reached']):.1f}",
+            percent(float(row["held"])),
+            f"{float(row['mean']):.2f} f",
+        ]
+        for row in rows
+        if row["part"] == "tails"
+    ]
+    return markdown(["population", "FAR f", "people", "cap it reaches", "held", "mean FAR"], lines)
+
+
+def beside_peers(rows: list[Line]) -> str:
+    """MAPIE and crepes beside ours, on the same sets."""
+    of = [row for row in rows if row["part"] == "peers"]
+    populations = list(dict.fromkeys(row["population"] for row in of))
+    lines = []
+    for promise in dict.fromkeys(row["promise"] for row in of):
+        cells = {row["population"]: row for row in of if row["promise"] == promise}
+        lines.append(
+            [
+                promise,
+                *(f"{percent(float(cells[name]['held']))}; {float(cells[name]['mean']):.2f} f" for name in populations),
+            ]
+        )
+    return markdown(["threshold by", *populations], lines)
+
+
+def tables(rows: list[Line]) -> dict[str, tuple[str, str]]:
+    """Each table with its page."""
+    return {
+        "LFW": ("promises.md", of_faces(rows)),
+        "peers": ("promises.md", beside_peers(rows)),
+        "worlds": ("lab/promises.md", covered(rows)),
+        "tails": ("lab/promises.md", tails(rows)),
+    }
+
+
+def main() -> None:
+    for name, (page, text) in tables(read_rows()).items():
+        print(f"{name} ({page})\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()
