@@ -87,9 +87,9 @@ def test_what_does_not_fit_together_is_refused(embeddings, tmp_path):
         calibrate(embeddings, ["1e-3"], "capped", cap=2, unfound=1)
     scores = tmp_path / "scores.csv"
     scores.write_text("score,label\n" + "".join(f"{place / 100},{place % 2}\n" for place in range(100)))
-    with pytest.raises(ValueError, match="guarantee 'tail' is of all pairs of people, and a scores file does not say"):
+    with pytest.raises(ValueError, match="guarantee 'tail' chooses pairs of people, and a scores file does not say"):
         calibrate(scores, ["1e-1"], "tail", independent=True)
-    with pytest.raises(TypeError, match="cap are for a threshold of two photographs"):
+    with pytest.raises(TypeError, match="cap and factor are for a threshold of two photographs"):
         verisphere.calibrate(rows_of(embeddings), people_of(embeddings), gallery=_gallery(), cap=2)
 
 
@@ -104,3 +104,25 @@ def test_the_choice_of_images_follows_the_seed(embeddings):
         replace(first, seed=1, threshold=second.threshold, assumption=second.assumption, genuine=second.genuine)
         == second
     )
+
+
+def test_worst_group_needs_domains_and_ships_like_the_others(embeddings, tmp_path):
+    with pytest.raises(ValueError, match="is about the domains of a set, and this one has none"):
+        calibrate(embeddings, ["1e-1"], "worst-group")
+    with pytest.raises(ValueError, match="a factor is for guarantee 'worst-group', not for 'confident'"):
+        calibrate(embeddings, ["1e-1"], factor=2)
+    rows, people = rows_of(embeddings), people_of(embeddings)
+    domains = np.where(people.astype(int) % 2 == 0, "even", "odd")
+    path = tmp_path / "domains.npz"
+    write_embeddings(path, verisphere.Embeddings(rows, identities=people, domains=domains))
+    found = calibrate(path, ["1e-1"], "worst-group", factor=2)
+    found.write_json(tmp_path / "c.json")
+    assert read_calibration(tmp_path / "c.json") == found
+    assert [(one.name, one.people) for one in found.thresholds[0].domains] == [("even", 160), ("odd", 160), ("", 320)]
+    text = calibration_text(found)
+    assert "in each of even, odd at once" in text
+    alone = calibrate(path, ["1e-1"], "worst-group").thresholds[0]
+    assert alone.threshold == max(one.threshold for one in alone.domains)
+    assert verisphere.calibrate(
+        verisphere.Embeddings(rows, identities=people, domains=domains), far="1e-1", guarantee="worst-group", factor=2
+    ).threshold == pytest.approx(found.threshold)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from verisphere.ship.face_search import FindFaces
     from verisphere.ship.opened_gallery import OpenedGallery
 
-_OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty", "cap")
+_OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty", "cap", "factor")
 _OF_GALLERY = ("fpir", "probes", "rule", "cohort", "again", "model", "aligned", "detector", "min_face", "device")
 _KEPT_BY_AGAIN = ("fpir", "guarantee", "rule", "seed", "unfound", "wrong")
 
@@ -188,12 +188,12 @@ def add_calibrate(verbs: Verbs) -> None:
     verb.add_argument("--far", action="append", metavar="F", help="target FAR of two photographs; repeat for several")
     verb.add_argument(
         "--guarantee",
-        choices=("expected", "confident", "approximate", "capped", "tail", "convention"),
+        choices=("expected", "confident", "approximate", "capped", "tail", "convention", "worst-group"),
         help="confident: FAR on new people is at most F with 95 %% confidence; expected: FAR is at most F on average "
         "over calibrations, up to half of which lie above; approximate: an estimate from fewer people, without a "
         "promise; under an assumption about people, from far fewer: capped (they differ no more than --cap says), "
-        "tail (the highest scores continue as fitted), convention (all pairs count as independent); all say how many "
-        "people they need (confident)",
+        "tail (the highest scores continue as fitted), convention (all pairs count as independent); worst-group: "
+        "confident within every domain at once; all say how many people they need (confident)",
     )
     verb.add_argument(
         "--independent", action="store_const", const=True, help="of a scores file: no two comparisons share a person"
@@ -204,6 +204,9 @@ def add_calibrate(verbs: Verbs) -> None:
         type=float,
         metavar="C",
         help="for capped: the mean square of people's own FARs is at most C times the square of the FAR",
+    )
+    verb.add_argument(
+        "--factor", type=float, metavar="X", help="for worst-group: F is of everybody, and a domain's FAR at most X F"
     )
     verb.add_argument("--replicates", type=int, help="of the bootstrap of approximate, tail and the checks (1000)")
     verb.add_argument("--seed", type=int, help="of the matching of people, of the draw of photographs (0)")

@@ -40,6 +40,11 @@ from verisphere.base.vocabulary import (
 from verisphere.base.words import of_things, share
 from verisphere.decide.assumption import ASSUMED, Assumption, under_assumptions
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
+from verisphere.decide.each_domain import (
+    DomainThreshold,
+    meaning_within,
+    promise_within,
+)
 from verisphere.decide.genuine import GenuineRate
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
@@ -93,6 +98,7 @@ class GuaranteedThreshold:
         implausible: what follows from scores that cannot be right, as was accepted; empty for none.
         review: the review of the comparisons, and the wrong labels that are allowed for (`verisphere.decide.review`).
         assumption: what `capped`, `tail` and `convention` assume about people; None for the others.
+        domains: for `worst-group`, what each domain needs (`verisphere.decide.each_domain`); else empty.
     """
 
     far_target: str
@@ -110,6 +116,7 @@ class GuaranteedThreshold:
     implausible: str = ""
     review: Review = NO_REVIEW
     assumption: Assumption | None = None
+    domains: tuple[DomainThreshold, ...] = ()
 
     def __post_init__(self) -> None:
         promised_rate(self.far_target)
@@ -122,6 +129,10 @@ class GuaranteedThreshold:
             self.guarantee if self.guarantee in ASSUMED else None
         ):
             raise ValueError(f"guarantee {self.guarantee!r} comes with another assumption, or with none")
+        if bool(self.domains) != (self.guarantee == "worst-group") or (
+            self.domains and self.threshold != max(one.threshold for one in self.domains)
+        ):
+            raise ValueError("a threshold of guarantee 'worst-group', and no other, is the highest of its domains' own")
         redrawn = self.guarantee in ("approximate", "tail")
         if redrawn and (self.replicates is None or self.replicates < 1 or self.people is None or self.seed is None):
             raise ValueError(f"a threshold of guarantee {self.guarantee!r} states its people, replicates and seed")
@@ -130,8 +141,8 @@ class GuaranteedThreshold:
         rank = self._rank()
         if rank is not None and rank < 1:
             raise ValueError(_too_few(self.far_target, self.guarantee, self.comparisons, self.people, self.review))
-        if (redrawn or self.assumption) and self.review:
-            raise ValueError(f"a threshold of guarantee {self.guarantee!r} is of all pairs, which no review can cover")
+        if self.review and (redrawn or self.assumption or self.domains):
+            raise ValueError(f"a threshold of guarantee {self.guarantee!r} can take no review into account")
         if self.rank != rank:
             raise ValueError(
                 f"rank {self.rank} of {self.comparisons:,} comparisons is not what guarantee {self.guarantee!r} takes "
@@ -149,7 +160,7 @@ class GuaranteedThreshold:
 
     def _rank(self) -> int | None:
         """The rank that the guarantee takes."""
-        if self.guarantee == "approximate":
+        if self.guarantee == "approximate" or self.domains:
             return None
         if self.assumption is None:
             return self.review.rank(self.comparisons, self.far_target, self.guarantee)
@@ -173,6 +184,8 @@ class GuaranteedThreshold:
         fail = "how many pairs of one person fail is not recorded" if self.genuine is None else str(self.genuine)
         if self.assumption:
             return f"{self.assumption.promise(self.far_target)}; {fail}."
+        if self.domains:
+            return f"{promise_within(self.domains)}; {fail}."
         strangers = of_things(share(float(exact_rate(self.far_target)), "upper"), "pairs of strangers")
         confidence = percent(self.confidence or CONFIDENCE)
         how = {
@@ -205,6 +218,8 @@ class GuaranteedThreshold:
         what = f"comparisons of two new people like those calibrated on{known}, scored by the same model,"
         if self.assumption:
             return self.assumption.meaning(rule, what, self.far_target, self.people or 0, self.replicates)
+        if self.domains:
+            return meaning_within(self.domains, rule, what)
         if self.guarantee == "approximate":
             confidence = confidence_limit(self.people or 0, self.far_target)
             more = f"no choice from {self.people:,} people has more" if confidence < CONFIDENCE else "it can have less"

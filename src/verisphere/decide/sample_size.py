@@ -9,7 +9,7 @@ from scipy.special import betainc
 
 from verisphere.decide.point import Far, exact_rate, far_text
 
-Guarantee = Literal["expected", "confident", "approximate", "capped", "tail", "convention"]
+Guarantee = Literal["expected", "confident", "approximate", "capped", "tail", "convention", "worst-group"]
 GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
 
 CONFIDENCE = 0.95

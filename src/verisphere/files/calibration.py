@@ -193,11 +193,9 @@ class Calibration(Result):
 
 
 def _fields(threshold: GuaranteedThreshold) -> dict[str, Any]:
-    """The fields of a threshold and its meaning; an assumption only where there is one, as in earlier versions."""
+    """The fields of a threshold and its meaning; without those that earlier versions do not have, where empty."""
     fields = {**asdict(threshold), "meaning": threshold.meaning()}
-    if threshold.assumption is None:
-        del fields["assumption"]
-    return fields
+    return {name: value for name, value in fields.items() if value or name not in ("assumption", "domains")}
 
 
 def _without_empty(part: Calibration | Check, *names: str) -> dict[str, Any]:

@@ -48,6 +48,7 @@ def calibrate(
     seed: int = 0,
     replicates: int | None = None,
     cap: float | None = None,
+    factor: float | None = None,
     accept_implausible: bool = False,
     accept_training_people: bool = False,
     names: Names | None = None,
@@ -76,9 +77,11 @@ def calibrate(
         far: target FAR, or several, all different (1e-2).
         guarantee: `confident` (FAR at most the target with 95 % confidence), `expected` (on average over calibrations)
             or `approximate` (an estimate, for fewer people); see `verisphere.decide.guarantee`. Under an assumption,
-            from far fewer people: `capped`, `tail` or `convention`; see `verisphere.decide.assumption`.
+            from far fewer people: `capped`, `tail` or `convention`; see `verisphere.decide.assumption`. Within every
+            domain at once: `worst-group`, which takes `Embeddings` with domains; see `verisphere.decide.each_domain`.
         seed: seed of the random matching of people. Choosing among several seeds breaks the guarantee.
         replicates: redrawings of the people, for `approximate` and `tail` (1000).
+        factor: for `worst-group`: how many times the target the FAR within a domain may be.
         cap: for `capped`: how many times the square of the FAR the mean square of people's own FARs is, at most.
         accept_implausible: calibrate also where the embeddings cannot be those of a working model with these people:
             their labels belong to other rows, or many rows are equal. The calibration then records the reasons.
@@ -109,8 +112,10 @@ def calibrate(
     check_word("guarantee", guarantee, Guarantee)
     accepted = Accepted(accept_implausible, accept_training_people)
     if gallery is not None:
-        if far is not None or replicates is not None or cap is not None:
-            raise TypeError("far, replicates and cap are for a threshold of two photographs; a gallery takes fpir=")
+        if not (far is replicates is cap is factor is None):
+            raise TypeError(
+                "far, replicates, cap and factor are for a threshold of two photographs; a gallery takes fpir="
+            )
         strangers = set_of(embeddings, identities, names)
         about = {"guarantee": guarantee, "seed": seed, "names": names, "progress": progress, "accepted": accepted}
         return _of_gallery(strangers, gallery, **(about | of_gallery))
@@ -121,7 +126,7 @@ def calibrate(
     fars = list(far) if isinstance(far, list | tuple) else ["1e-2" if far is None else far]
     people = set_of(embeddings, identities, names)
     redrawing = Redrawing(1000 if replicates is None else replicates, seed)
-    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, accepted, progress, cap)
+    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, accepted, progress, cap, factor)
 
 
 def _of_gallery(

@@ -43,6 +43,7 @@ def calibrate(
     unfound: int = 0,
     wrong: int = 0,
     cap: float | None = None,
+    factor: float | None = None,
     accept_implausible: bool = False,
     accept_training_people: bool = False,
     accept_unrecorded_pixels: bool = False,
@@ -52,8 +53,9 @@ def calibrate(
 
     From embeddings, `expected` and `confident` use a random matching of people, one random image of each, the same for
     all FARs; `approximate` uses all pairs; `capped`, which takes a `cap`, `tail` and `convention` use all pairs of one
-    random image of each, under an assumption (`verisphere.decide.assumption`). From scores, `expected` and `confident`
-    use the impostor scores.
+    random image of each, under an assumption (`verisphere.decide.assumption`). `worst-group` matches within each
+    domain, and holds in all of them at once or, with a `factor`, for everybody and in each at so many times the target.
+    From scores, `expected` and `confident` use the impostor scores.
 
     The seed is that of the matching, or of the redrawings: choosing among several breaks the guarantee. On `checks`,
     embeddings of the same model or scores, the thresholds are checked; they change none. A `reviewed` list is one of
@@ -73,7 +75,7 @@ def calibrate(
     if decided() and not any(isinstance(file, EmbeddingsSet) for file in opened):
         raise ValueError("--names is for embeddings; scores name no people")
     labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed or Path(), unfound, wrong)
-    asked = AskedThresholds(fars, guarantee, Redrawing(replicates, seed), independent, labels, cap)
+    asked = AskedThresholds(fars, guarantee, Redrawing(replicates, seed), independent, labels, cap, factor)
     accepted = Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels)
     return _calibrated(_same_people(opened), asked, skip_empty, accepted)
 
@@ -106,11 +108,12 @@ def calibrate_set(
     accepted: Accepted = NOTHING,
     progress: Progress = quietly,
     cap: float | None = None,
+    factor: float | None = None,
 ) -> Calibration:
     """Thresholds with a guarantee from embeddings in memory, checked on the same; empty domains are skipped."""
     distinct_fars(fars)
     own = EmbeddingsSet(embeddings, name, digest_of_rows(embeddings), progress)
-    return _calibrated([own], AskedThresholds(fars, guarantee, redrawing, cap=cap), True, accepted)
+    return _calibrated([own], AskedThresholds(fars, guarantee, redrawing, cap=cap, factor=factor), True, accepted)
 
 
 def digest_of_rows(embeddings: Embeddings) -> str:

@@ -32,10 +32,12 @@ from verisphere.decide import (
 )
 from verisphere.decide.assumed import assumed_threshold, check_cap_given, scores_needed
 from verisphere.decide.assumption import ASSUMED
+from verisphere.decide.each_domain import EVERYBODY
 from verisphere.decide.guarantee import one_row_each
 from verisphere.decide.plausible import implausible_list
 from verisphere.decide.point import far_text
 from verisphere.decide.review import refuse_wrong
+from verisphere.decide.worst_group import worst_group_threshold
 from verisphere.files.calibration import Source
 from verisphere.files.disk import check_file, digest
 from verisphere.files.embeddings import read_known_people
@@ -84,6 +86,7 @@ class AskedThresholds:
     independent: bool = False
     labels: Labels = Labels()
     cap: float | None = None
+    factor: float | None = None
 
     def each(self, people: int, threshold: Callable[[Far], GuaranteedThreshold]) -> tuple[GuaranteedThreshold, ...]:
         """The threshold at each FAR, or one error that says what all of them need."""
@@ -92,7 +95,7 @@ class AskedThresholds:
             try:
                 found.append(threshold(far))
             except TooFewComparisonsError as error:
-                if self.guarantee in ASSUMED:
+                if self.guarantee not in ("expected", "confident", "approximate"):
                     raise
                 needed = {
                     far_text(other): people_needed(other, self.guarantee) for other in self.fars[len(found) + 1 :]
@@ -150,6 +153,8 @@ class EmbeddingsSet:
         """One threshold for each FAR, from comparisons that share no person or, for `approximate`, from all."""
         guarantee, labels, seed = asked.guarantee, asked.labels, asked.redrawing.seed
         check_cap_given(guarantee, asked.cap)
+        if asked.factor is not None and guarantee != "worst-group":
+            raise ValueError(f"a factor is for guarantee 'worst-group', not for {guarantee!r}")
         if asked.independent:
             raise ValueError(
                 "--independent (independent=True) is for scores files; of embeddings, comparisons that share no person "
@@ -158,6 +163,9 @@ class EmbeddingsSet:
         if guarantee == "approximate" or guarantee in ASSUMED:
             labels.refuse(f"{guarantee!r} takes all pairs of all people, and assumes that every label is right")
             return (self._assumed(asked) if guarantee in ASSUMED else self._approximate(asked)), ()
+        if guarantee == "worst-group":
+            labels.refuse(f"{guarantee!r} reviews no domain by itself")
+            return self._worst_group(asked), ()
         rows, scores = self.matched(seed)
         places, verdicts = labels.of(self.pairs_of(rows, scores) if labels.verdicts else [])
         same = [places[verdict.seal] for verdict in verdicts if verdict.word == "same"]
@@ -170,9 +178,7 @@ class EmbeddingsSet:
 
     def matched(self, seed: int) -> tuple[Int64[np.ndarray, "pairs 2"], Float64[np.ndarray, " pairs"]]:
         """Comparisons that share no person, and their scores."""
-        person = np.unique(self.embeddings.identities, return_inverse=True)[1].astype(np.int64)
-        rows = torch.from_numpy(disjoint_pairs(person, seed))
-        return rows.numpy(), pair_scores(unit_rows(self.embeddings.embeddings), rows[:, 0], rows[:, 1]).numpy()
+        return _matched(self.embeddings, seed)
 
     def pairs_of(self, rows: Int64[np.ndarray, "pairs 2"], scores: Float64[np.ndarray, " pairs"]) -> list[Suspicious]:
         """The compared pairs, each with the digests of its rows."""
@@ -210,6 +216,25 @@ class EmbeddingsSet:
                 redrawing=asked.redrawing,
                 progress=self.progress,
             ),
+        )
+
+    def _worst_group(self, asked: AskedThresholds) -> tuple[GuaranteedThreshold, ...]:
+        """From comparisons within each domain and, with a factor, of everybody."""
+        domains = self.embeddings.domains
+        names = [] if domains is None else [str(name) for name in np.unique(domains)]
+        if len(names) < 2:
+            raise ValueError(
+                f"guarantee 'worst-group' is about the domains of a set, and this one has {len(names) or 'none'}: "
+                "embed it with domains (docs/data.md), or ask for 'confident'"
+            )
+        parts = {name: self.embeddings.take(np.flatnonzero(domains == name)) for name in names}
+        if asked.factor is not None:
+            parts[EVERYBODY] = self.embeddings
+        people = {name: len(np.unique(part.identities)) for name, part in parts.items()}
+        scores = {name: _matched(part, asked.redrawing.seed)[1] for name, part in parts.items()}
+        return asked.each(
+            min(people.values()),
+            lambda far: worst_group_threshold(scores, people, far, asked.factor, asked.redrawing.seed),
         )
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
@@ -255,9 +280,9 @@ class ScoresFile:
         """One threshold for each FAR, from all impostor comparisons, which are stated to share no person."""
         guarantee = asked.guarantee
         check_cap_given(guarantee, asked.cap)
-        if guarantee == "approximate" or guarantee in ASSUMED:
+        if guarantee not in ("expected", "confident"):
             raise ValueError(
-                f"guarantee {guarantee!r} is of all pairs of people, and a scores file does not say whose its scores "
+                f"guarantee {guarantee!r} chooses pairs of people, and a scores file does not say whose its scores "
                 "are; calibrate from the embeddings file"
             )
         if not asked.independent:
@@ -302,3 +327,9 @@ def open_file(path: Path, progress: Progress) -> CalibratedFile:
 
 def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:
     return tuple(kind for kind, there in (("genuine", genuine), ("impostor", impostor)) if not there)
+
+
+def _matched(embeddings: Embeddings, seed: int) -> tuple[Int64[np.ndarray, "pairs 2"], Float64[np.ndarray, " pairs"]]:
+    person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
+    rows = torch.from_numpy(disjoint_pairs(person, seed))
+    return rows.numpy(), pair_scores(unit_rows(embeddings.embeddings), rows[:, 0], rows[:, 1]).numpy()

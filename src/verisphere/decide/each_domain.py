@@ -1,0 +1,96 @@
+"""One threshold with a promise within every domain at once: the highest of the domains' own thresholds.
+
+Let each domain d have a threshold t_d of comparisons that share no person, as `confident` takes it, and let u_d be the
+score whose FAR in d is exactly f. The threshold is the highest t_d. It accepts too many in some domain only if it lies
+below the highest u_d, so only if that one domain's t_d lies below its u_d, which has a chance of at most 5 %. So all
+domains are promised together with 95 % confidence, however many there are, and nothing is divided among them. The same
+holds where a FAR is also promised for everybody, and within each domain one that is a stated factor higher.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from verisphere.base.words import of_things, share
+from verisphere.decide.point import Far, exact_rate, far_text
+from verisphere.decide.sample_size import CONFIDENCE, independent_rank, lowest_far, people_needed, percent
+
+EVERYBODY = ""  # name of the group of all people, whatever their domains
+
+
+@dataclass(frozen=True)
+class DomainThreshold:
+    """The threshold that one domain needs, or everybody.
+
+    Attributes:
+        name: name of the domain; empty for everybody.
+        far: target FAR within it, exactly.
+        people: number of its people.
+        comparisons: number of its comparisons that share no person.
+        rank: rank of the threshold among their scores.
+        threshold: the threshold by itself.
+    """
+
+    name: str
+    far: str
+    people: int
+    comparisons: int
+    rank: int
+    threshold: float
+
+    def __post_init__(self) -> None:
+        rank = independent_rank(self.comparisons, self.far, "confident")
+        if rank < 1 or self.rank != rank or 2 * self.comparisons > self.people:
+            raise ValueError(
+                f"domain {self.name!r}: rank {self.rank} of {self.comparisons} comparisons of {self.people} people is "
+                f"not what guarantee 'worst-group' takes at FAR {self.far}: {rank}"
+            )
+
+
+def times(far: Far, factor: float) -> str:
+    """A FAR that is a factor higher, exactly.
+
+    >>> times("1e-3", 2), times("1e-2", 1.5)
+    ('0.002', '0.015')
+    """
+    return f"{(Decimal(far_text(far)) * Decimal(str(factor))).normalize():f}"
+
+
+def too_few_in(name: str, far: Far, people: int) -> str:
+    """One line: how many people a domain needs."""
+    where = f"domain {name!r}" if name else "the whole set"
+    lowest = lowest_far(people // 2, "confident")
+    possible = f"; possible there: FAR {lowest} or higher" if lowest else ""
+    return (
+        f"guarantee 'worst-group' at FAR {far_text(far)} needs {people_needed(far, 'confident'):,} people in each "
+        f"domain; {where} has {people:,}{possible}"
+    )
+
+
+def promise_within(domains: Sequence[DomainThreshold]) -> str:
+    """What is promised about strangers of each domain, for people, without an end."""
+    everybody = next((one for one in domains if one.name == EVERYBODY), None)
+    names = [one.name for one in domains if one.name != EVERYBODY]
+    within = _strangers(next(one.far for one in domains if one.name != EVERYBODY))
+    also = f"at most {_strangers(everybody.far)} pass, and " if everybody else ""
+    return (
+        f"We are {percent(CONFIDENCE)} confident that {also}at most {within} of one domain pass, in each of "
+        f"{', '.join(names)} at once"
+    )
+
+
+def meaning_within(domains: Sequence[DomainThreshold], rule: str, what: str) -> str:
+    """The promise, and what each domain needs by itself, in one sentence."""
+    each = "; ".join(
+        f"{one.name or 'everybody'}: at most {one.far}, by itself above {one.threshold:.6g} ({one.comparisons:,} "
+        f"comparisons that share no person, from {one.people:,} people; rank {one.rank:,})"
+        for one in domains
+    )
+    return (
+        f"{rule}: with {percent(CONFIDENCE)} confidence for all of these together, of {what} both of one of these "
+        f"domains, at most so many are accepted: {each}; of other domains, and across domains, nothing is promised"
+    )
+
+
+def _strangers(far: str) -> str:
+    return of_things(share(float(exact_rate(far)), "upper"), "pairs of strangers")

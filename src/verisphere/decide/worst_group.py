@@ -1,0 +1,59 @@
+"""The threshold that keeps its FAR within every domain at once (`verisphere.decide.each_domain` says why)."""
+
+import math
+from collections.abc import Mapping
+
+from verisphere.decide.each_domain import EVERYBODY, DomainThreshold, times, too_few_in
+from verisphere.decide.guarantee import GuaranteedThreshold, TooFewComparisonsError
+from verisphere.decide.order import Ordered, ScoresLike, ordered
+from verisphere.decide.point import Far, far_text
+from verisphere.decide.sample_size import CONFIDENCE, independent_rank
+
+
+def worst_group_threshold(
+    scores: Mapping[str, ScoresLike | Ordered],
+    people: Mapping[str, int],
+    far: Far,
+    factor: float | None = None,
+    seed: int | None = None,
+) -> GuaranteedThreshold:
+    """The threshold whose FAR is at most the target within every domain at once, with 95 % confidence.
+
+    >>> scores = {"old": [0.5, 0.2] * 10, "young": [0.4, 0.3] * 10}
+    >>> worst_group_threshold(scores, {"old": 40, "young": 40}, "0.2").threshold
+    0.5
+
+    Args:
+        scores: impostor scores of comparisons within each domain, in none of which two share a person; with a factor
+            also those of everybody, under an empty name.
+        people: number of people of each.
+        far: target FAR: of each domain or, with a factor, of everybody.
+        factor: how many times the target the FAR within a domain may be.
+        seed: seed of the choice of comparisons.
+
+    Raises:
+        TooFewComparisonsError: a domain has too few people.
+        ValueError: a factor that is not above 1; NaN scores; a FAR that cannot be promised.
+    """
+    if factor is not None and not 1 < factor < math.inf:
+        raise ValueError(f"factor must be above 1, got {factor}: how many times the target FAR a domain's may be")
+    found = []
+    for name, values in scores.items():
+        order = ordered(values, "impostor")
+        target = far_text(far) if factor is None or name == EVERYBODY else times(far, factor)
+        rank = independent_rank(order.total, target, "confident")
+        if rank < 1:
+            raise TooFewComparisonsError(too_few_in(name, target, people[name]))
+        found.append(DomainThreshold(name, target, people[name], order.total, rank, order.ranked(rank)))
+    return GuaranteedThreshold(
+        far_target=far_text(far),
+        guarantee="worst-group",
+        threshold=max(one.threshold for one in found),
+        comparisons=sum(one.comparisons for one in found),
+        rank=None,
+        people=sum(one.people for one in found if one.name != EVERYBODY),
+        confidence=CONFIDENCE,
+        replicates=None,
+        seed=seed,
+        domains=tuple(found),
+    )
