@@ -69,7 +69,7 @@ MISTAKES = {
     "Auto(Streamed)": "TypeError: streamed is <class 'verisphere.head.streamed.Streamed'>; it must be an object: "
     "Streamed(...)",
     "verisphere.calibrate([[1.0], [1.0]], ['a', 'b'], guarantee='certain')": "ValueError: guarantee is 'certain'; "
-    "allowed are expected, confident, approximate",
+    "allowed are expected, confident, approximate, capped, tail, convention, worst-group",
 }
 
 SOURCES = Path(verisphere.__file__).parent
