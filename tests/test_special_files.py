@@ -9,6 +9,7 @@ import torch
 
 from verisphere.cli import main
 from verisphere.files.calibration import read_calibration
+from verisphere.files.growing import Place, growing_rows
 from verisphere.files.image_lists import read_images
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.npz import read_npz
@@ -36,6 +37,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "sweep.npz": lambda path: ScanState(path).load(),
     "scores.csv": read_scores,
     "scores.npz": read_scores,
+    "log.csv": lambda path: list(growing_rows(path, Place())),
     "people.txt": read_people,
     "pairs.txt": read_pairs,
     "pairs.csv": read_pairs,

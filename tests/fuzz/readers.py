@@ -35,6 +35,7 @@ from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import read_noise, read_pictures
 from verisphere.files.gallery_calibration import read_gallery_calibration
+from verisphere.files.growing import Place, growing_rows
 from verisphere.files.id_lists import read_ids
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.images import read_detector_scores
@@ -332,6 +333,7 @@ def _pack(folder: Path) -> None:
 READERS = {
     "embeddings": Reader(("embeddings", "plain embeddings"), lambda folder: read_embeddings(folder / "set.npz")),
     "scores csv": Reader(("scores.csv",), lambda folder: read_scores(folder / "scores.csv")),
+    "growing table": Reader(("scores.csv",), lambda folder: list(growing_rows(folder / "scores.csv", Place()))),
     "scores npz": Reader(("scores.npz",), lambda folder: read_scores(folder / "scores.npz")),
     "pair lists": Reader(
         (

@@ -1,8 +1,8 @@
 """The command line, from its arguments to the exit code.
 
-Exit codes: 0 done; 2 the call or the input is wrong (one line explains it); 1 an internal error, or another process or
-a training of an experiment failed; 129, 130 and 143 after SIGHUP, Ctrl-C and SIGTERM. Under torchrun, rank 0 prints;
-other ranks print only errors of their own.
+Exit codes: 0 done; 2 the call or the input is wrong (one line explains it); 3 a watched promise no longer stands; 1 an
+internal error, or another process or a training of an experiment failed; 129, 130 and 143 after SIGHUP, Ctrl-C and
+SIGTERM. Under torchrun, rank 0 prints; other ranks print only errors of their own.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from verisphere.cli.images import add_align, add_embed
 from verisphere.cli.inverting import add_invert, add_leak
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.messages import fail, message_of, several, show_traceback
+from verisphere.cli.monitoring import add_monitor
 from verisphere.cli.parsing import Parser
 from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
@@ -57,6 +58,7 @@ VERBS = (
     add_export,
     add_verify,
     add_identify,
+    add_monitor,
     add_report,
 )
 

@@ -13,7 +13,7 @@ from verisphere.files.embeddings import text_column
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
-from verisphere.files.text import LONGEST_NAME, text_lines
+from verisphere.files.text import LONGEST_NAME, as_number, text_lines
 
 
 def read_scores(path: str | Path) -> Scores:
@@ -84,9 +84,7 @@ def _comparison(cells: Sequence[str], columns: _Columns) -> tuple[float, bool, s
     """The score, the label and the domain of a line."""
     if len(cells) != columns.count:
         raise ValueError(f"{len(cells)} values under a header of {columns.count}")
-    score = _number(cells[columns.score])
-    if score != score:
-        raise ValueError("score is NaN; leave such comparisons out, or count them as non-matches by -inf")
+    score = as_number(cells[columns.score], "score")
     label = cells[columns.label].strip()
     if label not in ("0", "1"):
         raise ValueError(f"label must be 0 (impostor) or 1 (genuine), got {shown(label)}")
@@ -94,15 +92,6 @@ def _comparison(cells: Sequence[str], columns: _Columns) -> tuple[float, bool, s
     if len(domain) > LONGEST_NAME:
         raise ValueError(f"domain {shown(domain)} has {len(domain)} characters; allowed are {LONGEST_NAME}")
     return score, label == "1", domain
-
-
-def _number(text: str) -> float:
-    if text.isascii() and "_" not in text:  # Python's float also accepts 1_000 and digits of other scripts
-        try:
-            return float(text)
-        except ValueError:
-            pass
-    raise ValueError(f"score must be a number, got {shown(text)}")
 
 
 def _read_arrays(path: str | Path) -> Scores:

@@ -92,7 +92,17 @@ def table_rows(
 
     Its first line that is not empty names the columns, in any order; an error about it says what such a file holds.
     """
-    rows = csv_rows(path)
+    return columns_of(path, csv_rows(path), required, optional, about)
+
+
+def columns_of(
+    path: str | Path,
+    rows: Iterator[tuple[int, list[str]]],
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    about: str = "",
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """What `table_rows` gives, of rows that are read in another way, the header first; errors name `path`."""
     number, header = next(rows, (1, []))
     columns = [cell.strip() for cell in header]
     if absent := next((name for name in required if name not in columns), None):
@@ -109,6 +119,17 @@ def table_rows(
             yield line, [row[place] for place in places]
 
     return wanted, below()
+
+
+def as_number(text: str, what: str) -> float:
+    """The number in a cell of the column `what`; NaN is refused."""
+    try:
+        number = float(text if text.isascii() and "_" not in text else "")  # Python reads 1_000 and other scripts
+    except ValueError:
+        raise ValueError(f"{what} must be a number, got {shown(text)}") from None
+    if number != number:
+        raise ValueError(f"{what} is NaN; leave such comparisons out, or count them as non-matches by -inf")
+    return number
 
 
 def refuse_repeats(path: str | Path, named: Sequence[Line]) -> None:

@@ -144,11 +144,11 @@ class WorkFiles:
 
 
 class ScanState:
-    """Keeps the state of a scan in one `.npz` file, which each save replaces as a whole and seals."""
+    """Keeps the state of work in one `.npz` file, which each save replaces as a whole and seals."""
 
-    def __init__(self, path: Path) -> None:
-        """Name the file; nothing is written yet."""
-        self.path = path
+    def __init__(self, path: Path, what: str = "an interrupted scan") -> None:
+        """Name the file, and the work in words; nothing is written yet."""
+        self.path, self.what = path, what
 
     def __str__(self) -> str:
         return str(self.path)
@@ -161,13 +161,12 @@ class ScanState:
         seal = state.pop(_SEAL, None)
         if seal is None:
             raise ValueError(
-                f"{self.path}: not the state of an interrupted scan, or written by an earlier version; name another "
-                "file"
+                f"{self.path}: not the state of {self.what}, or written by an earlier version; name another file"
             )
         if seal.dtype != np.uint8 or seal.tobytes() != _digest(state):
             raise ValueError(
                 f"{self.path}: its arrays do not match their seal, so the file was edited or damaged; name another "
-                "file, and the scan starts from the beginning"
+                "file, and the work starts from the beginning"
             )
         return state
 
