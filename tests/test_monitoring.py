@@ -1,0 +1,62 @@
+"""A short form of benchmarks/monitoring.py, and its figures in docs/monitoring.md."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from verisphere.decide.watch import RateTest
+
+FILE = Path(__file__).parents[1] / "benchmarks" / "monitoring.py"
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location("monitoring", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["monitoring"] = importlib.util.module_from_spec(spec)  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["monitoring"]
+
+
+def test_the_tables_of_the_page_are_those_of_the_rows(bench):
+    page = (FILE.parents[1] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    for block in bench.tables(bench.read_rows(FILE.with_suffix(".csv"))).strip().split("\n\n"):
+        assert block in page
+
+
+def test_false_alarms_of_the_full_simulation_are_at_most_those_that_are_stated(bench):
+    rows = [row for row in bench.read_rows(FILE.with_suffix(".csv")) if row.figure == "alarms"]
+    stated = [row for row in rows if row.case != "as they come"]
+    assert len(stated) >= 12
+    assert all(row.value <= 0.05 for row in stated)
+
+
+def test_alarms_are_as_rare_and_as_soon_as_there(bench):
+    """400 streams of 500 at f = 0.1; at 3 f nearly all alarm within 100, as their 90 % quantile there is 55."""
+    random = np.random.default_rng(0)
+    rare = bench.first_alarms(RateTest(np.full((400, 1), 0.1)), bench.of_rates(random, 400, lambda _: 0.1), 500)
+    assert 0 < np.isfinite(rare).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
+    soon = bench.first_alarms(RateTest(np.full((400, 1), 0.1)), bench.of_rates(random, 400, lambda _: 0.3), 100)
+    assert np.isfinite(soon).mean() > 0.9
+
+
+def test_rows_come_back_as_they_were_written(bench, tmp_path: Path):
+    rows = [bench.Row("a", "b, c", 0.1, "alarms", 0.25, 4), bench.Row("a", "d", None, "median delay", np.inf, 2)]
+    bench.write_rows(rows, tmp_path / "rows.csv", None)
+    assert bench.read_rows(tmp_path / "rows.csv") == rows
+    other = bench.Row("b", "c", None, "alarms", 0.5, 2)
+    bench.write_rows([other], tmp_path / "rows.csv", "b")
+    assert bench.read_rows(tmp_path / "rows.csv") == [*rows, other]
+
+
+def test_the_conformal_martingale_notices_a_large_shift(bench):
+    world = bench.Scores(np.random.default_rng(1), 5, 300)
+    assert np.isfinite(world.jumper_alarms(world.counted(600, shift=1.0))).all()
+    assert np.isfinite(world.alarms(world.counted(600, shift=1.0))).all()
