@@ -71,3 +71,16 @@ def test_too_few_pairs_and_fars_beyond_the_tail_are_refused():
     assert tail_reaches("1e-3", 79_800)
     assert tail_fars(79_800) == pytest.approx((1.253e-6, 5e-3), rel=1e-3)
     assert tail_fars(39_900) is None
+
+
+def test_a_tail_of_one_person_is_fitted_though_redrawn_people_may_lack_him():
+    """Whoever resembles everybody makes the whole tail; a third of all redrawings are without that person."""
+    people = 300
+    left, right = np.triu_indices(people, 1)
+    score = np.random.default_rng(0).normal(size=len(left)) + np.where((left == 7) | (right == 7), 9.0, 0.0)
+    score[(left != 7) & (right != 7)] = np.linspace(-9, -8, len(left))[(left != 7) & (right != 7)]
+    threshold, tail = tail_threshold(pairs_of(score, people), "1e-4", REDRAWING, quietly)
+    assert np.isfinite(threshold)
+    assert threshold >= tail.start
+    level = np.where((left == 7) | (right == 7), 1.0, 0.0)
+    assert np.isfinite(tail_threshold(pairs_of(level, people), "1e-4", REDRAWING, quietly)[0])

@@ -121,12 +121,17 @@ def _redrawn(
     rate: float,
 ) -> Float64[np.ndarray, " replicates"]:
     """The fitted threshold of each replicate, less the start of the tail."""
-    above = np.empty(len(weights))
+    above = np.zeros(len(weights))
     for place in range(len(weights)):
         weight = weights.each(people, np.array([place])).astype(float)
+        if not (share := weight.sum() / totals[place] / rate):
+            continue  # nobody with a score in the tail was drawn: the threshold is no higher than its start
         (shape,), (scale,) = _fitted(excess, weight)
-        share = weight.sum() / totals[place] / rate
-        above[place] = scale * (math.log(share) if abs(shape) < 1e-9 else math.expm1(shape * math.log(share)) / shape)
+        if not math.isfinite(shape):
+            above[place] = excess[weight[0] > 0].max()  # one excess alone
+        else:
+            log = math.log(share)
+            above[place] = scale * (log if abs(shape) < 1e-9 else math.expm1(shape * log) / shape)
     return above
 
 
@@ -138,7 +143,8 @@ def _fitted(
     exceeding = (np.cumsum(weight, 1) - weight / 2) / total[:, None]  # share of the excesses that are as large
     mean = (weight * excess).sum(1) / total
     moment = (weight * excess * exceeding).sum(1) / total
-    return 2 - mean / (mean - 2 * moment), 2 * mean * moment / (mean - 2 * moment)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 2 - mean / (mean - 2 * moment), 2 * mean * moment / (mean - 2 * moment)
 
 
 def _survival(excess: Float64[np.ndarray, " pairs"], shape: float, scale: float) -> Float64[np.ndarray, " pairs"]:
