@@ -403,6 +403,13 @@ def test_a_decision_that_is_none_is_refused(tmp_path: Path, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    "letter", ["\u2065", "\ufff0", "\ufff8", "\ufffc", "\U000e0000", "\U000e0080", "\U000e01f0", "\U000e0fff", "\udc80"]
+)
+def test_letters_that_no_font_shows_are_removed(letter: str):
+    assert folded(f"Ann{letter} Lee") == "ann lee"
+
+
 # --- names of nobody -------------------------------------------------------------------------------------------------
 
 

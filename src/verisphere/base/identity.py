@@ -37,9 +37,11 @@ _UNNAMED = frozenset(
      "stranger", "strangers", "distractor", "distractors", "background", "missing", "undef", "inf", "infinity",
      "-1", "-9", "-99", "-999", "-9999", ".", "..", "...", "?", "??", "???", "")
 )  # fmt: skip
-_CROWD, _CROWD_TIMES = 10, 5  # images of such a name that are noted: at least so many, and so many times the median
-_UNSEEN = frozenset(map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164,
-                              0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))  # fmt: skip
+CROWD, CROWD_TIMES = 10, 5  # images of a name that may hold a crowd: at least so many, and so many times the median
+#: Besides the categories that `_unseen` names: Default_Ignorable_Code_Point of Unicode, the blank of Braille, U+FFFC.
+_UNSEEN = frozenset(map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2065, 0x2800,
+                              0x3164, 0xFFA0, 0xFFFC, *range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9),
+                              *range(0xE0000, 0xE1000)]))  # fmt: skip
 #: A number as data frames and programs write it; one that begins with a zero, such as 007, is a code.
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[-+]?[0-9]{1,3})?")
 _NOT_PLAIN = re.compile(r"^ *([+.]|-[.0]|-?[0-9]+[.e])", re.MULTILINE | re.IGNORECASE)  # how other spellings begin
@@ -80,7 +82,7 @@ def _plain_number(form: str) -> str:
 
 
 def _unseen(letter: str) -> bool:
-    return letter in _UNSEEN or unicodedata.category(letter) in ("Cf", "Cc")
+    return letter in _UNSEEN or unicodedata.category(letter) in ("Cf", "Cc", "Cs")
 
 
 def is_missing(name: str) -> bool:
@@ -225,7 +227,7 @@ def crowds(images: Mapping[str, int]) -> list[str]:
         f"{name!r} holds {count:,} images, where the median person has {usual:g}: are they all one person? if not, "
         f"every figure suffers; write {NOBODY} for nobody who is known, or exclude them"
         for name, count in unnamed.items()
-        if count >= max(_CROWD, _CROWD_TIMES * usual)
+        if count >= max(CROWD, CROWD_TIMES * usual)
     ]
 
 
