@@ -420,7 +420,28 @@ def test_a_crowd_under_unknown_is_named(tmp_path: Path, caplog):
     assert "'Unknown' holds 40 images, where the median person has 6" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["missing", "Undef", ".", "...", "inf", "-Inf", "-1.0", "-999", "no_name", "-"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "missing",
+        "Undef",
+        ".",
+        "...",
+        "inf",
+        "-Inf",
+        "-1.0",
+        "-999",
+        "no_name",
+        "-",
+        "<unknown>",
+        "[Unknown]",
+        "n.a.",
+        "\u2014",
+        "unknown_12",
+        "unk7",
+        "(stranger) 3",
+    ],
+)
 def test_texts_and_codes_for_nobody_are_named(name: str):
     (note,) = crowds({"Ann": 4, "Ben": 4, name: 24})
     assert note.startswith(f"{name!r} holds 24 images, where the median person has 4: are they all one person?")
@@ -430,6 +451,8 @@ def test_texts_and_codes_for_nobody_are_named(name: str):
     "images",
     [
         {"Ann": 2, "1.0": 40},
+        {"Ann": 2, "007": 40},
+        {"Ann": 2, "N. A. Lee 2": 40},
         {"Ann": 2, "Miss Inf": 40},
         {"Ann": 2, "unknown": 9},
         {"Ann": 9, "unknown": 40},

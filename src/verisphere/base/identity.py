@@ -30,7 +30,7 @@ NOBODY = "-1"
 #: Texts, once folded, that stand for a missing name; the numbers are those that NaN becomes in 32 or 64 bits.
 MISSING = frozenset(("", "nan", "-nan", "nat", "none", "null", "n/a", "<na>",
                      "-2147483648", "-9223372036854775808", "9223372036854775808"))  # fmt: skip
-#: Texts, once folded (or then with blanks for underscores and hyphens), often written for people without a name.
+#: Texts, once folded or plain (`_plain`), often written for people without a name.
 _UNNAMED = frozenset(
     ("unknown", "unk", "unknown person", "not known", "anonymous", "anon", "other", "others", "no name", "noname",
      "unnamed", "unidentified", "undefined", "unlabeled", "unlabelled", "nobody", "na", "#n/a", "nil", "tbd", "misc",
@@ -45,6 +45,7 @@ _UNSEEN = frozenset(map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x
 #: A number as data frames and programs write it; one that begins with a zero, such as 007, is a code.
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[-+]?[0-9]{1,3})?")
 _NOT_PLAIN = re.compile(r"^ *([+.]|-[.0]|-?[0-9]+[.e])", re.MULTILINE | re.IGNORECASE)  # how other spellings begin
+_PUNCTUATION, _END_NUMBER = re.compile(r"[^\w\s]+"), re.compile(r"(?<=[^\W\d]) *[0-9]+$")
 _DIGITS = re.compile(r"-?[0-9]+")
 _TOO_LARGE = 10**19  # for a whole number of 64 bits
 _asked: ContextVar[Names | None] = ContextVar("names", default=None)
@@ -232,4 +233,6 @@ def crowds(images: Mapping[str, int]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    return " ".join(folded(name).replace("_", " ").replace("-", " ").split())
+    """A folded name without punctuation and without a number at its end; blanks for underscores and hyphens."""
+    bare = _PUNCTUATION.sub("", folded(name).replace("_", " ").replace("-", " "))
+    return _END_NUMBER.sub("", " ".join(bare.split()))

@@ -68,12 +68,17 @@ class Sampled:
     @property
     def auc(self) -> float:
         """The share of (genuine, impostor) couples in which the genuine score is higher; a tie counts one half."""
-        return float(_below(self.genuine, self.impostor).mean())
+        return float(self.auc_of_people.mean())
+
+    @cached_property
+    def auc_of_people(self) -> Float64[np.ndarray, " people"]:
+        """The AUC of each person's genuine pairs."""
+        return _below(self.genuine, self.impostor).mean(1)
 
     @cached_property
     def auc_error(self) -> float:
         """The standard error of the AUC over people, by the variances of DeLong et al. (1988)."""
-        of_people = _below(self.genuine, self.impostor).mean(1)
+        of_people = self.auc_of_people
         of_impostors = _below(self.impostor, self.genuine.ravel())
         return sqrt(of_people.var(ddof=1) / len(of_people) + of_impostors.var(ddof=1) / len(of_impostors))
 

@@ -20,7 +20,12 @@ from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.listed import evaluate_pairs
-from verisphere.measure.protocols.plausible import implausible_pairs, implausible_set, implausible_sides
+from verisphere.measure.protocols.plausible import (
+    crowds_of_strangers,
+    implausible_pairs,
+    implausible_set,
+    implausible_sides,
+)
 from verisphere.measure.report import make_report, report_inputs
 from verisphere.measure.two_sets import evaluate_two_sets
 from verisphere.ship.calibrate import calibrate, read_calibration
@@ -272,6 +277,53 @@ def test_lfw_with_its_label_errors_is_no_alarm_and_its_shifted_and_mixed_labels_
     ):
         (found,) = implausible_set(Embeddings(lfw.embeddings, lfw.names, person))
         assert says in found
+
+
+# --- a crowd under one name ---
+
+
+def crowd(noise: float, joined: int, name: str = "XXX") -> Embeddings:
+    """80 people with three images each, of whom some have one name."""
+    rows, person = faces(80, 3, noise)
+    return Embeddings(rows, identities=np.where(person < joined, name, person.astype(str)))
+
+
+@pytest.mark.parametrize("name", ["<unknown>", "unkown", "\u2014", "0", "John Doe", "unbekannt", "default"])
+def test_a_crowd_of_strangers_is_found_by_its_scores(tmp_path: Path, name: str):
+    (found,) = implausible_set(crowd(0.5, 26, name))
+    assert found.startswith(f"genuine pairs of the 78 images of {name!r} score no higher than impostor pairs (AUC 0.5")
+    domains = np.tile(["day", "night"], 120)
+    (same,) = implausible_set(replace(crowd(0.5, 26, name), domains=domains))
+    assert same.startswith(f"genuine pairs of the 78 images of {name!r}")
+
+
+def test_a_crowd_is_said_by_evaluate_and_refused_by_calibrate(tmp_path: Path):
+    path = tmp_path / "crowd.npz"
+    write_embeddings(path, crowd(0.5, 26))
+    assert "implausible: genuine pairs of the 78 images of 'XXX'" in evaluate_all_pairs(path, OPTIONS).text()
+    with pytest.raises(ValueError, match=r"crowd\.npz: implausible: genuine pairs of the 78 images of 'XXX'"):
+        calibrate(path, ["2e-1"])
+    assert calibrate(path, ["2e-1"], accept_implausible=True).implausible
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0, 1.5, 2.0, 4.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_one_person_of_many_images_is_no_alarm_however_weak_the_model(noise: float, seed: int):
+    rows, person = faces(81, np.array([200, *[4] * 80]), noise, seed)
+    assert reasons(rows, person) == ()
+    assert reasons(*faces(101, np.array([10, *[2] * 100]), noise, seed)) == ()
+
+
+def test_a_crowd_on_one_of_two_sides_is_named():
+    joined, right = crowd(0.5, 26), crowd(0.5, 1)
+    (found,) = implausible_sides(right, joined, ("left.npz", "right.npz"))
+    assert found.startswith("right.npz: genuine pairs of the 78 images of 'XXX'")
+    assert implausible_sides(right, right, ("left.npz", "right.npz")) == ()
+
+
+def test_a_crowd_of_nobody_and_one_among_few_other_people_are_no_alarm():
+    assert crowds_of_strangers(crowd(0.5, 26, NOBODY)) == ()
+    assert crowds_of_strangers(crowd(0.5, 71)) == ()
 
 
 # --- two sides ---

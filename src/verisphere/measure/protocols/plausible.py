@@ -10,16 +10,18 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float32, Float64, Int64
 
+from verisphere.base.identity import CROWD, CROWD_TIMES
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
-from verisphere.decide.plausible import CHANCE, FEWEST, MOVED, SAMPLED, Sampled, implausible, implausible_list
+from verisphere.decide.plausible import CHANCE, FEWEST, MOST, MOVED, SAMPLED, Sampled, implausible, implausible_list
 from verisphere.measure.protocols.listed_pairs import domains_of_pairs
 from verisphere.score import pair_scores, unit_rows
 
 MOST_PEOPLE = 2_000  # sampled
 SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand, as photographs that were posted again do
 SHARE_UNDER_OTHERS = 0.01  # of the rows of a set, whose vector may stand under another person too
-WORKING = 0.9  # AUC inside each of two domains from which on a model should distinguish people across them
+WORKING = 0.9  # AUC from which on a model should distinguish people across two domains, or inside a crowd
+MOST_CROWDS = 100  # people with the most images who are tested for a crowd
 MOST_PAIRS = 60  # of domains that are compared, or as many as there are domains
 PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
 _EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
@@ -36,9 +38,46 @@ def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
     found, auc = _of_rows(embeddings.embeddings, person, domain=embeddings.domains)
     return (
         (*repeated_vectors(embeddings.embeddings, person), *found)
+        or crowds_of_strangers(embeddings)
         or _of_domains(embeddings, person, auc)
         or implausible_before_pooling(embeddings)
     )
+
+
+def crowds_of_strangers(embeddings: Embeddings) -> tuple[str, ...]:
+    """A reason for each name with many images whose genuine pairs score like impostor pairs, whatever the name is.
+
+    Other people's pairs have to score far higher: for a weak model, one person of many photographs is near chance too.
+    """
+    names, person, images = np.unique(embeddings.identities, return_inverse=True, return_counts=True)
+    least = max(CROWD, CROWD_TIMES * float(np.median(images)))
+    largest = np.argsort(-images, kind="stable")[:MOST_CROWDS]
+    large = largest[(images[largest] >= least) & (names[largest] != NOBODY)]
+    others = np.flatnonzero((images > 1) & (images < least) & (names != NOBODY))
+    if not len(large) or len(others) < FEWEST:
+        return ()
+    domain = np.zeros(len(person)) if embeddings.domains is None else embeddings.domains
+    usual, found = (_sampled(embeddings.embeddings, person, domain, people) for people in (others, large))
+    return tuple(
+        f"genuine pairs of the {images[name]:,} images of {str(names[name])!r} score no higher than impostor pairs "
+        f"(AUC {auc:.3f}, that of other people {usual.auc:.3f}), as if they showed many people: write {NOBODY} for "
+        "nobody who is known, or exclude them"
+        for name, auc in zip(large, found.auc_of_people, strict=True)
+        if auc <= MOST and usual.auc >= WORKING
+    )
+
+
+def _sampled(
+    rows: Float32[np.ndarray, "rows dim"],
+    person: Int64[np.ndarray, " rows"],
+    domain: np.ndarray,
+    people: Int64[np.ndarray, " people"] | None = None,
+) -> Sampled:
+    """Genuine pairs, of all people or of these; impostor pairs have a row of theirs, and the domains of such pairs."""
+    left, right = _genuine(person, people)
+    first, second = left.ravel(), _of_same(domain, right.ravel())
+    genuine = _scores(rows, first, right.ravel()).reshape(left.shape)
+    return Sampled(genuine, _scores(rows, first, second)[person[first] != person[second]])
 
 
 def _of_domains(embeddings: Embeddings, person: Int64[np.ndarray, " rows"], whole: float) -> tuple[str, ...]:
@@ -115,12 +154,11 @@ def _of_rows(
 
     def sample(moved: int) -> Sampled:
         labels = np.roll(person, -moved)
+        if domain is not None:
+            return _sampled(rows, labels, domain)
         left, right = _genuine(labels)
         genuine = _scores(rows, left.ravel(), right.ravel()).reshape(left.shape)
-        if domain is None:
-            return Sampled(genuine, score[labels[one] != labels[other]])
-        first, second = left.ravel(), _of_same(domain, right.ravel())
-        return Sampled(genuine, _scores(rows, first, second)[labels[first] != labels[second]])
+        return Sampled(genuine, score[labels[one] != labels[other]])
 
     moved = {where: sample(by) for by, where in MOVED.items()}
     right = sample(0)
@@ -130,7 +168,8 @@ def _of_rows(
 def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str]) -> tuple[str, ...]:
     """The reasons why two sets that are compared with each other cannot be those of a working model.
 
-    If there are none for the whole sets, each domain of one is tested against all of the other.
+    If there are none for the whole sets, each domain of one is tested against all of the other, then each by itself for
+    crowds under one name.
     """
     people = np.unique(np.concatenate([left.identities, right.identities]), return_inverse=True)[1].astype(np.int64)
     sides, persons = (left.embeddings, right.embeddings), (people[: len(left)], people[len(left) :])
@@ -151,7 +190,7 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
         or tuple(
             f"{name}: {reason}"
             for name, side in zip(names, (left, right), strict=True)
-            for reason in implausible_before_pooling(side)
+            for reason in crowds_of_strangers(side) or implausible_before_pooling(side)
         )
     )
 
@@ -257,13 +296,18 @@ def _of_same(domain: np.ndarray, rows: Int64[np.ndarray, " some"]) -> Int64[np.n
 
 
 def _genuine(
-    person: Int64[np.ndarray, " rows"],
+    person: Int64[np.ndarray, " rows"], people: Int64[np.ndarray, " people"] | None = None
 ) -> tuple[Int64[np.ndarray, "people draws"], Int64[np.ndarray, "people draws"]]:
-    """The rows of as many genuine pairs of each sampled person; the people are the same wherever labels are moved."""
+    """The rows of as many genuine pairs of each of these people, else of each sampled person.
+
+    The sampled people are the same wherever labels are moved.
+    """
     random = numpy_generator(0)
     images = np.bincount(person)
     rows, starts = np.argsort(person, kind="stable"), np.cumsum(images) - images
-    people = random.permutation(np.flatnonzero(images > 1))[:MOST_PEOPLE, None]
+    if people is None or len(people) > MOST_PEOPLE:
+        people = random.permutation(np.flatnonzero(images > 1) if people is None else people)[:MOST_PEOPLE]
+    people = people[:, None]
     size = len(people), SAMPLED // max(len(people), 1)
     first = (random.random(size) * images[people]).astype(np.int64)
     second = (first + 1 + (random.random(size) * (images[people] - 1)).astype(np.int64)) % images[people]
