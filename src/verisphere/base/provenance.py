@@ -172,7 +172,7 @@ class Origin:
         return tuple(
             f"{name} {_in_words(name, ours[name])} against {_in_words(name, theirs[name])}"
             for name in ours
-            if name not in but and ours[name] != theirs[name] and None not in (ours[name], theirs[name])
+            if name not in but and None not in (ours[name], theirs[name]) and not _alike(ours[name], theirs[name])
         )
 
     def _settings(self) -> dict[str, Any]:
@@ -186,6 +186,11 @@ class Origin:
             "detector": self.source.detector,
             **made,
         }
+
+
+def _alike(ours: Any, theirs: Any) -> bool:
+    """Whether two values are equal, or one is a detector of an earlier version, named without a digest of its code."""
+    return ours == theirs or any(str(one).startswith(f"{other} (") for one, other in ((ours, theirs), (theirs, ours)))
 
 
 def _in_words(name: str, value: Any) -> str:

@@ -1,7 +1,10 @@
 """Functions from outside verisphere that a flag or a file names as `module:function`."""
 
+import hashlib
 import importlib
+import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from verisphere.files.json_values import shown
@@ -28,3 +31,20 @@ def named_function(path: str, what: str, trust: bool) -> Callable[..., Any]:
     if not callable(function):
         raise ValueError(f"{what} {shown(path)} is {shown(function)}, which cannot be called")
     return function
+
+
+def find_function(function: str, trust: bool, what: str = "function") -> tuple[Callable[..., Any], Path]:
+    """A function by its name `module:function`, and the source file of its module."""
+    call = named_function(function, what, trust)
+    try:
+        source = inspect.getsourcefile(importlib.import_module(function.partition(":")[0]))
+    except TypeError:  # a module that is part of the interpreter
+        source = None
+    if source is None:
+        raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
+    return call, Path(source)
+
+
+def source_digest(source: Path) -> str:
+    """SHA-256 of a source file, in hexadecimal."""
+    return hashlib.sha256(source.read_bytes()).hexdigest()

@@ -1,10 +1,6 @@
 """A user's function as a network: uint8 images in, vectors out. It runs only if its code is trusted."""
 
-import hashlib
-import importlib
-import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.backbones.backbone import LARGEST_EMBEDDING, Backbone
-from verisphere.files.named_function import named_function
+from verisphere.files.named_function import find_function, source_digest
 
 
 class CallableNetwork(Backbone):
@@ -47,23 +43,6 @@ class CallableNetwork(Backbone):
         """The function's vectors of pixels in [0, 255]."""
         pixels = images.detach().cpu().round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
         return torch.from_numpy(vectors_of(self._call, self.function, pixels, self.embedding_size))
-
-
-def find_function(function: str, trust: bool) -> tuple[Callable[..., Any], Path]:
-    """A function by its name `module:function`, and the source file of its module."""
-    call = named_function(function, "function", trust)
-    try:
-        source = inspect.getsourcefile(importlib.import_module(function.partition(":")[0]))
-    except TypeError:  # a module that is part of the interpreter
-        source = None
-    if source is None:
-        raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
-    return call, Path(source)
-
-
-def source_digest(source: Path) -> str:
-    """SHA-256 of a source file, in hexadecimal."""
-    return hashlib.sha256(source.read_bytes()).hexdigest()
 
 
 def vectors_of(

@@ -16,9 +16,10 @@ from verisphere.base.vocabulary import Progress, TrainingRecord, printable, quie
 from verisphere.base.words import unknown_name
 from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.errors import errors_naming
+from verisphere.files.named_function import find_function, source_digest
 from verisphere.files.results import Result
 from verisphere.images.detect import TEMPLATES, FaceDetector
-from verisphere.models.callable_network import CallableNetwork, find_function, source_digest
+from verisphere.models.callable_network import CallableNetwork
 from verisphere.models.described_faces import open_faces
 from verisphere.models.first_run import FirstRun, first_calls, first_run
 from verisphere.models.folder import load

@@ -20,7 +20,8 @@ class FunctionDetector:
         function: takes a uint8 RGB image (height, width, 3) and returns a list with (box, score, points) of each face:
             left, top, right and bottom; a number, higher for a more certain face; (x, y) of left eye, right eye, nose,
             left and right mouth corner as seen in the image; all in pixels.
-        name: name of the function in messages and in `images.json`.
+        name: name of the function in messages and in `images.json`; `detector_named` adds the first 12 letters of the
+            SHA-256 of its source file, so that other code is another detector.
         min_face: side of the smallest face that is returned, in pixels.
     """
 
