@@ -364,3 +364,12 @@ def test_a_function_from_the_command_line(tmp_path, module, capsys):
     assert "--trainable is for ONNX files; theirs:embed is a function" in capsys.readouterr().err
     assert call("adopt", "theirs:embed", *size, "--out", tmp_path / "model", "--trust-code") == 0
     assert "trained on: not known" in capsys.readouterr().out
+
+
+def test_a_template_of_ones_own_is_exported_and_the_graph_inside_names_its_folder(tmp_path, capsys):
+    adopted(tmp_path, graph(), Told(colour="RGB", mean=127.5, scale=128.0, **OWN))
+    shipped = tmp_path / "shipped"
+    assert main(["export", str(tmp_path / "model"), "--out", str(shipped), "--template", OWN["template"]]) == 0
+    assert read_model_json(shipped / "model.json").template == OWN["template"]
+    assert main(["embed", str(shipped / "network.onnx"), str(tmp_path), "--out", str(tmp_path / "e.npz")]) == 2
+    assert f"it is part of the model folder {shipped}: name that folder" in capsys.readouterr().err

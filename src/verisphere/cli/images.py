@@ -120,8 +120,8 @@ def add_embed(verbs: Verbs) -> None:
     verb.add_argument(
         "model",
         type=Path,
-        help="folder of a run, checkpoint or exported model, or its .onnx; or a recipe, by file or name, "
-        "for its untrained network",
+        help="folder of a run, checkpoint or model, or the model.onnx of an exported run; or a recipe, by file or "
+        "name, for its untrained network",
     )
     verb.add_argument("faces", type=Path, help=SET)
     verb.add_argument("--out", type=Path, required=True, metavar="OUT.npz", help="embeddings file to write")

@@ -10,13 +10,13 @@ from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
     SET,
+    TEMPLATES,
     Outcome,
     Verbs,
     add_detector,
     add_device,
     add_min_face,
     add_names,
-    add_template,
     add_trust_code,
     new_verb,
     options_as,
@@ -112,8 +112,12 @@ def add_export(verbs: Verbs) -> None:
         metavar="F",
         help=f"target FAR at which it is measured; repeat ({' '.join(DROP_FARS)})",
     )
-    add_template(verb)
-    verb.set_defaults(template=None)  # a model folder keeps its own
+    verb.add_argument(
+        "--template",
+        metavar="NAME",
+        help=f"positions of the five points in aligned faces: {', '.join(TEMPLATES)}; at other sizes any name "
+        f"(that of a model folder, of a run {TEMPLATES[0]})",
+    )
     add_accept_training_people(verb)
     add_accept_unrecorded(verb, "take files")
     add_trust_code(verb)

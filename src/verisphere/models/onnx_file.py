@@ -28,7 +28,7 @@ from verisphere.files.disk import check_file, read_file
 from verisphere.files.documents import read_json
 from verisphere.files.json_values import from_json, shown
 from verisphere.files.onnx_graph import LARGEST_ONNX, first_line, require_onnx
-from verisphere.models.folder import Model, check_listed, pixel_batches
+from verisphere.models.folder import Model, check_listed, is_model_folder, pixel_batches
 from verisphere.models.onnx_check import check_graph
 
 FORMAT = "1"
@@ -329,9 +329,11 @@ def _check_seal(path: Path, content: bytes) -> None:
 def _input_format(path: Path, metadata: dict[str, str]) -> InputFormat:
     version = metadata.get("verisphere_format")
     if version is None:
+        inside = f"; it is part of the model folder {path.parent}: name that folder"
+        elsewhere = "; `verisphere adopt` makes a model folder of a file made elsewhere: name that folder"
         raise ValueError(
             f"{path}: an ONNX file of another kind: nothing in its metadata says what pixels it takes, so no threshold "
-            "can hold for it; `verisphere adopt` makes a model folder of a file made elsewhere: name that folder"
+            f"can hold for it{inside if is_model_folder(path.parent) else elsewhere}"
         )
     if version != FORMAT:
         raise ValueError(f"{path}: its input format is {shown(version)}, this version of verisphere reads {FORMAT}")
