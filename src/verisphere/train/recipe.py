@@ -75,7 +75,8 @@ class Recipe:
             only as such a buffer mixes it, for packs on disks that seek slowly; null shuffles the whole set.
         batch_size: images a step, over all ranks; an epoch's incomplete last batch is skipped.
         accumulate: number of parts in which a batch is processed, one after another, to save memory. The step is that
-            of the whole batch, but batch norm and the state of a loss are updated part by part.
+            of the whole batch, but batch norm and the state of a loss are updated part by part, and a loss that
+            compares the rows of a batch compares those of one part.
         sync_batch_norm: batch norm over the images of all ranks; by default each rank normalises its own.
         precision: precision of the backbone: float32, or bfloat16 by autocast.
         clip: largest gradient norm over the backbone; null does not clip.
