@@ -1,11 +1,12 @@
 """The calibration of a gallery, to a file and back; what it covers; and the verdicts of a review."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from verisphere.decide import Review, gallery_threshold
+from verisphere.decide import FoundRate, Review, gallery_threshold
 from verisphere.files.calibration import Source, read_calibration
 from verisphere.files.gallery_calibration import (
     GalleryCalibration,
@@ -24,7 +25,8 @@ def calibration(statistic: str = "best", fpirs: tuple[str, ...] = ("1e-1", "1e-2
     thresholds = tuple(
         gallery_threshold(DRAWS, fpir, people=3, statistic=statistic, review=Review(2, 1)) for fpir in fpirs
     )
-    verdicts = Verdict("a.jpg", "b.jpg", "same", "1-2"), Verdict("c.jpg", "d.jpg", "cannot say", "3-4")
+    seals = (f"{'1' * 16}-{'2' * 16}", f"{'3' * 16}-{'4' * 16}")
+    verdicts = Verdict("a.jpg", "b.jpg", "same", seals[0]), Verdict("c.jpg", "d.jpg", "cannot say", seals[1])
     gallery = PromisedGallery.of("people.npz", 3, DIGESTS)
     return GalleryCalibration(SOURCE, gallery, None, thresholds, verdicts=verdicts)
 
@@ -61,7 +63,15 @@ def test_a_reader_of_two_photographs_says_what_the_file_is(tmp_path):
     ("change", "words"),
     [
         (lambda document: document.update(format=2), "format 2, and this version reads format 1"),
-        (lambda document: document["gallery"].update(digests="!"), "not in base64"),
+        (lambda document: document["gallery"].update(digests="!"), "not 8 bytes each in base64"),
+        (lambda document: document["gallery"].update(digests="AAAA"), "not 8 bytes each in base64"),
+        (lambda document: document["verdicts"][0].update(word="different"), "1 strangers were removed, .* remove 0"),
+        (lambda document: document["verdicts"][1].update(document["verdicts"][0]), "is no pair, or has two verdicts"),
+        (lambda document: document["verdicts"][0].update(seal="x"), "'x', which is no pair"),
+        (lambda document: document["thresholds"][0].update(seed=-1), "seed must be 0 or more, got -1"),
+        (lambda document: document["strangers"].update(rows=500), "of 500 rows with 501 people"),
+        (lambda document: document.update(implausible=["labels"]), "differ in `implausible`"),
+        (lambda document: document["thresholds"][1].update(implausible="labels"), "differ in `implausible`"),
         (lambda document: document["gallery"].update(photographs=5), "5 photographs has 4 digests"),
         (lambda document: document["gallery"].update(sha256="1" * 64), "are not those of its sha256"),
         (lambda document: document["thresholds"][0].update(rank=9), "rank 9 of 500 strangers is not what is allowed"),
@@ -91,8 +101,10 @@ def test_a_changed_calibration_is_refused_in_one_line(tmp_path, change, words):
 
 def test_a_statistic_with_a_cohort_names_it():
     thresholds = (gallery_threshold(DRAWS, "1e-1", people=3, statistic="z"),)
-    with pytest.raises(ValueError, match="'z' does not fit a cohort of None"):
+    with pytest.raises(ValueError, match="the rule 'z' does not fit no cohort"):
         GalleryCalibration(SOURCE, PromisedGallery.of("people.npz", 3, DIGESTS), None, thresholds)
+    with pytest.raises(ValueError, match=r"the rule 'best' does not fit the cohort 'strangers\.npz' with the rows ''"):
+        replace(calibration(), cohort=SOURCE)
 
 
 # --- what it covers ---
@@ -111,6 +123,22 @@ def test_the_gallery_and_by_the_best_score_every_part_of_it_are_covered():
     assert "1 of these are not in it" in added
     changed = best.why_not(3, np.append(DIGESTS[:3], 8))
     assert "1 of these are not in it" in changed
+    assert "known by" not in changed
+    assert (
+        "4 of these are not in it (a folder or archive is known by its photographs, and an embeddings file by its "
+        in (best.why_not(3, DIGESTS + 1))
+    )
+
+
+def test_a_part_of_the_gallery_is_said_to_be_one():
+    best = calibration()
+    assert best.part(2, DIGESTS[:2]) == (
+        "this is a part of the gallery that the threshold is promised for (2 of 3 people, 2 of 4 photographs): the "
+        "promise covers it"
+    )
+    measured = [replace(found, identified=FoundRate.of("p.npz", 9, 10)) for found in best.thresholds]
+    assert replace(best, thresholds=tuple(measured)).part(2, DIGESTS[:2]).endswith("was measured on the whole")
+    assert best.part(3, DIGESTS) == best.part(3, np.append(DIGESTS, DIGESTS[:1])) == best.part(3, DIGESTS + 1) == ""
 
 
 @pytest.mark.parametrize("statistic", ["gap", "next", "median"])
@@ -118,7 +146,7 @@ def test_by_any_other_statistic_a_part_is_not_covered(statistic):
     other = calibration(statistic)
     assert other.why_not(3, DIGESTS) == ""
     for changed in (DIGESTS[:2], np.append(DIGESTS, DIGESTS[:1])):  # a median counts how often a photograph is there
-        assert "have left, or are there twice, and by the statistic" in other.why_not(2, changed)
+        assert "have left, or are there twice, and by the rule" in other.why_not(2, changed)
 
 
 # --- verdicts ---

@@ -192,7 +192,9 @@ def test_a_threshold_that_is_not_there(model):
     with pytest.raises(ValueError, match="a FAR must be a decimal number"):
         model.threshold("one percent")
     assert dataclasses.replace(model, thresholds=THRESHOLDS[:1]).threshold() == THRESHOLDS[0]
-    with pytest.raises(ValueError, match=r"ships no threshold; find one .*calibrate.*--calibration"):
+    with pytest.raises(
+        ValueError, match=r"ships no threshold for two photographs; find one .*calibrate.*--calibration"
+    ):
         dataclasses.replace(model, thresholds=()).threshold("0.1")
 
 

@@ -479,6 +479,46 @@ def test_strangers_of_unknown_origin_are_not_said_to_be_of_the_gallerys_model(fi
     assert found.thresholds[0].calibrated_on is None
 
 
+def test_where_most_photographs_name_nobody_there_is_no_nearest_person(files):
+    found_in(files, statistic="gap").calibration(["0.1"]).write_json(files / "g.json")
+    nearest = Gallery(read_embeddings(files / "gallery.npz")).search(MODEL.embed(OTHERS), "gap").person
+    other = int(np.flatnonzero(nearest != nearest[0])[0])
+    for number, row in enumerate((0, other)):
+        photo(files / "probe" / f"{number}.png", OTHERS[row])
+    found = identify(files / "probe", files / "gallery.npz", MODEL, FIND, Choice(calibration=files / "g.json"))
+    assert (found.best, found.matches) == (None, ())
+    assert "Nobody: no value is above the threshold" in found.text()
+    assert "; more than half of the photographs name no one person." in found.text()
+    assert "infinit" not in found.json()
+    one = identify(files / "probe" / "0.png", files / "gallery.npz", MODEL, FIND, Choice(calibration=files / "g.json"))
+    assert one.best is not None
+    assert f"the nearest is {one.best.name}, value {one.best.score:.4f}." in one.text()
+
+
+def test_a_threshold_of_an_unknown_model_and_a_part_of_its_gallery_are_said(files):
+    rows = read_embeddings(files / "strangers.npz")
+    write_embeddings(files / "strangers.npz", replace(rows, origin=None))
+    found_in(files, probes="probes.npz").calibration(["0.1"]).write_json(files / "g.json")
+    enrolled = read_embeddings(files / "gallery.npz")
+    write_embeddings(files / "part.npz", enrolled.take(enrolled.identities == "p2"))
+    probe, choice = photo(files / "probes" / "1.png", AGAIN[2]), Choice(calibration=files / "g.json")
+    untied = "Nothing ties the threshold of the gallery to this model: its calibration does not say which one it is of."
+    part = "This is a part of the gallery that the threshold is promised for (1 of 8 people, 2 of 16 photographs)"
+    for gallery, notes in (("gallery.npz", 1), ("part.npz", 2)):
+        notes_of = identify(probe, files / gallery, MODEL, FIND, choice).notes
+        assert notes_of == identify_each(files / "probes", files / gallery, MODEL, FIND, choice).notes
+        assert (notes_of[0], len(notes_of)) == (untied, notes)
+        assert notes_of[-1].startswith(part) == (notes == 2)
+
+
+def test_without_a_threshold_for_two_photographs_none_is_offered(files, calibrated):
+    probe = photo(files / "probe.png", AGAIN[2])
+    with pytest.raises(ValueError, match=r"no threshold for a gallery; find one .* and name it by --calibration"):
+        identify(probe, files / "gallery.npz", MODEL, FIND)
+    with pytest.raises(ValueError, match=r"promised for 8 people .* --out FILE\)$"):
+        identify(probe, files / "probes.npz", MODEL, FIND, Choice(calibration=calibrated, fpir="0.1"))
+
+
 # --- the command line ---
 
 

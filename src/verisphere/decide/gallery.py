@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.base.seeds import numpy_generator
+from verisphere.base.seeds import check_seed, numpy_generator
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import ImageSource, check_bounds, check_rate, check_word
 from verisphere.base.words import of_things, share
@@ -66,6 +66,9 @@ class FoundRate:
     def __post_init__(self) -> None:
         check_rate(self.tpir, self.identified, self.total)
         check_bounds(self.tpir, self.tpir_lower_95, self.tpir_upper_95)
+        stated, bounds = (self.tpir_lower_95, self.tpir_upper_95), binomial_bounds(self.identified, self.total)
+        if not all(math.isclose(*pair, abs_tol=1e-6) for pair in zip(stated, bounds, strict=True)):
+            raise ValueError(f"bounds {stated} of TPIR are not those of {self.identified} of {self.total} probes")
 
     @classmethod
     def of(cls, file: str, identified: int, total: int) -> "FoundRate":
@@ -135,6 +138,8 @@ class GalleryThreshold:
             raise ValueError(f"rank {self.rank} of {self.strangers:,} strangers is not what is allowed: {rank}")
         if not math.isfinite(self.threshold):
             raise ValueError(f"a threshold that is shipped must be finite, got {self.threshold}")
+        if self.seed is not None:
+            check_seed(self.seed)
         if self.people < 1:
             raise ValueError(f"a gallery has at least one person, got {self.people}")
 

@@ -58,6 +58,7 @@ class Statistic:
         cohort: whether a cohort is needed, and how many of its highest scores count; None for none, 0 for all.
         both: whether the probe is normalised by the cohort too.
         monotone: whether the statistic of a probe cannot rise when people or photographs leave the gallery.
+        number: what the statistic is called: a score where it is one.
     """
 
     words: str
@@ -66,6 +67,7 @@ class Statistic:
     cohort: int | None = None
     both: bool = False
     monotone: bool = False
+    number: str = "value"
 
 
 def _only_first(values: Float64[np.ndarray, " probes"], like: Values) -> Values:
@@ -117,10 +119,10 @@ def lower_median(scores: Float64[np.ndarray, " scores"]) -> float:
 
 #: The statistics by their names.
 STATISTICS: dict[str, Statistic] = {
-    "best": Statistic("the best score", lambda best: best.scores, monotone=True),
+    "best": Statistic("the best score", lambda best: best.scores, monotone=True, number="score"),
     "gap": Statistic("the best score less that of the second person", _gap, people=2),
     "next": Statistic(f"the best score less half the mean of the next {NEXT} people's", _next, people=2),
-    "median": Statistic("the best lower median of a person's photographs", _median),
+    "median": Statistic("the best lower median of a person's photographs", _median, number="score"),
     "z": Statistic("the best score, normalised for the photograph over the cohort,", _by_photograph, cohort=0),
     "s": Statistic(
         "the best score, normalised for photograph and probe over the cohort,", _by_both, cohort=0, both=True

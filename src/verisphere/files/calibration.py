@@ -46,8 +46,8 @@ class Source:
             check_word("names_rule", self.names_rule, NAMES)
         if self.kind not in get_args(Kind) or len(self.sha256) != 64 or self.rows < 1:
             raise ValueError(f"{self.kind!r} file {self.file!r} of {self.rows} rows with digest {self.sha256!r}")
-        if (self.people is None) != (self.kind == "scores"):
-            raise ValueError(f"{self.kind} file {self.file!r} with {self.people} people")
+        if (self.people is None) != (self.kind == "scores") or not 0 <= (self.people or 0) <= self.rows:
+            raise ValueError(f"{self.kind} file {self.file!r} of {self.rows} rows with {self.people} people")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hashlib
+import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -23,6 +24,8 @@ from verisphere.files.verdicts import Verdict
 
 FORMAT = 1
 KIND = "gallery"
+UNTIED = "nothing ties the threshold of the gallery to this model: its calibration does not say which one it is of"
+_SEAL = re.compile("[0-9a-f]{16}-[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class PromisedGallery:
         try:
             return np.frombuffer(base64.b64decode(self.digests, validate=True), "<i8").astype(np.int64)
         except (binascii.Error, ValueError):
-            raise ValueError(f"the digests of the gallery {shown(self.file)} are not in base64") from None
+            raise ValueError(f"the digests of the gallery {shown(self.file)} are not 8 bytes each in base64") from None
 
     def holds(self, digests: Int64[np.ndarray, " photographs"]) -> Bool[np.ndarray, " photographs"]:
         """Which photographs are among those of this gallery."""
@@ -110,7 +113,9 @@ class GalleryCalibration(Result):
         if len({(found.statistic, found.guarantee, found.people) for found in self.thresholds}) > 1:
             raise ValueError("the thresholds are of several statistics, guarantees or galleries")
         if not (STATISTICS[self.statistic].cohort is None) == (self.cohort is None) == (not self.cohort_rows):
-            raise ValueError(f"the statistic {self.statistic!r} does not fit a cohort of {self.cohort}")
+            cohort = "no cohort" if self.cohort is None else f"the cohort {shown(self.cohort.file)}"
+            raise ValueError(f"the rule {self.statistic!r} does not fit {cohort} with the rows {self.cohort_rows!r}")
+        self._check_verdicts()
         for found in self.thresholds:
             counts = found.people, found.strangers + found.review.removed, found.review.reviewed
             if counts != (self.gallery.people, self.strangers.people, len(self.verdicts)):
@@ -119,10 +124,30 @@ class GalleryCalibration(Result):
                     f"{counts[2]} verdicts, the calibration of {self.gallery.people}, {self.strangers.people} and "
                     f"{len(self.verdicts)}"
                 )
+            if bool(found.implausible) != bool(self.implausible):
+                raise ValueError(
+                    f"the calibration and its threshold at FPIR {found.fpir_target} differ in `implausible`"
+                )
         rates = [exact_rate(found.fpir_target) for found in self.thresholds]
         for found, rate in zip(self.thresholds, rates, strict=True):
             if rates.count(rate) > 1:
                 raise ValueError(f"FPIR {found.fpir_target} is asked for twice")
+
+    def _check_verdicts(self) -> None:
+        """Refuse verdicts about unknown photographs, two of one pair, and others than removed so many strangers."""
+        seals = [verdict.seal for verdict in self.verdicts]
+        if odd := [seal for seal in seals if not _SEAL.fullmatch(seal) or seals.count(seal) > 1]:
+            raise ValueError(
+                f"a verdict names its photographs by {shown(odd[0])}, which is no pair, or has two verdicts"
+            )
+        same = len({verdict.seal.partition("-")[0] for verdict in self.verdicts if verdict.word == "same"})
+        if wrong := [found for found in self.thresholds if found.review.removed != same]:
+            raise ValueError(f"{wrong[0].review.removed} strangers were removed, but the verdicts remove {same}")
+
+    @property
+    def untied(self) -> str:
+        """That nothing says of which model the strangers' scores are; empty where it is known."""
+        return "" if self.origin is not None else UNTIED
 
     @property
     def statistic(self) -> str:
@@ -168,8 +193,21 @@ class GalleryCalibration(Result):
             if not held.all()
             else "some of its photographs have left, or are there twice"
         )
-        rule = "" if not held.all() else f", and by the statistic {self.statistic!r} a probe's number may rise then"
+        rule = f", and by the rule {self.statistic!r} a probe's number may rise then" if held.all() else ""
+        if not held.any():
+            rule = " (a folder or archive is known by its photographs, and an embeddings file by its rows)"
         return f"the threshold is promised for {self.gallery}; this gallery has {other}: {new}{rule}"
+
+    def part(self, people: int, digests: Int64[np.ndarray, " photographs"]) -> str:
+        """That a gallery which the guarantee covers is a part of the one promised for; empty where it is the whole."""
+        left = len(np.unique(digests))
+        if left == self.gallery.photographs or not self.gallery.holds(digests).all():
+            return ""
+        return (
+            f"this is a part of the gallery that the threshold is promised for ({people:,} of {self.gallery.people:,} "
+            f"people, {left:,} of {self.gallery.photographs:,} photographs): the promise covers it"
+            f"{', and the share of misses was measured on the whole' if self.thresholds[0].identified else ''}"
+        )
 
 
 def read_thresholds(path: Path) -> Calibration | GalleryCalibration:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import Embeddings, Progress, check_bounds, check_rate, quietly
+from verisphere.base.vocabulary import Embeddings, Progress, check_bounds, check_rate, printable, quietly
 from verisphere.decide import FoundRate, binomial_bounds
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.measure.sides import ONE_WAY
@@ -19,7 +19,7 @@ class PromisedRates:
     """The rates of a promised threshold in a gallery, of non-mated probes and of probes of enrolled people.
 
     The bounds are exact binomial ones, which take probes as independent. `why_not` says why the promise does not cover
-    this gallery; empty where it does.
+    this gallery, empty where it does, and `notes` what weakens it.
     """
 
     fpir_target: str
@@ -31,6 +31,7 @@ class PromisedRates:
     fpir_upper_95: float
     identified: FoundRate
     why_not: str
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_rate(self.fpir, self.strangers_found, self.strangers)
@@ -51,14 +52,16 @@ def promised_rates(
     searched = gallery.search(probes.embeddings, calibration.statistic, progress=progress)
     mated = np.isin(probes.identities, gallery.people)
     right = gallery.people[searched.person] == probes.identities
-    why_not = calibration.why_not(len(gallery.people), gallery.digests)
+    known = len(gallery.people), gallery.digests
+    why_not = calibration.why_not(*known)
+    notes = tuple(note for note in (calibration.untied, calibration.part(*known)) if note)
 
     def at(target: str, threshold: float) -> PromisedRates:
         passing = searched.statistic > threshold
         found, total = int((passing & ~mated).sum()), int((~mated).sum())
         identified = FoundRate.of(file, int((passing & right).sum()), int(mated.sum()))
         bounds = binomial_bounds(found, total)
-        return PromisedRates(target, threshold, found, total, found / total, *bounds, identified, why_not)
+        return PromisedRates(target, threshold, found, total, found / total, *bounds, identified, why_not, notes)
 
     return tuple(at(found.fpir_target, found.threshold) for found in calibration.thresholds)
 
@@ -77,5 +80,6 @@ def promised_text(name: str, rates: tuple[PromisedRates, ...]) -> str:
         for rate in rates
     ]
     head = ["promised FPIR", "threshold", "FPIR (95 % bounds)", "strangers found", "TPIR (95 % bounds)", "identified"]
-    note = f"\nnot covered: {rates[0].why_not}" if rates[0].why_not else ""
-    return f"{name}, at the thresholds of the calibration\n{table(head, rows)}{note}"
+    notes = [f"note: {printable(note)}" for note in rates[0].notes]
+    notes += [f"not covered: {rates[0].why_not}"] if rates[0].why_not else []
+    return "\n".join([f"{name}, at the thresholds of the calibration", *notes, table(head, rows)])

@@ -49,6 +49,8 @@ from verisphere.models.model_json import (
 from verisphere.models.trained_on import EARLIER, FILE, read_trained_on
 from verisphere.score.templates import templates_of
 
+NO_GALLERY = "this model ships no threshold for a gallery; find one with strangers who are not enrolled"
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -151,8 +153,8 @@ class Model:
         """
         if not self.thresholds:
             raise ValueError(
-                f"{self.folder}: this model ships no threshold; find one on people it was not trained on "
-                "(`verisphere calibrate`), and export it with --calibration"
+                f"{self.folder}: this model ships no threshold for two photographs; find one on people it was not "
+                "trained on (`verisphere calibrate`), and export it with --calibration"
             )
         there = ", ".join(threshold.far_target for threshold in self.thresholds)
         if far is None:
@@ -192,8 +194,8 @@ class Model:
         gallery = known_people(templates_of(gallery), "gallery")
         if promised is None:
             raise ValueError(
-                f"{self.folder}: this model ships no threshold for a gallery; find one with strangers who are not "
-                "enrolled (verisphere.calibrate(strangers, gallery=gallery)), and give it as calibration="
+                f"{self.folder}: {NO_GALLERY} (verisphere.calibrate(strangers, gallery=gallery)), and give it as "
+                "calibration="
             )
         for what, origin in (
             ("the gallery", gallery.origin),

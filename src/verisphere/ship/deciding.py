@@ -16,7 +16,7 @@ from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
 from verisphere.files.json_values import shown
-from verisphere.models.folder import Model
+from verisphere.models.folder import NO_GALLERY, Model
 from verisphere.models.gallery import Cohort, Gallery, check_cohort
 from verisphere.ship.notes import sealed_origin
 from verisphere.ship.opened_gallery import OpenedGallery
@@ -73,13 +73,14 @@ class ByGallery:
     cohort: Cohort | None = None
 
     def whole(self, rows: Float32[np.ndarray, "photographs dim"]) -> list[Match]:
-        """The best people with the lower median over the photographs of what decides, best first."""
+        """The people whom more than half of the photographs name, with the lower median of what decides, best first."""
         each = self._each(rows, quietly, len(self.gallery.people))
         values: dict[str, list[float]] = {}
         for matches in each:
             for match in matches:
                 values.setdefault(match.name, []).append(match.score)
-        whole = [self._match(name, np.array(found), len(each)) for name, found in values.items()]
+        named = {name: np.array(found) for name, found in values.items() if 2 * len(found) > len(each)}
+        whole = [self._match(name, found, len(each)) for name, found in named.items()]
         return sorted(whole, key=lambda match: -match.score)
 
     def each(self, rows: Float32[np.ndarray, "probes dim"], progress: Progress) -> list[list[Match]]:
@@ -137,12 +138,16 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """The threshold that decides, and the file of its calibration with the origin and the gallery that it records."""
+    """The threshold that decides, and the file of its calibration with the origin and the gallery that it records.
+
+    Beside the threshold of a gallery, the model may ship one for two photographs that could decide (`or_pairs`).
+    """
 
     threshold: GuaranteedThreshold | GalleryThreshold
     file: Path
     origin: Origin | None
     calibration: GalleryCalibration | None = None
+    or_pairs: bool = False
 
     @classmethod
     def of(cls, model: Model, choice: Choice) -> "Promise":
@@ -154,10 +159,16 @@ class Promise:
         if promised is None or far is not None:
             if fpir is not None:
                 raise ValueError(f"{model.folder}: the model ships no threshold for a gallery, so none at an FPIR")
+            if far is None and not model.thresholds:
+                raise ValueError(
+                    f"{model.folder}: {NO_GALLERY} (verisphere calibrate STRANGERS --gallery GALLERY --fpir 1e-2 --out "
+                    "FILE), and name it by --calibration (calibration=)"
+                )
             return cls(model.threshold(None if far is None else str(far)), *sealed_origin(model))
         file = model.gallery_file if calibration is None else calibration
         with errors_naming(file):
-            return cls(promised.threshold(fpir), file, promised.origin, promised)
+            or_pairs = calibration is None and bool(model.thresholds)
+            return cls(promised.threshold(fpir), file, promised.origin, promised, or_pairs)
 
     def refuse_people(self, gallery: Path, people: int, several: bool, accept: bool) -> str:
         """The note on the chance with which a threshold for two photographs finds a stranger; refused above a tenth.
@@ -191,10 +202,10 @@ class Promise:
         check_same_origin(f"{opened.path} was", opened.enrolled.origin, self.file, was, again, but=("detector",))
         refused = self.calibration.why_not(len(opened.gallery.people), opened.gallery.digests)
         if refused:
+            otherwise = ", or name a --far (far=) to decide by a threshold for two photographs" if self.or_pairs else ""
             raise ValueError(
                 f"{opened.path}: {refused}; calibrate again for this gallery (verisphere calibrate STRANGERS --gallery "
-                f"{opened.path} --again {self.file} --out FILE), or name a --far (far=) to decide by a threshold for "
-                "two photographs"
+                f"{opened.path} --again {self.file} --out FILE){otherwise}"
             )
         by = ByGallery(self.threshold, opened.gallery, self._cohort(self.calibration, cohort, opened))
         by.gallery.check(self.calibration.statistic, by.cohort)

@@ -164,11 +164,7 @@ class Results:
         """What weakens the threshold of a gallery."""
         if self.promised is None:
             return ()
-        warning = self.promised.thresholds[0].warning()
-        untied = (
-            "nothing ties the threshold of the gallery to this model: its calibration does not say which one it is of"
-        )
-        return tuple(note for note in (warning, untied if self.promised.origin is None else "") if note)
+        return tuple(note for note in (self.promised.thresholds[0].warning(), self.promised.untied) if note)
 
     def copies(self) -> dict[str, Path]:
         """The files by their names in the model folder."""

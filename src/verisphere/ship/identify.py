@@ -25,6 +25,7 @@ from verisphere.ship.notes import (
     notes_on_model,
     notes_on_origin,
     notes_on_skipped,
+    number_of,
     promise_in_words,
     refuse_drawn,
     sentence,
@@ -39,10 +40,11 @@ class OtherMatch:
 
     face: OtherFace
     match: Match
+    number: str = "score"
 
     def __str__(self) -> str:
         """The match in one sentence."""
-        return sentence(f"{self.face} would match {printable(self.match.name)}: score {self.match.score:.4f}")
+        return sentence(f"{self.face} would match {printable(self.match.name)}: {self.number} {self.match.score:.4f}")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Identification(Result):
     Attributes:
         matches: the people who pass, best score first, at most as many as requested.
         passing: number of people who pass in total.
-        best: the best person who does not pass, which shows the distance to the threshold; None where all pass.
+        best: the best person who does not pass, which shows the distance to the threshold; None where all pass, and
+            where more than half of the photographs name none.
         people: number of people in the gallery with a photograph that was compared.
         left_out: people of the gallery without a photograph that could be used.
         threshold: the threshold that decides: of this gallery, or for two photographs.
@@ -86,17 +89,20 @@ class Identification(Result):
 
     def text(self, *, explain: bool = False) -> str:
         """The notes; the matches as a table, or 'nobody'; the promise, and on request also its exact wording."""
+        what = number_of(self.threshold)
         if self.matches:
             rows = [
                 [match.name, number(match.score), f"{match.passed} / {match.comparisons}"] for match in self.matches
             ]
             of_what = "photographs" if isinstance(self.threshold, GalleryThreshold) else "comparisons"
-            answer = table(["person", "score", f"{of_what} that pass"], rows)
+            answer = table(["person", what, f"{of_what} that pass"], rows)
             if self.passing > len(self.matches):
                 answer += f"\nand {self.passing - len(self.matches)} more"
         else:
-            near = f"; the nearest is {printable(self.best.name)}, score {self.best.score:.4f}" if self.best else ""
-            answer = f"Nobody: no score is above the threshold {self.threshold.threshold:.4f}{near}."
+            near = "more than half of the photographs name no one person"
+            if self.best is not None:
+                near = f"the nearest is {printable(self.best.name)}, {what} {self.best.score:.4f}"
+            answer = f"Nobody: no {what} is above the threshold {self.threshold.threshold:.4f}; {near}."
         threshold = f"Threshold {self.threshold.threshold:.4f}. " if self.matches else ""
         lines = [*self.notes, answer, threshold + self.promise]
         lines += [self.meaning, self.misses] if explain else []
@@ -139,7 +145,7 @@ def identify(
     matches = by.whole(probed.rows)
     passing = [match for match in matches if match.score > threshold.threshold]
     best_of_others = [
-        OtherMatch(face, matched[0])
+        OtherMatch(face, matched[0], number_of(threshold))
         for face, matched in zip(probed.others, by.each(probed.other_rows, quietly), strict=True)
         if matched
     ]
@@ -289,6 +295,10 @@ class _Search:
             notes[:0] = [sentence(printable(note))] if note else []
         if sets and promise.calibration is not None:
             notes.append(SETS_IN_GALLERY)
+        if promise.calibration and (
+            part := promise.calibration.part(len(opened.gallery.people), opened.gallery.digests)
+        ):
+            notes.append(sentence(printable(part)))
         return cls(opened, promise.within(opened, choice.cohort), tuple(notes), note)
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from verisphere.base.provenance import ANY_DETECTOR, UNRECORDED, check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, printable
-from verisphere.decide import GalleryThreshold, GuaranteedThreshold
+from verisphere.decide import STATISTICS, GalleryThreshold, GuaranteedThreshold
 from verisphere.files.calibration import read_calibration
+from verisphere.files.gallery_calibration import UNTIED
 from verisphere.models.folder import Model, drawn_by, is_model_folder
 from verisphere.models.model_json import NAME, read_model_json
 from verisphere.ship.card import CALIBRATION
@@ -41,7 +42,8 @@ def notes_on_model(
     if origin is None and source is not None:
         origin = model.origin(source)
     drawn = refuse_drawn(model, threshold, accept_drawn)
-    notes = [threshold.warning(), drawn, *notes_on_origin(model, find, calibration, origin, "calibrate")]
+    untied = UNTIED if isinstance(threshold, GalleryThreshold) and origin is None else ""
+    notes = [untied, threshold.warning(), drawn, *notes_on_origin(model, find, calibration, origin, "calibrate")]
     return tuple(sentence(note) for note in notes if note)
 
 
@@ -113,6 +115,11 @@ def first_few(items: Sequence[str], what: str) -> list[str]:
         return []
     more = f", and {len(items) - PHOTOGRAPHS_NAMED} more" if len(items) > PHOTOGRAPHS_NAMED else ""
     return [f"{what}: {', '.join(map(printable, items[:PHOTOGRAPHS_NAMED]))}{more}."]
+
+
+def number_of(threshold: GuaranteedThreshold | GalleryThreshold) -> str:
+    """What the number that decides is called."""
+    return STATISTICS[threshold.statistic].number if isinstance(threshold, GalleryThreshold) else "score"
 
 
 def promise_in_words(model: Model, threshold: GuaranteedThreshold | GalleryThreshold) -> str:
