@@ -391,7 +391,14 @@ def test_a_threshold_of_a_gallery_is_shipped_shown_and_measured(place, says, ref
     assert "at most 1 in 10 strangers are found in this gallery of 12 people" in made
     card = (model / "model_card.md").read_text()
     assert "## Threshold of a gallery" in card
-    assert "It holds for the gallery gallery.npz alone (12 people by 12 photographs" in card
+    assert "It holds for the gallery gallery.npz (12 people by 12 photographs" in card
+    assert " and any part of it, and for no other" in card
+    assert "- Not calibrated for two photographs." in card
+    assert "this folder ships no threshold for two photographs" in card
+    assert "- strangers.npz, the strangers of the gallery: " in card
+    assert "Nothing here shows that the people" not in card
+    assert "no threshold for two photographs, and `verisphere verify`" in made
+    assert "ships no threshold for two photographs" in refused("verify", promised, promised, "--model", model, *DRAWN)
     assert json.loads((model / "model.json").read_text())["flip"] is True  # as the calibration has it
     probe = next((place / "faces").rglob("*.png"))
     found = json.loads(says("identify", probe, tmp_path / "gallery.npz", "--model", model, *DRAWN, "--json"))
@@ -418,7 +425,9 @@ def test_a_threshold_of_a_gallery_is_shipped_shown_and_measured(place, says, ref
         "evaluate", "identification", tmp_path / "probes.npz", "--calibration", promised
     )
     says("report", place / "run", "--out", tmp_path / "report", "--far", "0.1", "--calibration", promised)
-    assert "Threshold of a gallery" in (tmp_path / "report" / "report.html").read_text()
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "Threshold of a gallery" in page
+    assert "The promise ends when a photograph is added to the gallery or changed" in page
     smaller = ("--precision", "int8", "--measured-on", place / "faces.zip", "--out", tmp_path / "small")
     assert "make it first" in refused("export", place / "run", "--gallery-calibration", promised, *smaller)
 

@@ -13,12 +13,14 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+import verisphere
 from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.base.words import Names
 from verisphere.decide import point_at
 from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.gallery_calibration import UNTIED
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
@@ -357,6 +359,35 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
         "unknown: not tried; its embeddings do not say which model made them.",
     ]
     assert found["file"]["name"] == "cal.npz"
+
+
+def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path: Path):
+    origin = Origin("ab" * 32, True, "float32", "here")
+    weak = "the promise is not shown to hold for its model"
+    made = {"same": origin, "other": replace(origin, flip=False), "unknown": None}
+    paths = [
+        written(tmp_path / f"{name}.npz", some(seed=seed, origin=of)) for seed, (name, of) in enumerate(made.items())
+    ]
+    strangers = np.random.default_rng(5).normal(size=(40, 16)).astype(np.float32)
+    for of, notes in (
+        (
+            origin,
+            [
+                f"other: {weak}; not made as the calibration was (flip false against true).",
+                f"unknown: {weak}; its embeddings do not say which model made them.",
+            ],
+        ),
+        (None, [f"{UNTIED}."]),
+    ):
+        people = Embeddings(strangers, identities=[f"q{number}" for number in range(40)], origin=of)
+        calibration = verisphere.calibrate(people, gallery=some(), fpir="0.1", accept_unrecorded_pixels=True)
+        found = report(tmp_path / "out", *paths, calibration=calibration)["gallery"]
+        assert found["notes"] == notes
+        assert found["thresholds"][0]["threshold"] == calibration.thresholds[0].threshold
+        text = page(tmp_path / "out")
+        assert all(note[1:] in text for note in notes)
+        assert "The promise ends when a photograph is added to the gallery or changed" in text
+        assert calibration.strangers.sha256 in text
 
 
 def test_domains_without_pairs_are_named_and_left_out(tmp_path: Path):

@@ -198,7 +198,9 @@ def test_what_is_missing_is_said_to_be_missing(tmp_path):
     text = model_card(about(tmp_path, [], training=training), tmp_path)
     assert "an unknown number of images of an unknown number of people" in text
     assert "came without its recipe" in section(text, "Recipe")
-    assert "this folder ships no threshold, and `verisphere verify` will refuse it" in section(text, "Threshold")
+    assert "this folder ships no threshold for two photographs, and `verisphere verify` will refuse it" in section(
+        text, "Threshold"
+    )
     assert "No figures by domain" in section(text, "Domains at one threshold")
     assert "No evaluation was given" in section(text, "Operating points")
 

@@ -43,6 +43,7 @@ from verisphere.measure.report_findings import (
     File,
     Findings,
     Shipped,
+    ShippedGallery,
     Training,
 )
 from verisphere.measure.report_folder import require_free, write_report
@@ -96,7 +97,8 @@ def make_report(
         fars: target FARs of the operating points.
         one_far: target FAR of the one threshold, of the headline and of the sample pairs.
         title: title of the page; None names the sets.
-        calibration: thresholds to show; those for two photographs are tried on the sets that the same model made.
+        calibration: thresholds to show; those for two photographs are tried on the sets that the same model made. Of
+            those of a gallery the page says which sets another model made.
         replicates: number of replicates of the bootstrap over people; its memory grows with `one_far`.
         seed: seed of the draws.
         degrees: whether the plots of scores show angles in degrees.
@@ -145,7 +147,7 @@ def _made(
         calibrated=_calibrated(calibration, findings, sets, asked.redrawing)
         if isinstance(calibration, Calibration)
         else None,
-        gallery=calibration if isinstance(calibration, GalleryCalibration) else None,
+        gallery=_of_gallery(calibration, findings) if isinstance(calibration, GalleryCalibration) else None,
         trainings=tuple(_trainings(inputs)),
     )
     return ReportResult(write_report(out, contents), _summary(findings, asked.far))
@@ -286,11 +288,8 @@ def _calibrated(
     for finding, pairs in zip(findings, sets, strict=True):
         if calibration.origin is None:
             notes.append(f"{finding.title}: tried on trust; the calibration does not say of which model it is.")
-        elif finding.embeddings.origin is None:
-            notes.append(f"{finding.title}: not tried; its embeddings do not say which model made them.")
-            continue
-        elif differing := finding.embeddings.origin.differences(calibration.origin):
-            notes.append(f"{finding.title}: not tried; not made as the calibration was ({', '.join(differing)}).")
+        elif why_not := _not_made_as(calibration.origin, finding):
+            notes.append(f"{finding.title}: not tried; {why_not}.")
             continue
         tried.append((finding, pairs))
     for _, pairs in tried:
@@ -303,6 +302,25 @@ def _calibrated(
     source = File(calibration.source.file, calibration.source.sha256)
     own = frozenset(finding.title for finding, _ in tried if finding.file.sha256 == source.sha256)
     return Calibrated(source, tuple(thresholds), own, tuple(notes))
+
+
+def _not_made_as(calibrated: Origin, finding: Findings) -> str:
+    """Why a set is not known to be made as a calibration was; empty where it is."""
+    if finding.embeddings.origin is None:
+        return "its embeddings do not say which model made them"
+    differing = finding.embeddings.origin.differences(calibrated)
+    return f"not made as the calibration was ({', '.join(differing)})" if differing else ""
+
+
+def _of_gallery(calibration: GalleryCalibration, findings: Sequence[Findings]) -> ShippedGallery:
+    """The thresholds of a gallery, with the sets that are not of its model."""
+    origin = calibration.origin
+    notes = [f"{calibration.untied}."] if calibration.untied else []
+    sets = [] if origin is None else [(finding.title, _not_made_as(origin, finding)) for finding in findings]
+    notes += [
+        f"{title}: the promise is not shown to hold for its model; {why_not}." for title, why_not in sets if why_not
+    ]
+    return ShippedGallery(calibration, tuple(notes))
 
 
 def _points_at(shipped: GuaranteedThreshold, pairs: PairsOfSet) -> dict[str, OperatingPoint]:

@@ -165,6 +165,14 @@ class Calibrated:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class ShippedGallery:
+    """The thresholds of a gallery, and notes on the sets that are not known to be of its model."""
+
+    calibration: GalleryCalibration
+    notes: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Training:
     """A run.
@@ -199,5 +207,5 @@ class Contents:
     findings: tuple[Findings, ...]
     comparisons: tuple[Comparison, ...]
     calibrated: Calibrated | None
-    gallery: GalleryCalibration | None
+    gallery: ShippedGallery | None
     trainings: tuple[Training, ...]

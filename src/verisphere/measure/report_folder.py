@@ -13,7 +13,7 @@ from verisphere.decide.histogram import Histogram
 from verisphere.files.disk import replace_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.results import json_text
-from verisphere.measure.report_findings import ALL, Calibrated, Contents, Findings
+from verisphere.measure.report_findings import ALL, Calibrated, Contents, File, Findings, ShippedGallery
 from verisphere.measure.report_page import report_page
 from verisphere.report.blocks import PLOTS
 
@@ -77,6 +77,7 @@ def _numbers(contents: Contents) -> dict[str, Any]:
         "sets": [_set(findings) for findings in contents.findings],
         "differences": contents.comparisons,
         "calibrated": None if contents.calibrated is None else _calibrated(contents.calibrated),
+        "gallery": None if contents.gallery is None else _of_gallery(contents.gallery),
         "training": contents.trainings,
     }
 
@@ -114,6 +115,12 @@ def _calibrated(calibrated: Calibrated) -> dict[str, Any]:
         for entry in calibrated.shipped
     ]
     return {"file": calibrated.file, "shipped": shipped, "own": sorted(calibrated.own), "notes": calibrated.notes}
+
+
+def _of_gallery(shipped: ShippedGallery) -> dict[str, Any]:
+    calibration = shipped.calibration
+    strangers = File(calibration.strangers.file, calibration.strangers.sha256)
+    return {"strangers": strangers, "thresholds": calibration.thresholds, "notes": shipped.notes}
 
 
 def _curve(curve: Curve) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.base.words import NAMES_TAKEN
 from verisphere.decide import DomainResult, OneThreshold, exact_rate
-from verisphere.files.gallery_calibration import GalleryCalibration
-from verisphere.measure.report_findings import Calibrated, Contents, Findings, Training
+from verisphere.measure.report_findings import Calibrated, Contents, Findings, ShippedGallery, Training
+from verisphere.report.calibration_tables import AGAIN
 from verisphere.report.html import Markup, definitions, joined, table, tag
 from verisphere.report.tables import bounds_text, neg_log10_far_text, number, percent, rate_text
 
@@ -259,14 +259,17 @@ def calibrated(calibration: Calibrated) -> list[Markup]:
     ]
 
 
-def of_gallery(calibration: GalleryCalibration) -> list[Markup]:
-    """The thresholds of a gallery with their guarantees."""
+def of_gallery(shipped: ShippedGallery) -> list[Markup]:
+    """The thresholds of a gallery with their guarantees, what weakens these first, and what ends them."""
+    calibration = shipped.calibration
     about = f"Found on {calibration.strangers.file} for the gallery {calibration.gallery.file} ({calibration.gallery})."
     promises = (
         (f"FPIR {found.fpir_target}, {found.guarantee}", f"{found.meaning()}; {found.misses()}")
         for found in calibration.thresholds
     )
-    return [tag("p", about), *(tag("p", str(found)) for found in calibration.thresholds), definitions(*promises)]
+    notes = [tag("p", tag("strong", note[:1].upper() + note[1:])) for note in shipped.notes]
+    sentences = [about, *map(str, calibration.thresholds)]
+    return [*notes, *(tag("p", words) for words in sentences), definitions(*promises), tag("p", AGAIN)]
 
 
 def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:

@@ -12,6 +12,7 @@ from verisphere.base.provenance import UNRECORDED
 from verisphere.base.vocabulary import TrainingRecord
 from verisphere.decide import OneThreshold
 from verisphere.files.calibration import Calibration, Check, read_calibration
+from verisphere.files.gallery_calibration import read_gallery_calibration
 from verisphere.files.json_values import from_json
 from verisphere.models.model_json import GALLERY
 from verisphere.report.calibration_tables import thresholds_table
@@ -21,6 +22,7 @@ from verisphere.ship.card_files import Figures, read_figures, read_settings
 from verisphere.ship.card_sections import (
     LEAK,
     PRECISION,
+    Calibrations,
     gallery_section,
     implausible_figures,
     leak_section,
@@ -47,15 +49,16 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
     files: Mapping[str, Mapping[str, Any]] = about["files"]
     recipe = read_settings(folder / RECIPE) if RECIPE in files else None
     calibrated = read_calibration(folder / CALIBRATION) if CALIBRATION in files else None
+    promised = read_gallery_calibration(folder / GALLERY) if GALLERY in files else None
     figures = {name: read_figures(folder / name) for name in files if name.startswith("evaluation-")}
     source = _Named(files)
     sections = [
         _head(about, calibrated),
-        _data(about, recipe, calibrated, figures, source),
+        _data(about, recipe, (calibrated, promised), figures, source),
         _training(about, recipe, source),
         precision_section(about, folder, source(PRECISION) if PRECISION in source else ""),
         _thresholds(about, calibrated, source),
-        gallery_section(folder, source(GALLERY) if GALLERY in source else None),
+        gallery_section(promised, source(GALLERY) if promised else ""),
         _domains(calibrated, figures, source),
         _evaluations(figures, source),
         _limits(about),
@@ -112,10 +115,11 @@ def _head(about: Mapping[str, Any], calibrated: Calibration | None) -> Section:
 def _data(
     about: Mapping[str, Any],
     recipe: Mapping[str, Any] | None,
-    calibrated: Calibration | None,
+    calibrations: Calibrations,
     figures: Mapping[str, Figures],
     source: _Named,
 ) -> Section:
+    calibrated, promised = calibrations
     yield "## Data"
     yield "\n".join(
         [
@@ -123,14 +127,14 @@ def _data(
             f"- Calibrated on {file_in_words(calibrated.source)}: {images_of_calibration(calibrated)} "
             f"(from {source(CALIBRATION)})."
             if calibrated
-            else "- Not calibrated.",
+            else f"- Not calibrated{' for two photographs' if promised else ''}.",
             f"- Evaluated by {len(figures)} file{'s' if len(figures) > 1 else ''}, shown below."
             if figures
             else "- No evaluation was given.",
         ]
     )
     yield from implausible_figures(figures)
-    yield from people_of_training(calibrated, figures)
+    yield from people_of_training(calibrations, figures)
 
 
 def _trained_on(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Named) -> str:
@@ -179,8 +183,9 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
     yield "## Threshold"
     if calibrated is None:
         yield (
-            "No calibration: this folder ships no threshold, and `verisphere verify` will refuse it. Embed people that "
-            "the model was not trained on, run `verisphere calibrate`, and export again with `--calibration`."
+            "No calibration: this folder ships no threshold for two photographs, and `verisphere verify` will refuse "
+            "it. Embed people that the model was not trained on, run `verisphere calibrate`, and export again with "
+            "`--calibration`."
         )
         return
     training = from_json(TrainingRecord, about["training"])

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from verisphere.base.trained_on import SharedWithTraining
+from verisphere.decide import STATISTICS
 from verisphere.files.calibration import Calibration
-from verisphere.files.gallery_calibration import read_gallery_calibration
+from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.leak_figures import UNRECOGNISED, UNTRAINED, LeakRow, read_leak
 from verisphere.measure.precision import read_precision_drop
-from verisphere.models.model_json import GALLERY
 from verisphere.report.calibration_tables import AGAIN, gallery_thresholds_table
 from verisphere.report.markdown import plain
 from verisphere.report.tables import number
@@ -17,6 +17,8 @@ from verisphere.ship.card_files import Figures
 from verisphere.ship.card_words import DIGITS, readable
 
 LEAK = "leak.json"
+#: The calibration for two photographs, and that of a gallery.
+Calibrations: TypeAlias = tuple[Calibration | None, GalleryCalibration | None]
 _FROM = {"embeddings": "embeddings of photographs", "head": "class centers", "folder": "the network alone"}
 PRECISION = "precision.json"
 _WHAT = {
@@ -35,9 +37,12 @@ def implausible_figures(figures: Mapping[str, Figures]) -> Iterator[str]:
             yield f"**Implausible figures.** Those of {plain(name)} cannot be right, so they say nothing: {reasons}."
 
 
-def people_of_training(calibrated: Calibration | None, figures: Mapping[str, Figures]) -> Iterator[str]:
+def people_of_training(calibrations: Calibrations, figures: Mapping[str, Figures]) -> Iterator[str]:
     """For each set of calibration and evaluation, the number of its people and images that were trained on."""
     sets: dict[str, SharedWithTraining | None] = {}
+    calibrated, promised = calibrations
+    if promised is not None:
+        sets[f"{promised.strangers.file}, the strangers of the gallery"] = promised.strangers.in_training
     if calibrated is not None:
         sets |= {source.file: source.in_training for source in calibrated.sources}
     sets |= {source.file: source.in_training for figure in figures.values() for source in figure.sources}
@@ -77,11 +82,10 @@ def precision_section(about: Mapping[str, Any], folder: Path, source: str) -> It
     yield " ".join([*notes, f"From {source}."])
 
 
-def gallery_section(folder: Path, source: str | None) -> Iterator[str]:
-    """The thresholds of a gallery with what they promise; nothing without a reference to the file of a calibration."""
-    if source is None:
+def gallery_section(calibration: GalleryCalibration | None, source: str) -> Iterator[str]:
+    """The thresholds of a gallery with what they promise, and the reference to their file; nothing without any."""
+    if calibration is None:
         return
-    calibration = read_gallery_calibration(folder / GALLERY)
     warning = calibration.thresholds[0].warning()
     yield "## Threshold of a gallery"
     if warning:
@@ -93,9 +97,10 @@ def gallery_section(folder: Path, source: str | None) -> Iterator[str]:
     )
     if calibration.origin is None:
         yield "Nothing ties it to this model: its calibration does not say which model made the strangers' embeddings."
+    part = "any part of it" if STATISTICS[calibration.statistic].monotone else "no part of it"
     yield (
-        f"It holds for the gallery {plain(calibration.gallery.file)} alone ({calibration.gallery}), which "
-        f"`verisphere identify` checks; the gallery is not inside. {AGAIN} From {source}."
+        f"It holds for the gallery {plain(calibration.gallery.file)} ({calibration.gallery}) and {part}, and for no "
+        f"other, which `verisphere identify` checks; the gallery is not inside. {AGAIN} From {source}."
     )
 
 
