@@ -397,7 +397,7 @@ def test_a_threshold_of_a_gallery_is_shipped_shown_and_measured(place, says, ref
     assert "this folder ships no threshold for two photographs" in card
     assert "- strangers.npz, the strangers of the gallery: " in card
     assert "Nothing here shows that the people" not in card
-    assert "no threshold for two photographs, and `verisphere verify`" in made
+    assert "it ships no threshold for two photographs, and `verify` refuses it" in made
     assert "ships no threshold for two photographs" in refused("verify", promised, promised, "--model", model, *DRAWN)
     assert json.loads((model / "model.json").read_text())["flip"] is True  # as the calibration has it
     probe = next((place / "faces").rglob("*.png"))

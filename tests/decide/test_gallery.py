@@ -1,5 +1,6 @@
 """A threshold of a gallery: ranks by hand, the wrong labels that it allows for, and what is said."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -146,8 +147,8 @@ def test_the_promise_in_words():
     found = gallery_threshold(DRAWS, "1e-2", people=1000, review=Review(20, 3, 1, 1))
     assert found.promise() == (
         "We are 95 % confident that at most 1 in 100 strangers are found in this gallery of 1,000 people, provided "
-        "that the review of 20 pairs is right, but for at most 1 of those found to be the same and at most 1 more show "
-        "the same person under two names; how many enrolled people are missed is not recorded."
+        "that the review of 20 pairs is right, but for at most 1 of those found to be the same, and at most 1 more "
+        "show the same person under two names; how many enrolled people are missed is not recorded."
     )
     for words in ("strangers are drawn as those calibrated on", "none of whom is enrolled", "without a look"):
         assert words in found.meaning()
@@ -168,3 +169,14 @@ def test_misses_in_words(identified, words):
     assert str(FoundRate.of("probes.npz", identified, 1000)) == words
     with pytest.raises(ValueError, match="1001 of 1000"):
         FoundRate.of("probes.npz", 1001, 1000)
+
+
+def test_one_probe_is_said_as_one():
+    assert str(FoundRate.of("p.npz", 1, 1)) == "none of 1 probe of enrolled people was missed (at most 97.5 %)"
+    assert str(FoundRate.of("p.npz", 0, 1)) == "the only probe of enrolled people was missed (at least 1 in 40)"
+    assert "gallery of 1 person;" in gallery_threshold(DRAWS, "1e-2", people=1).promise()
+
+
+def test_bounds_are_those_of_the_counts():
+    with pytest.raises(ValueError, match="of TPIR are not those of 9 of 10 probes"):
+        replace(FoundRate.of("p.npz", 9, 10), tpir_lower_95=0.8)

@@ -130,6 +130,10 @@ def test_the_gallery_and_by_the_best_score_every_part_of_it_are_covered():
     )
 
 
+def test_one_person_by_one_photograph_is_said_as_one():
+    assert str(PromisedGallery.of("people.npz", 1, DIGESTS[:1])).startswith("1 person by 1 photograph, SHA-256")
+
+
 def test_a_part_of_the_gallery_is_said_to_be_one():
     best = calibration()
     assert best.part(2, DIGESTS[:2]) == (

@@ -339,6 +339,15 @@ def test_figures_that_contradict_themselves_get_one_line(full, tmp_path, part, c
     assert "\n" not in str(caught.value)
 
 
+def test_figures_of_an_identification_are_said_to_be_of_another_kind(tmp_path):
+    path = tmp_path / "figures.json"
+    path.write_text('{"rule": "at_most", "sources": [], "galleries": {}}')
+    with pytest.raises(
+        ValueError, match=r"figures\.json: figures of an identification, and a card shows those of pairs"
+    ):
+        read_figures(path)
+
+
 @pytest.mark.parametrize(
     ("calibrated", "trained", "says"),
     [

@@ -442,6 +442,40 @@ def test_python_refuses_what_belongs_to_another_threshold_or_cohort(files):
         verisphere.calibrate(strangers, gallery=gallery, fpir="0.1", verdicts=[Verdict("a", "b", "same", "1-2")])
 
 
+@pytest.mark.parametrize("argument", ["gallery", "cohort", "probes"])
+def test_python_says_which_set_is_no_embeddings(files, argument):
+    sets = {"gallery": read_embeddings(files / "gallery.npz"), "fpir": "0.1"}
+    strangers = read_embeddings(files / "strangers.npz")
+    for value, kind in ((sets["gallery"].embeddings, "ndarray"), ("e.npz", "str")):
+        with pytest.raises(TypeError, match=f"{argument} must be Embeddings.*, got {kind}$"):
+            verisphere.calibrate(strangers, **(sets | {argument: value}))
+    with pytest.raises(ValueError, match=f"{argument} is empty; it must have at least one row"):
+        verisphere.calibrate(strangers, **(sets | {argument: sets["gallery"].take(np.arange(0))}))
+    if argument != "probes":
+        with pytest.raises(TypeError, match=f"{argument} must be Embeddings.*, got str$"):
+            MODEL.identify(AGAIN, **({"gallery": sets["gallery"]} | {argument: "e.npz"}))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"unfound": 1.5}, "unfound is 1.5; it must be a whole number"),
+        ({"wrong": "2"}, "wrong is '2'; it must be a whole number"),
+        ({"seed": None}, "seed is None; it must be a whole number"),
+        ({"verdicts": None}, "verdicts must be a list of Verdict"),
+        ({"verdicts": ["same"]}, "verdicts must be a list of Verdict"),
+        ({"fpir": ["0.1", 0.1]}, "fpir: FPIR 0.1 is asked for twice"),
+        ({"guarantee": "capped"}, "guarantee of a gallery is 'capped'; allowed are confident, expected"),
+    ],
+)
+def test_python_names_a_wrong_argument(files, options, words):
+    strangers, gallery = read_embeddings(files / "strangers.npz"), read_embeddings(files / "gallery.npz")
+    with pytest.raises((TypeError, ValueError), match=f"^{words}"):
+        verisphere.calibrate(strangers, gallery=gallery, **options)
+    with pytest.raises(TypeError, match=r"calibration must be what calibrate\(gallery=\) returns, got str"):
+        MODEL.identify(AGAIN, gallery, calibration="eg.json")
+
+
 def test_a_gallery_of_templates_is_the_one_that_python_calibrated(files):
     rows = read_embeddings(files / "gallery.npz")
     pooled = replace(rows, templates=rows.identities)
@@ -511,10 +545,38 @@ def test_a_threshold_of_an_unknown_model_and_a_part_of_its_gallery_are_said(file
         assert notes_of[-1].startswith(part) == (notes == 2)
 
 
+def test_a_probe_of_several_folders_is_hinted_at_each(files, calibrated):
+    for person in ("Ann", "Ben"):
+        photo(files / "probe" / person / "1.png", AGAIN[2])
+    asked = Choice(calibration=calibrated, fpir="0.1")
+    hint = "The photographs of 2 folders are taken for those of one person; --each takes each by itself."
+    assert hint in identify(files / "probe", files / "gallery.npz", MODEL, FIND, asked).notes
+    assert hint not in identify(files / "probe" / "Ann", files / "gallery.npz", MODEL, FIND, asked).notes
+    text = identify_each(files / "probe" / "Ann", files / "gallery.npz", MODEL, FIND, asked).text()
+    assert "1 probe among 8 people" in text
+
+
+def test_a_cohort_of_fewer_than_the_nearest_is_said(files, caplog):
+    found_in(files, statistic="adaptive-s", cohort="cohort.npz")
+    assert caplog.messages == [
+        "the cohort has 30 people, fewer than the nearest 100 that count: all do, so rule adaptive-s is the same as s"
+    ]
+    with pytest.raises(ValueError, match=r"rule 'best' takes no cohort of people .* \(--cohort\)"):
+        found_in(files, cohort="cohort.npz")
+
+
+def test_probes_of_another_model_are_named_not_the_gallery(files):
+    embedded(files / "probes.npz", AGAIN, NAMES[:PEOPLE], Origin("1" * 64, False, "float32", "faces"))
+    with pytest.raises(ValueError, match=r"probes\.npz: not made as .*gallery\.npz was"):
+        found_in(files, probes="probes.npz")
+
+
 def test_without_a_threshold_for_two_photographs_none_is_offered(files, calibrated):
     probe = photo(files / "probe.png", AGAIN[2])
     with pytest.raises(ValueError, match=r"no threshold for a gallery; find one .* and name it by --calibration"):
         identify(probe, files / "gallery.npz", MODEL, FIND)
+    with pytest.raises(ValueError, match="an FPIR must lie between 0 and 1"):
+        identify(probe, files / "gallery.npz", MODEL, FIND, Choice(calibration=calibrated, fpir="2"))
     with pytest.raises(ValueError, match=r"promised for 8 people .* --out FILE\)$"):
         identify(probe, files / "probes.npz", MODEL, FIND, Choice(calibration=calibrated, fpir="0.1"))
 
@@ -566,10 +628,16 @@ def test_the_life_of_a_gallery(files, capsys):
         (["--fpir", "0.1", "--far", "0.1"], "--far does nothing here"),
         (["--fpir", "0.1", "--replicates", "9"], "--replicates does nothing here"),
         ([], "name the FPIR of the threshold of the gallery"),
-        (["--fpir", "2"], "an FPIR must lie between 0 and 1"),
+        (["--fpir", "2"], "--fpir: an FPIR must lie between 0 and 1"),
+        (["--fpir", "0"], "--fpir: a guarantee needs an FPIR of at least 1e-12"),
+        (["--fpir", "nan"], "--fpir: an FPIR must be a decimal number"),
         (["--fpir", "1e-2"], "needs 299 strangers, one photograph each; got 120: add 179"),
-        (["--fpir", "0.1", "--guarantee", "approximate"], "approximate"),
-        (["--fpir", "0.1", "--fpir", "1e-1"], "FPIR 1e-1 is asked for twice|FPIR 0.1 is asked for twice"),
+        (
+            ["--fpir", "0.1", "--guarantee", "tail"],
+            "--guarantee of a gallery is 'tail'; allowed are confident, expected",
+        ),
+        (["--fpir", "0.1", "--fpir", "1e-1"], "--fpir: FPIR 0.1 is asked for twice"),
+        (["--fpir", "0.1", "--review", "page", "--faces", "absent.zip"], "absent.zip"),
         (["--fpir", "0.1", "--faces", "x"], "--faces does nothing here"),
         (["--fpir", "0.1", "--model", "x"], "--model does nothing here: the gallery is embedded already"),
         (["--again", "absent.json", "--fpir", "0.1"], "--fpir does nothing here: --again takes it"),
@@ -587,6 +655,7 @@ def test_a_wrong_call_is_one_line(files, capsys, more, words):
     call = ("calibrate", files / "strangers.npz", "--gallery", files / "gallery.npz", "--out", files / "o.json")
     line = refused(capsys, *call, *more)
     assert any(word in line for word in words.split("|"))
+    assert "strangers.npz" not in line or "--" not in words
     assert not (files / "o.json").exists()
 
 
@@ -690,3 +759,13 @@ def test_labels_of_a_gallery_with_several_photographs_are_tested_without_probes(
     assert (
         found_in(files, accepted=Accepted(implausible=True)).implausible[0].startswith("gallery.npz: with all labels")
     )
+
+
+def test_a_warning_of_labels_names_both_sides_of_which_one_is_wrong(files: Path, caplog):
+    first = pixels(40, 5)
+    people = [f"p{number:02}" for number in range(40)]
+    embedded(files / "probes.npz", first // 8 * 8, people)
+    embedded(files / "gallery.npz", first, people[1:] + people[:1])
+    found_in(files, probes="probes.npz")
+    (line,) = caplog.messages
+    assert line.startswith(f"{files / 'probes.npz'} and {files / 'gallery.npz'}: implausible: with all labels moved")

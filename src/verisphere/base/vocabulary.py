@@ -316,6 +316,14 @@ def check_whole(name: str, number: object) -> None:
         raise TypeError(f"{name} is {number!r}; it must be a whole number")
 
 
+def check_set(name: str, rows: object) -> None:
+    """Refuse a value that is no `Embeddings`, such as an array or a path, and a set without rows."""
+    if not isinstance(rows, Embeddings):
+        raise TypeError(f"{name} must be Embeddings(rows, identities=people), got {type(rows).__name__}")
+    if not len(rows):
+        raise ValueError(f"{name} is empty; it must have at least one row")
+
+
 def check_rates(point: Any) -> None:
     """Refuse a TAR or FAR that does not follow from its counts, or lies outside its bounds.
 

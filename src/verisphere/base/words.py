@@ -102,6 +102,15 @@ def of_things(share: str, things: str) -> str:
     return f"{share} {'of ' if share.endswith('%') else ''}{things}"
 
 
+def counted(count: int, what: str) -> str:
+    """A number of things, one or several.
+
+    >>> counted(1, "person"), counted(2_000, "person"), counted(2, "probe")
+    ('1 person', '2,000 people', '2 probes')
+    """
+    return f"{count:,} {what if count == 1 else 'people' if what == 'person' else f'{what}s'}"
+
+
 def unknown_name(kind: str, name: object, allowed: Sequence[str]) -> str:
     """An error about a name that is none of the allowed ones; with the nearest of them, if any is near.
 

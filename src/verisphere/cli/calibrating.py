@@ -72,7 +72,7 @@ def _of_pairs(options: argparse.Namespace) -> str:
 
 def _of_gallery(options: argparse.Namespace) -> str:
     from verisphere.decide.review import refuse_wrong
-    from verisphere.files.gallery_calibration import read_gallery_calibration
+    from verisphere.files.gallery_calibration import check_fpirs, read_gallery_calibration
     from verisphere.files.verdicts import read_verdicts
     from verisphere.report.calibration_tables import gallery_calibration_text
     from verisphere.ship.calibrated_files import EmbeddingsSet
@@ -89,6 +89,8 @@ def _of_gallery(options: argparse.Namespace) -> str:
         refuse_changed(before, options.again, options.file, options.cohort)
     elif not options.fpir:
         raise ValueError("name the FPIR of the threshold of the gallery, such as --fpir 1e-2")
+    else:
+        check_fpirs(options.fpir, options.guarantee or "confident", "--")
     count, gallery = _count(options), _gallery(options)
     searched = StrangersInGallery(
         strangers=EmbeddingsSet.read(options.file),
@@ -161,6 +163,7 @@ def model_and_faces(
 
 
 def _count(options: argparse.Namespace) -> int:
+    from verisphere.models.described_faces import open_faces
     from verisphere.ship.review import PAIRS, refuse_verdicts
 
     if options.review is not None:
@@ -168,6 +171,8 @@ def _count(options: argparse.Namespace) -> int:
     count = PAIRS if options.review_pairs is None else options.review_pairs
     if count < 1:
         raise ValueError(f"--review-pairs must be at least 1, got {count}")
+    if options.faces is not None:
+        open_faces(options.faces, trust=options.trust_code)  # before any work
     return int(count)
 
 

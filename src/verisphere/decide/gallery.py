@@ -17,7 +17,7 @@ from jaxtyping import Int64
 from verisphere.base.seeds import check_seed, numpy_generator
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import ImageSource, check_bounds, check_rate, check_word
-from verisphere.base.words import of_things, share
+from verisphere.base.words import counted, of_things, share
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.genuine import misses_in_words
 from verisphere.decide.guarantee import TooFewComparisonsError
@@ -157,7 +157,7 @@ class GalleryThreshold:
         missed = "how many enrolled people are missed is not recorded" if self.identified is None else self.identified
         rests = self.review.rests_on()
         return (
-            f"{how} at most {strangers} are found in this gallery of {_of_people(self.people)}"
+            f"{how} at most {strangers} are found in this gallery of {counted(self.people, 'person')}"
             f"{f', {rests}' if rests else ''}; {missed}."
         )
 
@@ -183,16 +183,12 @@ class GalleryThreshold:
             f"{percent(share_above(self.strangers - self.review.unfound, self.fpir_target))} of which find more"
         )
         first = "; ".join(part for part in (self.warning(), rule) if part)
-        rests = f"; {self.review.rests_on()}" if self.review else ""
+        rests, enrolled = f"; {self.review.rests_on()}" if self.review else "", counted(self.people, "person")
         return (
-            f"{first}: {how}, searched by one photograph or template each in this gallery of {_of_people(self.people)}"
-            f", where strangers are drawn as those calibrated on{known}, none of whom is enrolled, and the gallery was "
-            f"chosen without a look at their scores{rests} ({self.strangers:,} strangers; rank {self.rank:,})"
+            f"{first}: {how}, searched by one photograph or template each in this gallery of {enrolled}, where "
+            f"strangers are drawn as those calibrated on{known}, none of whom is enrolled, and the gallery was chosen "
+            f"without a look at their scores{rests} ({self.strangers:,} strangers; rank {self.rank:,})"
         )
-
-
-def _of_people(people: int) -> str:
-    return f"{people:,} {'person' if people == 1 else 'people'}"
 
 
 def strangers_needed(fpir: Far, guarantee: Guarantee, review: Review = NO_REVIEW) -> int:

@@ -80,6 +80,7 @@ class Review:
         parts = []
         if self.reviewed:
             but = f", but for at most {self.errors:,} of those found to be the same" if self.errors else ""
+            but += "," if but and self.unfound else ""
             parts.append(f"the review of {self.reviewed:,} pair{'s' if self.reviewed > 1 else ''} is right{but}")
         if self.unfound:
             parts.append(f"at most {self.unfound:,} more show the same person under two names")

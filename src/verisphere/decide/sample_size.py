@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from scipy.special import betainc
 
+from verisphere.base.words import counted
 from verisphere.decide.point import Far, exact_rate, far_text
 
 Guarantee = Literal["expected", "confident", "approximate", "capped", "tail", "convention", "worst-group"]
@@ -208,10 +209,10 @@ def _binomial_sum(rank: int, comparisons: int, rate: Fraction) -> Decimal:
 
 def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None) -> str:
     """One line: the number needed, the number there is (a scores file says no people), and the guarantees possible."""
-    compared, needed = _counted(comparisons, "comparison"), f"{people_needed(far, guarantee):,} people"
-    there = compared if people is None else _counted(people, "person")
+    compared, needed = counted(comparisons, "comparison"), f"{people_needed(far, guarantee):,} people"
+    there = compared if people is None else counted(people, "person")
     if guarantee != "approximate":
-        needed += f" ({_counted(comparisons_needed(far, guarantee), 'comparison')} that share no person)"
+        needed += f" ({counted(comparisons_needed(far, guarantee), 'comparison')} that share no person)"
         there += "" if people is None else f" ({compared})"
     possible = [f"{kind!r} at {_or_higher(comparisons, kind)}" for kind in ("confident", "expected") if comparisons]
     possible.append(f"'approximate' {_estimate(far, comparisons, people)}")
@@ -239,7 +240,3 @@ def _or_higher(comparisons: int, guarantee: Guarantee) -> str:
     """The lowest FAR followed by "or higher"; a FAR of a tenth or more as a plain decimal, with the same digits."""
     lowest = lowest_far(comparisons, guarantee) or ""
     return f"FAR {Decimal(lowest):.3f} or higher" if lowest.endswith("e-1") else f"FAR {lowest} or higher"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what if count == 1 else 'people' if what == 'person' else f'{what}s'}"

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from verisphere.base.vocabulary import Origin
-from verisphere.decide import STATISTICS, Far, GalleryThreshold, exact_rate
-from verisphere.files.calibration import Calibration, Source, read_calibration
+from verisphere.base.vocabulary import Origin, check_word
+from verisphere.base.words import counted
+from verisphere.decide import STATISTICS, Far, GalleryThreshold, exact_fpir
+from verisphere.files.calibration import Calibration, Source, distinct_fars, read_calibration
 from verisphere.files.disk import check_file
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
@@ -74,7 +76,8 @@ class PromisedGallery:
         return np.isin(digests, self.known)
 
     def __str__(self) -> str:
-        return f"{self.people:,} people by {self.photographs:,} photographs, SHA-256 {self.sha256[:12]}"
+        people, photographs = counted(self.people, "person"), counted(self.photographs, "photograph")
+        return f"{people} by {photographs}, SHA-256 {self.sha256[:12]}"
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,7 @@ class GalleryCalibration(Result):
     implausible: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.thresholds:
-            raise ValueError("no FPIR to calibrate at; name one, such as 1e-2")
+        check_fpirs([found.fpir_target for found in self.thresholds], "confident")
         if len({(found.statistic, found.guarantee, found.people) for found in self.thresholds}) > 1:
             raise ValueError("the thresholds are of several statistics, guarantees or galleries")
         if not (STATISTICS[self.statistic].cohort is None) == (self.cohort is None) == (not self.cohort_rows):
@@ -128,10 +130,6 @@ class GalleryCalibration(Result):
                 raise ValueError(
                     f"the calibration and its threshold at FPIR {found.fpir_target} differ in `implausible`"
                 )
-        rates = [exact_rate(found.fpir_target) for found in self.thresholds]
-        for found, rate in zip(self.thresholds, rates, strict=True):
-            if rates.count(rate) > 1:
-                raise ValueError(f"FPIR {found.fpir_target} is asked for twice")
 
     def _check_verdicts(self) -> None:
         """Refuse verdicts about unknown photographs, two of one pair, and others than removed so many strangers."""
@@ -143,11 +141,6 @@ class GalleryCalibration(Result):
         same = len({verdict.seal.partition("-")[0] for verdict in self.verdicts if verdict.word == "same"})
         if wrong := [found for found in self.thresholds if found.review.removed != same]:
             raise ValueError(f"{wrong[0].review.removed} strangers were removed, but the verdicts remove {same}")
-
-    @property
-    def untied(self) -> str:
-        """That nothing says of which model the strangers' scores are; empty where it is known."""
-        return "" if self.origin is not None else UNTIED
 
     @property
     def statistic(self) -> str:
@@ -162,7 +155,7 @@ class GalleryCalibration(Result):
                 raise ValueError(f"there are thresholds at FPIR {there}; name one of them")
             return self.thresholds[0]
         for found in self.thresholds:
-            if exact_rate(found.fpir_target) == exact_rate(fpir):
+            if exact_fpir(found.fpir_target) == exact_fpir(fpir):
                 return found
         raise ValueError(f"there is no threshold at FPIR {fpir}; there is: {there}")
 
@@ -201,13 +194,25 @@ class GalleryCalibration(Result):
     def part(self, people: int, digests: Int64[np.ndarray, " photographs"]) -> str:
         """That a gallery which the guarantee covers is a part of the one promised for; empty where it is the whole."""
         left = len(np.unique(digests))
-        if left == self.gallery.photographs or not self.gallery.holds(digests).all():
+        if left == len(np.unique(self.gallery.known)) or not self.gallery.holds(digests).all():
             return ""
         return (
             f"this is a part of the gallery that the threshold is promised for ({people:,} of {self.gallery.people:,} "
             f"people, {left:,} of {self.gallery.photographs:,} photographs): the promise covers it"
             f"{', and the share of misses was measured on the whole' if self.thresholds[0].identified else ''}"
         )
+
+
+def check_fpirs(fpirs: Sequence[Far], guarantee: str, option: str = "") -> None:
+    """Refuse target FPIRs that cannot be calibrated together, or a guarantee that no gallery has.
+
+    What precedes the names of the arguments on the command line stands before them in an error.
+    """
+    check_word(f"{option}guarantee of a gallery", guarantee, ("confident", "expected"))
+    try:
+        distinct_fars(fpirs)
+    except ValueError as error:
+        raise ValueError(f"{option}fpir: {str(error).replace('a FAR', 'an FPIR').replace('FAR', 'FPIR')}") from None
 
 
 def read_thresholds(path: Path) -> Calibration | GalleryCalibration:

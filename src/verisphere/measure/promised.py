@@ -7,7 +7,7 @@ import numpy as np
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Embeddings, Progress, check_bounds, check_rate, printable, quietly
 from verisphere.decide import FoundRate, binomial_bounds
-from verisphere.files.gallery_calibration import GalleryCalibration
+from verisphere.files.gallery_calibration import UNTIED, GalleryCalibration
 from verisphere.measure.sides import ONE_WAY
 from verisphere.models.gallery import Gallery
 from verisphere.report.calibration_tables import tpir_text
@@ -47,14 +47,15 @@ def promised_rates(
 ) -> tuple[PromisedRates, ...]:
     """The rates at each threshold of a calibration, of mated and non-mated probes in a gallery."""
     if calibration.cohort is not None:
-        raise ValueError(f"the statistic {calibration.statistic!r} of the calibration needs a cohort, not taken here")
+        raise ValueError(f"the rule {calibration.statistic!r} of the calibration needs a cohort, not taken here")
     check_same_origin("the gallery was", gallery.enrolled.origin, "the calibration", calibration.origin, ONE_WAY)
     searched = gallery.search(probes.embeddings, calibration.statistic, progress=progress)
     mated = np.isin(probes.identities, gallery.people)
     right = gallery.people[searched.person] == probes.identities
     known = len(gallery.people), gallery.digests
     why_not = calibration.why_not(*known)
-    notes = tuple(note for note in (calibration.untied, calibration.part(*known)) if note)
+    weak = UNTIED if calibration.origin is None else "", calibration.part(*known)
+    notes = tuple(note for note in weak if note)
 
     def at(target: str, threshold: float) -> PromisedRates:
         passing = searched.statistic > threshold

@@ -26,7 +26,7 @@ from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
 from verisphere.files.documents import LARGEST_YAML, read_text
 from verisphere.files.errors import errors_naming
-from verisphere.files.gallery_calibration import GalleryCalibration
+from verisphere.files.gallery_calibration import UNTIED, GalleryCalibration
 from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.results import EvaluatedFile, Result, first_lines
@@ -314,10 +314,10 @@ def _not_made_as(calibrated: Origin, finding: Findings) -> str:
 
 def _of_gallery(calibration: GalleryCalibration, findings: Sequence[Findings]) -> ShippedGallery:
     """The thresholds of a gallery, with the sets that are not of its model."""
-    origin = calibration.origin
-    notes = [f"{calibration.untied}."] if calibration.untied else []
-    sets = [] if origin is None else [(finding.title, _not_made_as(origin, finding)) for finding in findings]
-    notes += [
+    if calibration.origin is None:
+        return ShippedGallery(calibration, (f"{UNTIED}.",))
+    sets = [(finding.title, _not_made_as(calibration.origin, finding)) for finding in findings]
+    notes = [
         f"{title}: the promise is not shown to hold for its model; {why_not}." for title, why_not in sets if why_not
     ]
     return ShippedGallery(calibration, tuple(notes))

@@ -15,7 +15,7 @@ _ROUNDING = 1e-4
 
 
 def check_alike(
-    probes: str | Path, dim: int, origin: Origin | None, other: Path, other_dim: int, other_origin: Origin | None
+    probes: str | Path, dim: int, origin: Origin | None, other: str | Path, other_dim: int, other_origin: Origin | None
 ) -> None:
     """Refuse embeddings whose size or origin shows that another model than that of the probes made them."""
     if other_dim != dim:

@@ -18,7 +18,7 @@ from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.device import device_of, full_float32
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.trained_on import TrainedOn
-from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, quietly
+from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, check_set, quietly
 from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.files.disk import digest
@@ -187,10 +187,16 @@ class Model:
             progress: reports the progress over the probes.
 
         Raises:
+            TypeError: the gallery or the cohort is no `Embeddings`, or the calibration is of another kind.
             ValueError: there is no calibration of a gallery, it is one of another gallery, or another model made one
                 of them.
         """
+        check_set("gallery", gallery)
+        if cohort is not None:
+            check_set("cohort", cohort)
         promised = self.gallery_calibration() if calibration is None else calibration
+        if not isinstance(promised, GalleryCalibration | None):
+            raise TypeError(f"calibration must be what calibrate(gallery=) returns, got {type(calibration).__name__}")
         gallery = known_people(templates_of(gallery), "gallery")
         if promised is None:
             raise ValueError(

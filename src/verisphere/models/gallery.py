@@ -169,15 +169,15 @@ class Gallery:
 
     def check(self, statistic: str, cohort: Cohort | None) -> None:
         """Refuse a statistic that is not known, or for which the gallery or the cohort does not suffice."""
-        check_word("statistic", statistic, STATISTICS)
+        check_word("rule", statistic, STATISTICS)
         about = STATISTICS[statistic]
         if len(self.people) < about.people:
             raise ValueError(
-                f"the statistic {statistic!r} needs a gallery of {about.people} people; this one has {len(self.people)}"
+                f"rule {statistic!r} needs a gallery of {about.people} people; this one has {len(self.people)}"
             )
         if (about.cohort is None) != (cohort is None):
             needs = "needs a cohort" if cohort is None else "takes no cohort"
-            raise ValueError(f"the statistic {statistic!r} {needs} of people who are neither enrolled nor strangers")
+            raise ValueError(f"rule {statistic!r} {needs} of people who are neither enrolled nor strangers (--cohort)")
         if cohort is not None and len(cohort.rows) < 2:
             raise ValueError(f"a cohort needs 2 people, this one has {len(cohort.rows)}")
 

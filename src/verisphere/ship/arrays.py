@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
-from verisphere.base.vocabulary import Embeddings, Progress, Redrawing, check_word, quietly
+from verisphere.base.vocabulary import Embeddings, Progress, Redrawing, check_set, check_whole, check_word, quietly
 from verisphere.base.words import Names
 from verisphere.decide import Far, Guarantee
 from verisphere.decide.review import refuse_wrong
 from verisphere.files.calibration import Calibration
-from verisphere.files.gallery_calibration import GalleryCalibration
+from verisphere.files.gallery_calibration import GalleryCalibration, check_fpirs
 from verisphere.files.verdicts import Verdict
 from verisphere.measure.arrays import set_of
 from verisphere.models.gallery import Gallery
@@ -110,6 +110,7 @@ def calibrate(
             enrolled, or sets were made by different models or in different ways.
     """
     check_word("guarantee", guarantee, Guarantee)
+    check_whole("seed", seed)
     accepted = Accepted(accept_implausible, accept_training_people)
     if gallery is not None:
         if not (far is replicates is cap is factor is None):
@@ -148,7 +149,16 @@ def _of_gallery(
     wrong: int = 0,
 ) -> GalleryCalibration:
     """A threshold for a gallery; see `calibrate`."""
+    fpirs = list(fpir) if isinstance(fpir, list | tuple) else [fpir]
+    check_fpirs(fpirs, guarantee)
+    for name, number in (("unfound", unfound), ("wrong", wrong)):
+        check_whole(name, number)
+    if not (isinstance(verdicts, Sequence) and all(isinstance(verdict, Verdict) for verdict in verdicts)):
+        raise TypeError("verdicts must be a list of Verdict, as verisphere.files.verdicts.read_verdicts(path) gives it")
     sets = {"strangers": strangers, "gallery": gallery, "cohort": cohort, "probes": probes}
+    for name, rows in sets.items():
+        if rows is not None:
+            check_set(name, rows)
     named = {
         name: EmbeddingsSet(known, Path(name), digest_of_rows(known))
         for name, rows in sets.items()
@@ -165,7 +175,6 @@ def _of_gallery(
         accepted=replace(accepted, unrecorded_pixels=accept_unrecorded_pixels),
         progress=progress,
     )
-    fpirs = list(fpir) if isinstance(fpir, list | tuple) else [fpir]
     known = searched.resolved(verdicts, Path("verdicts"))
     refuse_wrong(len(known), wrong)
     return searched.calibration(fpirs, guarantee, known, unfound, wrong)

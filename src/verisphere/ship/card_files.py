@@ -52,12 +52,15 @@ def _check_target(point: OperatingPoint) -> None:
 
 def read_figures(path: Path) -> Figures:
     """The figures in a file of `verisphere evaluate --json`."""
+    what = "not figures that `verisphere evaluate --json` writes"
     try:
         fields = read_json_file(path)
+        if isinstance(fields, dict) and "galleries" in fields:
+            what = "figures of an identification, and a card shows those of pairs"
         return from_json(Figures, {"accuracy": None, "one_threshold": None, "sources": []} | fields)
     except (ValueError, TypeError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"{path}: not figures that `verisphere evaluate --json` writes: {reason}") from None
+        raise ValueError(f"{path}: {what}: {reason}") from None
 
 
 def read_settings(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from jaxtyping import Float32
 
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Origin, Progress, quietly
-from verisphere.base.words import of_things, share
+from verisphere.base.words import counted, of_things, share
 from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold, exact_rate, lower_median
 from verisphere.decide.statistics import CANDIDATES
 from verisphere.files.embeddings import read_known_people, same_people
@@ -179,10 +179,9 @@ class Promise:
             return ""
         rate = float(exact_rate(self.threshold.far_target))
         chance = min(1.0, (2 if several else 1) * people * rate)
-        among = f"{people:,} {'person' if people == 1 else 'people'}"
         fact = (
             f"the threshold is for two photographs ({of_things(share(rate, 'upper'), 'pairs of strangers')} pass), so "
-            f"among {among} a stranger is found with a chance of up to {share(chance, 'upper')}"
+            f"among {counted(people, 'person')} a stranger is found with a chance of up to {share(chance, 'upper')}"
         )
         if chance > MOST_STRANGERS and not accept:
             raise ValueError(

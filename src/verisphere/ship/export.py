@@ -342,10 +342,7 @@ def notes_on(
     """Notes for users of a model, also on a recipe that is not known, and on a head that is inside."""
     notes = [warning for threshold in description.thresholds[:1] if (warning := threshold.warning())]
     if calibration is None:
-        notes.append(
-            "no calibration was given, so this model ships no threshold for two photographs, and `verisphere verify` "
-            "refuses it"
-        )
+        notes.append("no calibration was given: it ships no threshold for two photographs, and `verify` refuses it")
     elif calibration.origin is None:
         notes.append("nothing ties the thresholds to this model: the calibration does not say which one it is of")
     drawn = description.training.drawn or any(

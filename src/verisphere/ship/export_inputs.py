@@ -12,7 +12,7 @@ from verisphere.base.vocabulary import Origin
 from verisphere.base.words import SMALLER_PRECISIONS
 from verisphere.files.calibration import Calibration, read_calibration
 from verisphere.files.disk import real_path, refuse_overwriting
-from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
+from verisphere.files.gallery_calibration import UNTIED, GalleryCalibration, read_gallery_calibration
 from verisphere.files.leak_figures import read_leak
 from verisphere.models.model_json import GALLERY, Description, taken_pixels
 from verisphere.ship.calibration_check import refuse_trained_sources
@@ -164,7 +164,8 @@ class Results:
         """What weakens the threshold of a gallery."""
         if self.promised is None:
             return ()
-        return tuple(note for note in (self.promised.thresholds[0].warning(), self.promised.untied) if note)
+        untied = UNTIED if self.promised.origin is None else ""
+        return tuple(note for note in (self.promised.thresholds[0].warning(), untied) if note)
 
     def copies(self) -> dict[str, Path]:
         """The files by their names in the model folder."""

@@ -11,6 +11,7 @@ import numpy as np
 from verisphere.base.provenance import check_recorded
 from verisphere.base.vocabulary import Embeddings, Origin, Progress, quietly
 from verisphere.decide import (
+    STATISTICS,
     Far,
     FoundRate,
     GalleryThreshold,
@@ -19,6 +20,7 @@ from verisphere.decide import (
     gallery_threshold,
     one_probe_each,
 )
+from verisphere.decide.statistics import NEAREST
 from verisphere.files.disk import digest
 from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
@@ -64,7 +66,7 @@ class StrangersInGallery:
         there = [one for one in (strangers, cohort, probes) if one is not None]
         size, origin = gallery.enrolled.embeddings.shape[1], gallery.enrolled.origin
         for one in there:
-            check_alike(one.name, one.dim, one.origin, gallery.path, size, origin)
+            check_alike(gallery.path, size, origin, one.name, one.dim, one.origin)
             check_recorded(one.name, one.origin, accepted.unrecorded_pixels)
         enrolled, *spelled = same_people(
             (gallery.path, gallery.enrolled), *((one.name, one.embeddings) for one in there)
@@ -81,6 +83,9 @@ class StrangersInGallery:
                 _refuse_shared(self.cohort, path, rows, "people of a cohort are neither enrolled nor strangers")
         self._normal = None if self.cohort is None else Cohort.of(self.cohort.embeddings)
         self.gallery.gallery.check(statistic, self._normal)
+        if self._normal is not None and len(self._normal.rows) < (STATISTICS[statistic].cohort or 0):
+            smaller = f"{len(self._normal.rows)} people, fewer than the nearest {NEAREST} that count"
+            log.warning("the cohort has %s: all do, so rule %s is the same as s", smaller, statistic)
         if self.probes is not None:
             _check_probes(self.probes, self.gallery)
         reasons = refuse_implausible(gallery.path, implausible_set(enrolled), accepted.implausible)
@@ -235,7 +240,7 @@ def _check_probes(probes: EmbeddingsSet, gallery: OpenedGallery) -> None:
             f"{shown(str(rows.identities[strange.argmax()]))}; probes are further photographs of enrolled people"
         )
     if reasons := implausible_sides(rows, enrolled, (probes.source.file, gallery.path.name)):
-        log.warning("%s: implausible: %s", name, "; ".join(reasons))
+        log.warning("%s and %s: implausible: %s", name, gallery.path, "; ".join(reasons))
 
 
 def _refuse_shared(one: EmbeddingsSet, other: str | Path, rows: Embeddings, rule: str) -> None:
@@ -253,7 +258,7 @@ def refuse_changed(before: GalleryCalibration, file: Path, strangers: Path, coho
         if source is None:
             continue
         if path is None:
-            raise ValueError(f"{file}: its statistic needs the {what} {shown(source.file)}; name this file by --{what}")
+            raise ValueError(f"{file}: its rule needs the {what} {shown(source.file)}; name this file by --{what}")
         if source.sha256 not in (digest(path), digest_of_rows(read_known_people(path))):
             raise ValueError(
                 f"{path}: not the {what} of {file.name}, {shown(source.file)}, by its SHA-256; a calibration "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
-from verisphere.base.words import Names
+from verisphere.base.words import Names, counted
 from verisphere.decide import GalleryThreshold, GuaranteedThreshold
 from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_templates
@@ -21,6 +21,7 @@ from verisphere.ship.notes import (
     PHOTOGRAPHS_NAMED,
     SETS_IN_GALLERY,
     first_few,
+    note_on_folders,
     notes_on_faces,
     notes_on_model,
     notes_on_origin,
@@ -163,7 +164,12 @@ def identify(
         misses=threshold.misses(),
         training=model.training,
         drawn=refuse_drawn(model, threshold, choice.accept_drawn),
-        notes=(*search.notes, *notes_on_faces(probed.person), *map(str, others[:PHOTOGRAPHS_NAMED])),
+        notes=(
+            *search.notes,
+            *note_on_folders(probed.person),
+            *notes_on_faces(probed.person),
+            *map(str, others[:PHOTOGRAPHS_NAMED]),
+        ),
         other_matches=tuple(others),
         probe=probed.person,
         skipped=search.opened.skipped,
@@ -212,8 +218,8 @@ class Identifications(Result):
     def text(self) -> str:
         """The notes, the number of probes of each status, and the promise."""
         counts = Counter(probe.status for probe in self.probes)
-        counted = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
-        people = f"{len(self.probes):,} probes among {self.people:,} people: {counted}."
+        statuses = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
+        people = f"{counted(len(self.probes), 'probe')} among {counted(self.people, 'person')}: {statuses}."
         return "\n".join([*self.notes, people, f"Threshold {self.threshold.threshold:.4f}. {self.promise}"])
 
     def write_each(self, path: Path) -> None:
@@ -293,12 +299,10 @@ class _Search:
             note = _note_on_rows(gallery, opened.enrolled, model, find)
             check(len(opened.gallery.people), len(opened.gallery.people) < opened.gallery.photographs)
             notes[:0] = [sentence(printable(note))] if note else []
-        if sets and promise.calibration is not None:
-            notes.append(SETS_IN_GALLERY)
-        if promise.calibration and (
-            part := promise.calibration.part(len(opened.gallery.people), opened.gallery.digests)
-        ):
-            notes.append(sentence(printable(part)))
+        if promise.calibration is not None:
+            part = promise.calibration.part(len(opened.gallery.people), opened.gallery.digests)
+            notes += [SETS_IN_GALLERY] if sets else []
+            notes += [sentence(printable(part))] if part else []
         return cls(opened, promise.within(opened, choice.cohort), tuple(notes), note)
 
 

@@ -104,6 +104,13 @@ def notes_on_faces(*people: Person) -> list[str]:
     return first_few(several, "Several faces, of which the most central is compared, are on")
 
 
+def note_on_folders(person: Person) -> list[str]:
+    """A note on photographs of several folders, which may be of several people."""
+    folders = len({name.rpartition("/")[0] for name in person.photos})
+    hint = f"The photographs of {folders} folders are taken for those of one person; --each takes each by itself."
+    return [hint] if folders > 1 else []
+
+
 def notes_on_skipped(person: Person) -> list[str]:
     """Notes on photographs of a person that were skipped."""
     return first_few([f"{photo.name} ({photo.reason})" for photo in person.skipped], "Skipped")
