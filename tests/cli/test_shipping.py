@@ -392,7 +392,7 @@ def test_a_threshold_of_a_gallery_is_shipped_shown_and_measured(place, says, ref
     card = (model / "model_card.md").read_text()
     assert "## Threshold of a gallery" in card
     assert "It holds for the gallery gallery.npz (12 people by 12 photographs" in card
-    assert " and any part of it, and for no other" in card
+    assert "), for any part of it, and for no other" in card
     assert "- Not calibrated for two photographs." in card
     assert "this folder ships no threshold for two photographs" in card
     assert "- strangers.npz, the strangers of the gallery: " in card

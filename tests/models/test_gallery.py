@@ -114,7 +114,7 @@ def test_a_search_that_cannot_be():
     gallery = Gallery(ENROLLED)
     with pytest.raises(ValueError, match="probes have 9 numbers a row but the gallery has 8"):
         gallery.search(np.ones((1, 9), np.float32))
-    with pytest.raises(ValueError, match="statistic is 'worst'; allowed are best"):
+    with pytest.raises(ValueError, match="rule is 'worst'; allowed are best"):
         gallery.search(PROBES, "worst")
     with pytest.raises(ValueError, match="'z' needs a cohort"):
         gallery.search(PROBES, "z")

@@ -316,12 +316,13 @@ def check_whole(name: str, number: object) -> None:
         raise TypeError(f"{name} is {number!r}; it must be a whole number")
 
 
-def check_set(name: str, rows: object) -> None:
-    """Refuse a value that is no `Embeddings`, such as an array or a path, and a set without rows."""
+def check_set(name: str, rows: object) -> Embeddings:
+    """The set, unless the value is no `Embeddings`, such as an array or a path, or has no rows."""
     if not isinstance(rows, Embeddings):
         raise TypeError(f"{name} must be Embeddings(rows, identities=people), got {type(rows).__name__}")
     if not len(rows):
         raise ValueError(f"{name} is empty; it must have at least one row")
+    return rows
 
 
 def check_rates(point: Any) -> None:

@@ -22,12 +22,11 @@ def misses_in_words(accepted: int, total: int, bounds: tuple[float, float], thin
     lower, upper = 1 - bounds[1], 1 - bounds[0]
     if total == 1:
         things, verbs = things.replace("s ", " ", 1), (verbs[0].replace("were", "was"), verbs[1])
+    whole = "the only" if total == 1 else f"all {total:,}"
     if accepted == total:
         return f"none of {total:,} {things} {verbs[0]} (at most {share(upper, 'upper')})"
     if not accepted:
-        return (
-            f"{'the only' if total == 1 else f'all {total:,}'} {things} {verbs[0]} (at least {share(lower, 'lower')})"
-        )
+        return f"{whole} {things} {verbs[0]} (at least {share(lower, 'lower')})"
     per_cent = upper > LARGEST_ONE_IN_N
     fewest, most = share(lower, "lower", per_cent), share(upper, "upper", per_cent)
     missed = of_things(share(1 - accepted / total, None, per_cent), things)

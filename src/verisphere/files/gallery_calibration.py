@@ -26,6 +26,7 @@ from verisphere.files.verdicts import Verdict
 
 FORMAT = 1
 KIND = "gallery"
+NO_GALLERY = "this model ships no threshold for a gallery; find one with strangers who are not enrolled"
 UNTIED = "nothing ties the threshold of the gallery to this model: its calibration does not say which one it is of"
 _SEAL = re.compile("[0-9a-f]{16}-[0-9a-f]{16}")
 

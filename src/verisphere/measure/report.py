@@ -314,13 +314,13 @@ def _not_made_as(calibrated: Origin, finding: Findings) -> str:
 
 def _of_gallery(calibration: GalleryCalibration, findings: Sequence[Findings]) -> ShippedGallery:
     """The thresholds of a gallery, with the sets that are not of its model."""
+    strangers = File(calibration.strangers.file, calibration.strangers.sha256)
     if calibration.origin is None:
-        return ShippedGallery(calibration, (f"{UNTIED}.",))
+        return ShippedGallery(strangers, calibration, (f"{UNTIED}.",))
     sets = [(finding.title, _not_made_as(calibration.origin, finding)) for finding in findings]
-    notes = [
-        f"{title}: the promise is not shown to hold for its model; {why_not}." for title, why_not in sets if why_not
-    ]
-    return ShippedGallery(calibration, tuple(notes))
+    weak = "the promise is not shown to hold for its model"
+    notes = [f"{title}: {weak}; {why_not}." for title, why_not in sets if why_not]
+    return ShippedGallery(strangers, calibration, tuple(notes))
 
 
 def _points_at(shipped: GuaranteedThreshold, pairs: PairsOfSet) -> dict[str, OperatingPoint]:

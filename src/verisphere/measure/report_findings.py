@@ -167,8 +167,9 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class ShippedGallery:
-    """The thresholds of a gallery, and notes on the sets that are not known to be of its model."""
+    """The thresholds of a gallery, their file of strangers, and notes on sets that are not known to be of its model."""
 
+    file: File
     calibration: GalleryCalibration
     notes: tuple[str, ...]
 

@@ -13,7 +13,7 @@ from verisphere.decide.histogram import Histogram
 from verisphere.files.disk import replace_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.results import json_text
-from verisphere.measure.report_findings import ALL, Calibrated, Contents, File, Findings, ShippedGallery
+from verisphere.measure.report_findings import ALL, Calibrated, Contents, Findings, ShippedGallery
 from verisphere.measure.report_page import report_page
 from verisphere.report.blocks import PLOTS
 
@@ -118,9 +118,7 @@ def _calibrated(calibrated: Calibrated) -> dict[str, Any]:
 
 
 def _of_gallery(shipped: ShippedGallery) -> dict[str, Any]:
-    calibration = shipped.calibration
-    strangers = File(calibration.strangers.file, calibration.strangers.sha256)
-    return {"strangers": strangers, "thresholds": calibration.thresholds, "notes": shipped.notes}
+    return {"file": shipped.file, "thresholds": shipped.calibration.thresholds, "notes": shipped.notes}
 
 
 def _curve(curve: Curve) -> dict[str, Any]:

@@ -267,9 +267,6 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
 def _files(contents: Contents) -> list[File]:
     files = [findings.file for findings in contents.findings]
     files += [file for run in contents.trainings for file in run.files]
-    sources = [] if contents.calibrated is None else [contents.calibrated.file]
-    if contents.gallery is not None:
-        strangers = contents.gallery.calibration.strangers
-        sources.append(File(strangers.file, strangers.sha256))
+    sources = [shipped.file for shipped in (contents.calibrated, contents.gallery) if shipped is not None]
     files += [file for file in sources if file.sha256 not in {known.sha256 for known in files}]
     return list(dict.fromkeys(files))

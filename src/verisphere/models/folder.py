@@ -24,7 +24,7 @@ from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.files.disk import digest
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.embeddings import known_people
-from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
+from verisphere.files.gallery_calibration import NO_GALLERY, GalleryCalibration, read_gallery_calibration
 from verisphere.files.images_json import described_source
 from verisphere.files.json_values import shown
 from verisphere.files.onnx_graph import read_graph
@@ -48,8 +48,6 @@ from verisphere.models.model_json import (
 )
 from verisphere.models.trained_on import EARLIER, FILE, read_trained_on
 from verisphere.score.templates import templates_of
-
-NO_GALLERY = "this model ships no threshold for a gallery; find one with strangers who are not enrolled"
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,13 +189,11 @@ class Model:
             ValueError: there is no calibration of a gallery, it is one of another gallery, or another model made one
                 of them.
         """
-        check_set("gallery", gallery)
-        if cohort is not None:
-            check_set("cohort", cohort)
         promised = self.gallery_calibration() if calibration is None else calibration
         if not isinstance(promised, GalleryCalibration | None):
             raise TypeError(f"calibration must be what calibrate(gallery=) returns, got {type(calibration).__name__}")
-        gallery = known_people(templates_of(gallery), "gallery")
+        gallery = known_people(templates_of(check_set("gallery", gallery)), "gallery")
+        normal = None if cohort is None else Cohort.of(templates_of(check_set("cohort", cohort)))
         if promised is None:
             raise ValueError(
                 f"{self.folder}: {NO_GALLERY} (verisphere.calibrate(strangers, gallery=gallery)), and give it as "
@@ -212,7 +208,6 @@ class Model:
         probes, known = self.embed(faces), Gallery(gallery)
         if refused := promised.why_not(len(known.people), known.digests):
             raise ValueError(f"gallery: {refused}; calibrate again for this gallery")
-        normal = None if cohort is None else Cohort.of(templates_of(cohort))
         check_cohort(promised, normal)
         threshold = promised.threshold(fpir).threshold
         searched = known.search(probes, promised.statistic, normal, progress=progress)

@@ -156,14 +156,11 @@ def _of_gallery(
     if not (isinstance(verdicts, Sequence) and all(isinstance(verdict, Verdict) for verdict in verdicts)):
         raise TypeError("verdicts must be a list of Verdict, as verisphere.files.verdicts.read_verdicts(path) gives it")
     sets = {"strangers": strangers, "gallery": gallery, "cohort": cohort, "probes": probes}
-    for name, rows in sets.items():
-        if rows is not None:
-            check_set(name, rows)
     named = {
         name: EmbeddingsSet(known, Path(name), digest_of_rows(known))
         for name, rows in sets.items()
         if rows is not None
-        for known in [set_of(rows, names=names)]
+        for known in [set_of(check_set(name, rows), names=names)]
     }
     searched = StrangersInGallery(
         named["strangers"],

@@ -97,10 +97,11 @@ def gallery_section(calibration: GalleryCalibration | None, source: str) -> Iter
     )
     if calibration.origin is None:
         yield "Nothing ties it to this model: its calibration does not say which model made the strangers' embeddings."
-    part = "any part of it" if STATISTICS[calibration.statistic].monotone else "no part of it"
+    part = ", for any part of it" if STATISTICS[calibration.statistic].monotone else " as a whole"
     yield (
-        f"It holds for the gallery {plain(calibration.gallery.file)} ({calibration.gallery}) and {part}, and for no "
-        f"other, which `verisphere identify` checks; the gallery is not inside. {AGAIN} From {source}."
+        f"It holds for the gallery {plain(calibration.gallery.file)} ({calibration.gallery}){part}, and for no other, "
+        "which `verisphere identify` checks; the gallery is not inside. "
+        f"{AGAIN} From {source}."
     )
 
 

@@ -14,9 +14,9 @@ from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold, exact_
 from verisphere.decide.statistics import CANDIDATES
 from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
-from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
+from verisphere.files.gallery_calibration import NO_GALLERY, GalleryCalibration, read_gallery_calibration
 from verisphere.files.json_values import shown
-from verisphere.models.folder import NO_GALLERY, Model
+from verisphere.models.folder import Model
 from verisphere.models.gallery import Cohort, Gallery, check_cohort
 from verisphere.ship.notes import sealed_origin
 from verisphere.ship.opened_gallery import OpenedGallery

@@ -152,6 +152,7 @@ def identify(
     ]
     others = [other for other in best_of_others if other.match.score > threshold.threshold]
     others.sort(key=lambda other: -other.match.score)
+    seen = (*note_on_folders(probed.person), *notes_on_faces(probed.person), *map(str, others[:PHOTOGRAPHS_NAMED]))
     return Identification(
         matches=tuple(passing[:top]),
         passing=len(passing),
@@ -164,12 +165,7 @@ def identify(
         misses=threshold.misses(),
         training=model.training,
         drawn=refuse_drawn(model, threshold, choice.accept_drawn),
-        notes=(
-            *search.notes,
-            *note_on_folders(probed.person),
-            *notes_on_faces(probed.person),
-            *map(str, others[:PHOTOGRAPHS_NAMED]),
-        ),
+        notes=(*search.notes, *seen),
         other_matches=tuple(others),
         probe=probed.person,
         skipped=search.opened.skipped,
