@@ -195,7 +195,7 @@ def test_scores_alone_promise_nothing(tmp_path: Path):
     ):
         calibrate(path, ["0.05"], "expected")
     for independent in (False, True):
-        with pytest.raises(ValueError, match=r"scores.csv: guarantee 'approximate' redraws people"):
+        with pytest.raises(ValueError, match=r"scores.csv: guarantee 'approximate' chooses pairs of people"):
             calibrate(path, ["0.05"], "approximate", independent=independent)
     with pytest.raises(ValueError, match=r"--independent .* is for scores files"):
         calibrate(saved(tmp_path, "set.npz", faces(60)), ["0.05"], "expected", independent=True)
@@ -209,7 +209,8 @@ def test_too_few_people_names_the_number(tmp_path: Path):
         f"{path}: guarantee 'expected' at FAR 1e-2 needs 198 people (99 comparisons that share no person); got 61 "
         "people (30 comparisons); possible: 'confident' at FAR 9.51e-2 or higher, 'expected' "
         "at FAR 3.23e-2 or higher, 'approximate' at FAR 2.29e-2 or higher (at FAR 1e-2 its confidence would be at most "
-        "26 %, and 50 % is the least)"
+        "26 %, and 50 % is the least); no method can promise it from so few people without an assumption; with one "
+        "(docs/promises.md): 'convention'"
     )
     with pytest.raises(TooFewComparisonsError) as several:
         calibrate(path, ["1e-2", "1e-3", "0.1", "1e-4"], "expected")
