@@ -56,7 +56,7 @@ class Identification(Result):
         matches: the people who pass, best score first, at most as many as requested.
         passing: number of people who pass in total.
         best: the best person who does not pass, which shows the distance to the threshold; None where all pass, and
-            where more than half of the photographs name none.
+            where nobody is named by more than half of the photographs.
         people: number of people in the gallery with a photograph that was compared.
         left_out: people of the gallery without a photograph that could be used.
         threshold: the threshold that decides: of this gallery, or for two photographs.
@@ -100,7 +100,7 @@ class Identification(Result):
             if self.passing > len(self.matches):
                 answer += f"\nand {self.passing - len(self.matches)} more"
         else:
-            near = "more than half of the photographs name no one person"
+            near = "no person is named by more than half of the photographs"
             if self.best is not None:
                 near = f"the nearest is {printable(self.best.name)}, {what} {self.best.score:.4f}"
             answer = f"Nobody: no {what} is above the threshold {self.threshold.threshold:.4f}; {near}."

@@ -38,11 +38,11 @@ def notes_on_model(
     origin: Origin | None,
 ) -> tuple[str, ...]:
     """What weakens the promise of a threshold, the gravest first; each is printed before the answer."""
+    untied = UNTIED if isinstance(threshold, GalleryThreshold) and origin is None else ""
     source = threshold.calibrated_on
     if origin is None and source is not None:
         origin = model.origin(source)
     drawn = refuse_drawn(model, threshold, accept_drawn)
-    untied = UNTIED if isinstance(threshold, GalleryThreshold) and origin is None else ""
     notes = [untied, threshold.warning(), drawn, *notes_on_origin(model, find, calibration, origin, "calibrate")]
     return tuple(sentence(note) for note in notes if note)
 
