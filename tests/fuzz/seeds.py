@@ -385,7 +385,7 @@ def _gallery() -> bytes:
     threshold = gallery_threshold([0.1, 0.3, 0.2], "0.5", "expected", people=2, review=Review(1))
     gallery = PromisedGallery.of("gallery.npz", 2, np.array([5, -3, 7]))
     source = Source("strangers.npz", "0" * 64, "embeddings", 3, 3)
-    verdicts = (Verdict("a", "b", "cannot say", "1-2"),)
+    verdicts = (Verdict("a", "b", "cannot say", f"{1:016x}-{2:016x}"),)
     return GalleryCalibration(source, gallery, None, (threshold,), verdicts=verdicts).json().encode()
 
 

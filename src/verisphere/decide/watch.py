@@ -81,7 +81,7 @@ def anytime_bounds(passed: int, total: int) -> tuple[float, float]:
     rho^k / (1 + m (rho - 1))^n over fixed rho is at most a martingale. Each bound fails with a chance of 2.5 %.
 
     >>> [round(bound, 4) for bound in anytime_bounds(10, 1000)]
-    [0.0036, 0.0231]
+    [0.0026, 0.0242]
     """
     return _lower(passed, total), 1 - _lower(total - passed, total)
 
