@@ -42,8 +42,8 @@ def chance_of_fewer(rates, share, people, rank):
     """P(fewer than `rank` of all pairs are accepted), by enumeration, of people of two types.
 
     Args:
-        rates: of pairs of the first type, of both, of the second; pairs are accepted independently, given the types.
-        share: of the first type.
+        rates: the rates at which pairs of the first type, of both types and of the second are accepted, independently.
+        share: the share of people of the first type.
         people: number of people.
         rank: number of accepted pairs.
     """
