@@ -136,7 +136,7 @@ def test_the_same_image_twice_has_a_finite_gradient(mining):
     kept=st.sampled_from([0, 1, 20]),
     mining=st.sampled_from(MININGS),
     margin=st.sampled_from([0.0, 0.35, math.pi]),
-    at_once=st.sampled_from([1, 7, 50, AT_ONCE]),
+    at_once=st.sampled_from([1, 7, 50, AT_ONCE["cpu"]]),
 )
 def test_it_is_what_all_triplets_laid_out_give(seed, rows, people, kept, mining, margin, at_once):
     units, labels, stored = some(seed, rows, people=people, kept=kept)

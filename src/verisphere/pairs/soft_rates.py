@@ -18,8 +18,8 @@ from verisphere.score.exact.screen import product_type, products
 
 Precision = Literal["float32", "bfloat16"]
 
-#: Pairs compared at once, by device: on a CPU few enough for its cache.
-AT_ONCE = {"cpu": 1 << 19, "cuda": 1 << 22}
+#: Pairs compared at once, by device: on a CPU few enough for its cache, on a GPU enough for the host to keep up.
+AT_ONCE = {"cpu": 1 << 19, "cuda": 1 << 26}
 #: Listed pairs whose rows are gathered at once.
 LISTED_AT_ONCE = 1 << 13
 

@@ -24,8 +24,8 @@ Mining = Literal["all", "hard", "semihard"]
 
 #: Radians. Two angles that differ by less may be one angle, summed in another order.
 ANGLE_TOLERANCE = 1e-6
-#: Largest number of angles, and of hinges, that are held at once: 4 MB each.
-AT_ONCE = 1 << 20
+#: Largest number of angles, and of hinges, that are held at once, by device: 4 MB each on a CPU, 128 MB on a GPU.
+AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 25}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def triplets(
     stored: Stored | None,
     margin: float,
     mining: Mining,
-    at_once: int = AT_ONCE,
+    at_once: int | None = None,
 ) -> Triplets:
     """The mean hinge over the triplets of a batch, and its gradient.
 
@@ -76,8 +76,9 @@ def triplets(
         stored: this rank's share of the stored features, which are further candidates.
         margin: m, radians.
         mining: the triplets that count, see `AngularTriplet`.
-        at_once: largest number of angles that are held at once.
+        at_once: largest number of angles that are held at once; None chooses by device.
     """
+    at_once = at_once or AT_ONCE[units.device.type]
     with full_float32(), torch.enable_grad():
         units = units.detach().requires_grad_()
         candidates = _Candidates.of(units, labels, stored)

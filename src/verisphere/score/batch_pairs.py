@@ -92,7 +92,8 @@ class BatchPairs:
             precision: type of the products that screen; changes speed, never an answer. None chooses the fastest.
             world: ranks that each hold a shard of the stored rows and the same batch; all must ask the same questions,
                 and get the same answers.
-            keys: most pairs of a tile; changes speed and memory. None stays within 64 MB.
+            keys: most pairs of a tile; changes speed and memory. None stays within 64 MB on a
+                CPU, and takes up to 1 GB on a GPU.
         """
         if len(units) != len(labels) or (groups is not None and len(groups) != len(labels)):
             given = f"{len(labels)} labels" + ("" if groups is None else f" and {len(groups)} groups")
@@ -105,7 +106,7 @@ class BatchPairs:
         self.stored, self.world, self.hints = stored, world, Hints() if hints is None else hints
         self._shared = shared_labels(self.labels, stored.labels)
         self.precision = precision or fastest(units.device.type, units.shape[1], stored.rows.dtype)
-        self.keys = tile_size(self.precision, stored.rows.dtype) if keys is None else keys
+        self.keys = tile_size(self.precision, stored.rows.dtype, units.device.type) if keys is None else keys
         self.totals = self._totals()
         self._windows: list[Window] = []
         self._tiles: BatchTiles | None = None

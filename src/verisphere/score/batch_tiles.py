@@ -16,17 +16,19 @@ from verisphere.score.pairs import pair_scores, rough_error, rough_scores
 from verisphere.score.stored import SharedLabels, Stored
 
 TILE_ROWS = 1 << 10  # rows of a batch in a tile
-TILE_PAIRS = 9 << 19  # pairs of a tile of bfloat16 products: 9 MB
+#: Pairs of a tile: on a CPU its bfloat16 products take 9 MB; a GPU is given enough work for the host to keep up.
+TILE_PAIRS = {"cpu": 9 << 19, "cuda": 1 << 26}
 ROWS_CONVERTED = 1 << 12  # stored rows converted at once: 8 MB of 512 numbers
-GATHERED_PAIRS = 1 << 9  # pairs gathered at once
+GATHERED_PAIRS = {"cpu": 1 << 9, "cuda": 1 << 16}  # pairs gathered at once
 LISTED_ONE_IN = 8  # pairs of one label are listed unless one of so many is such a pair
 
 
-def tile_size(precision: Precision, stored: torch.dtype) -> int:
-    """How many pairs a tile has: fewer where products take more room, or stored rows are copied for them."""
-    if precision != "bfloat16":
-        return TILE_PAIRS // 4
-    return TILE_PAIRS if stored == torch.bfloat16 else TILE_PAIRS // 2
+def tile_size(precision: Precision, stored: torch.dtype, device: str) -> int:
+    """How many pairs a tile has: on a CPU fewer where products take more room, or stored rows are copied for them."""
+    most = TILE_PAIRS[device]
+    if device != "cpu" or (precision == "bfloat16" and stored == torch.bfloat16):
+        return most
+    return most // (2 if precision == "bfloat16" else 4)
 
 
 class BatchTiles:
@@ -129,13 +131,11 @@ class BatchTiles:
             return self.units.new_empty(0)
         lowest, highest = (int(end) for end in right.aminmax())
         scores = self.units.new_empty(len(left))
-        if len(left) <= highest - lowest:  # so few pairs that only their own rows are converted
-            for part, a, b in zip(
-                scores.split(GATHERED_PAIRS),
-                left.split(GATHERED_PAIRS),
-                self._places(right).split(GATHERED_PAIRS),
-                strict=True,
-            ):
+        device = self.units.device.type
+        if device != "cpu" or len(left) <= highest - lowest:  # so few pairs that only their own rows are converted
+            at_once = GATHERED_PAIRS[device]
+            pairs = scores.split(at_once), left.split(at_once), self._places(right).split(at_once)
+            for part, a, b in zip(*pairs, strict=True):
                 some = self.stored.rows.index_select(0, b).to(self.units)
                 torch.sum(self.units.index_select(0, a).mul_(some), 1, out=part)
             return scores

@@ -10,7 +10,7 @@ from torch import Tensor
 #: Label of a place that holds no row.
 EMPTY = -2
 
-LABELS_AT_ONCE = 1 << 16  # labels compared at once
+LABELS_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 24}  # labels compared at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +106,9 @@ def shared_labels(batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored
     distinct, which, count = batch.unique(return_inverse=True, return_counts=True)
     places = (stored != EMPTY).nonzero()[:, 0]
     label, right = [distinct[:0]], [distinct[:0]]
-    for start in range(0, len(places), LABELS_AT_ONCE):
-        labels = stored.index_select(0, places[start : start + LABELS_AT_ONCE]).to(batch.device)
+    at_once = LABELS_AT_ONCE[batch.device.type]
+    for start in range(0, len(places), at_once):
+        labels = stored.index_select(0, places[start : start + at_once]).to(batch.device)
         number = torch.searchsorted(distinct, labels)
         shared = (number < len(distinct)).nonzero()[:, 0]
         shared = shared[distinct[number[shared]] == labels[shared]]
