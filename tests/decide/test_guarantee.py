@@ -54,6 +54,7 @@ def test_the_threshold_is_the_score_of_its_rank_in_any_order():
         "review": {"reviewed": 0, "removed": 0, "unfound": 0, "wrong": 0},
         "assumption": None,
         "domains": (),
+        "frr": None,
     }
     assert independent_threshold(scores, "0.3", "confident").confidence == 0.95  # 0.7 ** 9 = 0.0404
 

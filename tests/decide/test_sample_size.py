@@ -13,7 +13,7 @@ from verisphere.decide import (
     people_needed,
     share_above,
 )
-from verisphere.decide.sample_size import _binomial_sum, _rarely_fewer, too_few
+from verisphere.decide.sample_size import CHANCE, _binomial_sum, _rarely_fewer, too_few
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_floating_point_decides_only_where_it_can(comparisons: int, far: str):
     rank = independent_rank(comparisons, far, "confident")
     assert float(_binomial_sum(rank, comparisons, Fraction(far))) <= 0.05
     assert float(_binomial_sum(rank + 1, comparisons, Fraction(far))) > 0.05
-    assert _rarely_fewer(rank, comparisons, Fraction(far))
-    assert not _rarely_fewer(rank + 1, comparisons, Fraction(far))
+    assert _rarely_fewer(rank, comparisons, Fraction(far), CHANCE)
+    assert not _rarely_fewer(rank + 1, comparisons, Fraction(far), CHANCE)
 
 
 @pytest.mark.parametrize("guarantee", ["expected", "confident"])

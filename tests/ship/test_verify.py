@@ -12,6 +12,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, TrainingRecord
 from verisphere.decide import GuaranteedThreshold, lower_median
+from verisphere.decide.both_errors import PromisedFrr, Unsure
 from verisphere.files.embeddings import write_embeddings
 from verisphere.images.detect import TEMPLATES, Crop, Detections
 from verisphere.models.folder import Model
@@ -105,6 +106,19 @@ def test_a_score_at_the_threshold_is_rejected(tmp_path):
     assert just_above.same
     found, held_against = just_above.text().split("score ")[1].split(".\n")[0].split(", threshold ")
     assert found != held_against  # shown with as many digits as it takes to tell them apart
+
+
+def test_a_score_between_the_thresholds_of_both_errors_is_unsure(tmp_path):
+    measured = Unsure(0.0, 0.1, 0.2)
+    frr = PromisedFrr("0.1", 0.3, 99, 10, "one", measured)
+    both = model(replace(threshold(0.5), frr=frr))
+    left = photo(tmp_path / "left.png", 10, 0)
+    answers = {}
+    for x, y in ((4, 3), (4, 9), (1, 9)):  # cosines 0.8, 0.41 and 0.11
+        found = verify(left, photo(tmp_path / "right.png", x, y), both, FIND)
+        answers[found.text().split("score ")[0].splitlines()[-1]] = (found.same, found.unsure)
+    assert answers == {"Same person: ": (True, False), "Unsure: ": (False, True), "Different people: ": (False, False)}
+    assert json.loads(found.json())["unsure"] is False
 
 
 def test_folders_need_more_than_half_of_their_comparisons(tmp_path):

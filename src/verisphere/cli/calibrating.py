@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from verisphere.ship.face_search import FindFaces
     from verisphere.ship.opened_gallery import OpenedGallery
 
-_OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty", "cap", "factor")
+_OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty", "cap", "factor", "frr", "fold")
 _OF_GALLERY = ("fpir", "probes", "rule", "cohort", "again", "model", "aligned", "detector", "min_face", "device")
 _KEPT_BY_AGAIN = ("fpir", "guarantee", "rule", "seed", "unfound", "wrong")
 
@@ -212,6 +212,18 @@ def add_calibrate(verbs: Verbs) -> None:
     )
     verb.add_argument(
         "--factor", type=float, metavar="X", help="for worst-group: F is of everybody, and a domain's FAR at most X F"
+    )
+    verb.add_argument(
+        "--frr",
+        metavar="E",
+        help="also promise that at most E of people are called different, at once: a second threshold, and the answer "
+        "is unsure between the two",
+    )
+    verb.add_argument(
+        "--fold",
+        choices=("one", "median", "lowest"),
+        help="the score of a person that --frr is about: of a random pair of images, or the median or lowest of all "
+        "pairs (one)",
     )
     verb.add_argument("--replicates", type=int, help="of the bootstrap of approximate, tail and the checks (1000)")
     verb.add_argument("--seed", type=int, help="of the matching of people, of the draw of photographs (0)")

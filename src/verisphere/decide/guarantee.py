@@ -21,6 +21,7 @@ is another quantity if some people have many images, since these people weigh mo
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -40,6 +41,7 @@ from verisphere.base.vocabulary import (
 from verisphere.base.words import of_things, share
 from verisphere.decide.assumption import ASSUMED, Assumption, under_assumptions
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
+from verisphere.decide.both_errors import FAR_CHANCE, AskedFrr, PromisedFrr
 from verisphere.decide.each_domain import (
     DomainThreshold,
     meaning_within,
@@ -50,6 +52,7 @@ from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.review import NO_REVIEW, Review
 from verisphere.decide.sample_size import (
+    CHANCE,
     CONFIDENCE,
     Guarantee,
     comparisons_needed,
@@ -99,6 +102,8 @@ class GuaranteedThreshold:
         review: the review of the comparisons, and the wrong labels that are allowed for (`verisphere.decide.review`).
         assumption: what `capped`, `tail` and `convention` assume about people; None for the others.
         domains: for `worst-group`, what each domain needs (`verisphere.decide.each_domain`); else empty.
+        frr: the FRR that is promised beside the FAR, with which the confidence is of both at once
+            (`verisphere.decide.both_errors`); None for none.
     """
 
     far_target: str
@@ -117,6 +122,7 @@ class GuaranteedThreshold:
     review: Review = NO_REVIEW
     assumption: Assumption | None = None
     domains: tuple[DomainThreshold, ...] = ()
+    frr: PromisedFrr | None = None
 
     def __post_init__(self) -> None:
         promised_rate(self.far_target)
@@ -138,9 +144,13 @@ class GuaranteedThreshold:
             raise ValueError(f"a threshold of guarantee {self.guarantee!r} states its people, replicates and seed")
         if not redrawn and self.replicates is not None:
             raise ValueError(f"replicates belong to a bootstrap, not to guarantee {self.guarantee!r}")
+        if self.frr:
+            self.frr.check(self.guarantee)
         rank = self._rank()
         if rank is not None and rank < 1:
-            raise ValueError(_too_few(self.far_target, self.guarantee, self.comparisons, self.people, self.review))
+            raise ValueError(
+                _too_few(self.far_target, self.guarantee, self.comparisons, self.people, self.review, bool(self.frr))
+            )
         if self.review and (redrawn or self.assumption or self.domains):
             raise ValueError(f"a threshold of guarantee {self.guarantee!r} can take no review into account")
         if self.rank != rank:
@@ -163,7 +173,7 @@ class GuaranteedThreshold:
         if self.guarantee == "approximate" or self.domains:
             return None
         if self.assumption is None:
-            return self.review.rank(self.comparisons, self.far_target, self.guarantee)
+            return self.review.rank(self.comparisons, self.far_target, self.guarantee, _far_chance(bool(self.frr)))
         if self.people is None or self.comparisons != self.people * (self.people - 1) // 2:
             raise ValueError(f"{self.comparisons} comparisons are not all pairs of {self.people} people")
         return self.assumption.rank(self.people, self.far_target)
@@ -194,7 +204,9 @@ class GuaranteedThreshold:
             "approximate": f"By an estimate with at most {confidence} confidence,",
         }[self.guarantee]
         rests = f", {self.review.rests_on()}" if self.review else ""
-        return f"{how} at most {strangers} pass{rests}; {fail}."
+        also = f" and, at once, {self.frr.promise()}" if self.frr else ""
+        band = f"; {self.frr.band(self.threshold)}" if self.frr else ""
+        return f"{how} at most {strangers} pass{also}{rests}{band}; {fail}."
 
     def warning(self) -> str:
         """That the model was trained on people of the calibration, or that its scores cannot be right; else empty."""
@@ -232,16 +244,25 @@ class GuaranteedThreshold:
         share = f"{self.comparisons:,} comparisons that share no person"
         rests = f"; {self.review.rests_on()}" if self.review else ""
         basis = f"{share}, as was stated" if self.people is None else f"{share}, from {self.people:,} people"
+        also = f"; and, at once, {self.frr.meaning(self.threshold)}" if self.frr else ""
         if self.guarantee == "expected":
             above = percent(share_above(self.comparisons, self.far_target))
             return (
                 f"{rule}: of {what} at most {self.far_target} are accepted on average over calibrations like this one, "
-                f"up to {above} of which accept more{rests} ({basis}; rank {self.rank:,})"
+                f"up to {above} of which accept more{rests} ({basis}; rank {self.rank:,}){also}"
             )
         return (
             f"{rule}: with {percent(CONFIDENCE)} confidence, of {what} at most {self.far_target} are accepted"
-            f"{rests} ({basis}; rank {self.rank:,})"
+            f"{rests} ({basis}; rank {self.rank:,}){also}"
         )
+
+    def unsure(self, score: float) -> bool:
+        """Whether a score is between the promised FAR's threshold and the promised FRR's: neither same nor different.
+
+        >>> independent_threshold([0.1, 0.5, 0.3, 0.2, 0.4, 0.0, -0.1, -0.2, -0.3], "0.1", "expected").unsure(0.4)
+        False
+        """
+        return self.frr is not None and self.frr.threshold <= score <= self.threshold
 
 
 def disjoint_pairs(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.ndarray, "pairs 2"]:
@@ -281,6 +302,7 @@ def independent_threshold(
     people: int | None = None,
     seed: int | None = None,
     review: Review = NO_REVIEW,
+    frr: AskedFrr | None = None,
 ) -> GuaranteedThreshold:
     """The threshold at a FAR from impostor scores of comparisons that share no person.
 
@@ -294,6 +316,7 @@ def independent_threshold(
         people: number of people that the comparisons were chosen from, if known.
         seed: seed of that choice.
         review: the review that removed comparisons, and the wrong labels that are allowed for.
+        frr: an FRR to promise at once, `confident` then taking 4 % of the 5 % for the FAR.
 
     Raises:
         TooFewComparisonsError: the comparisons are too few for this guarantee at this FAR; the message states the
@@ -301,15 +324,18 @@ def independent_threshold(
         ValueError: NaN scores, a threshold that would be infinite, a FAR below 1e-12, or of 1 or more.
     """
     order = ordered(scores, "impostor")
-    rank = review.rank(order.total, far, guarantee)
+    rank = review.rank(order.total, far, guarantee, _far_chance(frr is not None))
     if rank < 1:
-        raise TooFewComparisonsError(_too_few(far, guarantee, order.total, people, review))
+        raise TooFewComparisonsError(_too_few(far, guarantee, order.total, people, review, frr is not None))
     threshold = order.ranked(rank)
     if not math.isfinite(threshold):
         raise ValueError(
             f"the threshold at FAR {far_text(far)} would be {threshold}: {order.above(threshold):,} of {order.total:,} "
             "impostor scores lie above it; a shipped threshold must be finite"
         )
+    beside = frr.promised(guarantee, order, threshold) if frr else None
+    if isinstance(beside, str):
+        raise TooFewComparisonsError(beside)
     return GuaranteedThreshold(
         far_target=far_text(far),
         guarantee=guarantee,
@@ -321,16 +347,23 @@ def independent_threshold(
         replicates=None,
         seed=seed,
         review=review,
+        frr=beside,
     )
 
 
-def _too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None, review: Review) -> str:
-    if not review:
+def _far_chance(both: bool) -> Decimal:
+    return FAR_CHANCE if both else CHANCE
+
+
+def _too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None, review: Review, both: bool) -> str:
+    if not review and not both:
         also = under_assumptions(far, people) if people and guarantee != "approximate" else ""
         return "; ".join(part for part in (too_few(far, guarantee, comparisons, people), also) if part)
-    needed = review.needed(comparisons_needed(far, guarantee), far, guarantee)
+    chance = _far_chance(both)
+    needed = review.needed(comparisons_needed(far, guarantee, chance), far, guarantee, chance)
     return (
-        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed:,} comparisons that share no person"
+        f"guarantee {guarantee!r} at FAR {far_text(far)}{' beside an FRR' if both else ''} needs {needed:,} "
+        "comparisons that share no person"
         f"{review.allowing()}; there are {comparisons:,}: add {2 * (needed - comparisons):,} people"
     )
 

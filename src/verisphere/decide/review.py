@@ -9,9 +9,10 @@ the guarantee, and if j - w < 1 more people are needed.
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from verisphere.decide.point import Far
-from verisphere.decide.sample_size import Guarantee, independent_rank
+from verisphere.decide.sample_size import CHANCE, Guarantee, independent_rank
 
 
 @dataclass(frozen=True)
@@ -48,26 +49,27 @@ class Review:
     def __bool__(self) -> bool:
         return bool(self.reviewed or self.unfound)
 
-    def rank(self, comparisons: int, far: Far, guarantee: Guarantee) -> int:
+    def rank(self, comparisons: int, far: Far, guarantee: Guarantee, chance: Decimal = CHANCE) -> int:
         """The rank of the score that becomes the threshold; 0 or less where those that remain are too few.
 
         >>> Review(1, 1, wrong=1).rank(473, "1e-2", "confident"), Review(unfound=1).rank(299, "1e-2", "confident")
         (1, 0)
         """
-        return independent_rank(max(comparisons - self.unfound, 0), far, guarantee) - self.errors
+        return independent_rank(max(comparisons - self.unfound, 0), far, guarantee, chance) - self.errors
 
-    def needed(self, least: int, far: Far, guarantee: Guarantee) -> int:
+    def needed(self, least: int, far: Far, guarantee: Guarantee, chance: Decimal = CHANCE) -> int:
         """The fewest that must remain, where `least` would do, of rank 1, without any wrong label.
 
         >>> Review(1, 1, unfound=2, wrong=1).needed(299, "1e-2", "confident")
         475
         """
         low, high = least, least
-        while independent_rank(high, far, guarantee) <= self.errors:  # the rank grows with the number
+        while independent_rank(high, far, guarantee, chance) <= self.errors:  # the rank grows with the number
             low, high = high + 1, 2 * high
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if independent_rank(middle, far, guarantee) > self.errors else (middle + 1, high)
+            enough = independent_rank(middle, far, guarantee, chance) > self.errors
+            low, high = (low, middle) if enough else (middle + 1, high)
         return low + self.unfound
 
     def allowing(self) -> str:

@@ -17,15 +17,16 @@ CONFIDENCE = 0.95
 #: The fewest people for a bootstrap, at any FAR.
 FEWEST_PEOPLE = 50
 # The chance that none of the comparisons lies above the true threshold, at most: with more, a promise is not made.
-_NONE_ABOVE = {"confident": Decimal("0.05"), "approximate": Decimal("0.5")}
+CHANCE = Decimal("0.05")
+_NONE_ABOVE = {"confident": CHANCE, "approximate": Decimal("0.5")}
 SMALLEST_FAR = Fraction(1, 10**12)
 # Wide enough for (1 - f) ** n at any n, exact to far more digits than a binomial sum can come near 0.05 without
 # being it.
 _WIDE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
-_NEAR = 1e-7  # relative distance from 0.05 within which floating point does not decide
+_NEAR = 1e-7  # relative distance from the chance within which floating point does not decide
 
 
-def independent_rank(comparisons: int, far: Far, guarantee: Guarantee) -> int:
+def independent_rank(comparisons: int, far: Far, guarantee: Guarantee, chance: Decimal = CHANCE) -> int:
     """j, the rank of the score that becomes the threshold; 0 where the comparisons are too few for the guarantee.
 
     >>> independent_rank(999, "1e-3", "expected"), independent_rank(2994, "1e-3", "confident")
@@ -35,6 +36,7 @@ def independent_rank(comparisons: int, far: Far, guarantee: Guarantee) -> int:
         comparisons: number of comparisons, no two of which share a person.
         far: target FAR, above 0 and below 1.
         guarantee: `expected` or `confident`.
+        chance: with which `confident` may fail.
 
     Raises:
         ValueError: `approximate`, which has no rank; a FAR below 1e-12, or of 1 or more.
@@ -47,7 +49,7 @@ def independent_rank(comparisons: int, far: Far, guarantee: Guarantee) -> int:
     low, high = 0, comparisons  # the condition holds at low, and is monotone in j
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if _rarely_fewer(middle, comparisons, rate) else (low, middle - 1)
+        low, high = (middle, high) if _rarely_fewer(middle, comparisons, rate, chance) else (low, middle - 1)
     return low
 
 
@@ -88,7 +90,7 @@ def confidence_limit(people: int, far: Far) -> float:
     return min(math.floor(100 * _WIDE.subtract(Decimal(1), missed)) / 100, CONFIDENCE)
 
 
-def comparisons_needed(far: Far, guarantee: Guarantee) -> int:
+def comparisons_needed(far: Far, guarantee: Guarantee, chance: Decimal | None = None) -> int:
     """The fewest comparisons without a shared person that can give a guarantee at a FAR.
 
     For `approximate`, which takes all pairs of people, the number at which its `confidence_limit` is one half.
@@ -102,7 +104,7 @@ def comparisons_needed(far: Far, guarantee: Guarantee) -> int:
     rate = promised_rate(far)
     if guarantee == "expected":
         return max(math.ceil(1 / rate) - 1, 1)
-    chance = _NONE_ABOVE[guarantee]
+    chance = chance or _NONE_ABOVE[guarantee]
     needed = max(math.ceil(math.log(chance) / math.log1p(-float(rate))), 1) if rate < Fraction(1, 2) else 1
     while needed > 1 and _binomial_sum(1, needed - 1, rate) <= chance:  # the logarithms may have been rounded
         needed -= 1
@@ -135,7 +137,7 @@ def enough_people(far: Far, people: int) -> tuple[bool, str]:
     return True, f"guarantee 'confident' at FAR {far_text(far)} needs {needed:,} people; there are {people:,}"
 
 
-def lowest_far(comparisons: int, guarantee: Guarantee) -> str | None:
+def lowest_far(comparisons: int, guarantee: Guarantee, chance: Decimal | None = None) -> str | None:
     """The lowest FAR, rounded up to three digits, that this many comparisons without a shared person can guarantee.
 
     >>> lowest_far(2874, "expected"), lowest_far(2874, "confident")
@@ -146,11 +148,11 @@ def lowest_far(comparisons: int, guarantee: Guarantee) -> str | None:
     exact = (
         1 / Decimal(comparisons + 1)
         if guarantee == "expected"
-        else Decimal(-math.expm1(math.log(_NONE_ABOVE[guarantee]) / comparisons))
+        else Decimal(-math.expm1(math.log(chance or _NONE_ABOVE[guarantee]) / comparisons))
     )
     digit = Decimal(1).scaleb(exact.adjusted() - 2)
     far = exact.quantize(digit, ROUND_CEILING)
-    while comparisons_needed(far, guarantee) > comparisons:  # the exponential may have been rounded down
+    while comparisons_needed(far, guarantee, chance) > comparisons:  # the exponential may have been rounded down
         far += digit
     return f"{far:.2e}"
 
@@ -179,14 +181,14 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _rarely_fewer(rank: int, comparisons: int, rate: Fraction) -> bool:
-    """Whether P(Bin(comparisons, rate) <= rank - 1) <= 0.05, decided without rounding error."""
+def _rarely_fewer(rank: int, comparisons: int, rate: Fraction, chance: Decimal) -> bool:
+    """Whether P(Bin(comparisons, rate) <= rank - 1) is at most the chance, decided without rounding error."""
     probability = _chance_of_fewer(rank, comparisons, rate)
-    if abs(probability - 0.05) > 0.05 * _NEAR:
-        return probability < 0.05
-    # Near 0.05 a sum in 60 digits decides. Equality occurs only for one comparison at a rate of 0.95 (modulo the
-    # numerator of 1 - rate, then modulo 19 squared), where the sum is exact.
-    return _binomial_sum(rank, comparisons, rate) <= Decimal("0.05")
+    if abs(probability - float(chance)) > float(chance) * _NEAR:
+        return probability < float(chance)
+    # Near the chance a sum in 60 digits decides. Equality with 0.05 occurs only for one comparison at a rate of 0.95
+    # (modulo the numerator of 1 - rate, then modulo 19 squared), where the sum is exact.
+    return _binomial_sum(rank, comparisons, rate) <= chance
 
 
 def _chance_of_fewer(rank: int, comparisons: int, rate: Fraction) -> float:

@@ -9,6 +9,7 @@ from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import OperatingPoint, Origin, check_word
 from verisphere.base.words import NAMES, Names
 from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, Interval, exact_rate, promised_rate
+from verisphere.decide.both_errors import Unsure
 from verisphere.files.disk import check_file
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
@@ -70,6 +71,7 @@ class Check:
             earlier versions.
         origin: the origin of the file's embeddings; None if it is not known, on the calibration file itself, and in
             files of earlier versions.
+        unsure: where an FRR is promised too, how all comparisons are answered at each threshold; else empty.
     """
 
     source: Source
@@ -80,6 +82,7 @@ class Check:
     shared_people: int | None
     far_over_people: tuple[dict[str, Interval], ...] = ()
     origin: Origin | None = None
+    unsure: tuple[Unsure, ...] = ()
 
     def at(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
         """The rates at the threshold of this position: over all comparisons (named `all`), then over each domain."""
@@ -187,7 +190,7 @@ class Calibration(Result):
     def fields(self) -> dict[str, Any]:
         """The values of the JSON that `read_calibration` reads, with the meaning of each threshold."""
         document = {"format": FORMAT, **_without_empty(self, "implausible", "verdicts")}
-        document["checks"] = [_without_empty(check, "far_over_people", "origin") for check in self.checks]
+        document["checks"] = [_without_empty(check, "far_over_people", "origin", "unsure") for check in self.checks]
         document["thresholds"] = [_fields(found) for found in self.thresholds]
         return document
 
@@ -195,7 +198,7 @@ class Calibration(Result):
 def _fields(threshold: GuaranteedThreshold) -> dict[str, Any]:
     """The fields of a threshold and its meaning; without those that earlier versions do not have, where empty."""
     fields = {**asdict(threshold), "meaning": threshold.meaning()}
-    return {name: value for name, value in fields.items() if value or name not in ("assumption", "domains")}
+    return {name: value for name, value in fields.items() if value or name not in ("assumption", "domains", "frr")}
 
 
 def _without_empty(part: Calibration | Check, *names: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, overload
 from verisphere.base.vocabulary import Embeddings, Progress, Redrawing, check_set, check_whole, check_word, quietly
 from verisphere.base.words import Names
 from verisphere.decide import Far, Guarantee
+from verisphere.decide.both_errors import Fold
 from verisphere.decide.review import refuse_wrong
 from verisphere.files.calibration import Calibration
 from verisphere.files.gallery_calibration import GalleryCalibration, check_fpirs
@@ -49,6 +50,8 @@ def calibrate(
     replicates: int | None = None,
     cap: float | None = None,
     factor: float | None = None,
+    frr: Far | None = None,
+    fold: Fold | None = None,
     accept_implausible: bool = False,
     accept_training_people: bool = False,
     names: Names | None = None,
@@ -82,6 +85,11 @@ def calibrate(
         seed: seed of the random matching of people. Choosing among several seeds breaks the guarantee.
         replicates: redrawings of the people, for `approximate` and `tail` (1000).
         factor: for `worst-group`: how many times the target the FAR within a domain may be.
+        frr: an FRR to promise at once, beside `confident` or `expected`: photographs whose score lies below a lower
+            threshold are called different, and between the two thresholds the answer is unsure; see
+            `verisphere.decide.both_errors`.
+        fold: the number of each person that the FRR is about: the score of a random pair of their images (`one`, the
+            default), or the lower median (`median`) or lowest (`lowest`) of all their pairs.
         cap: for `capped`: how many times the square of the FAR the mean square of people's own FARs is, at most.
         accept_implausible: calibrate also where the embeddings cannot be those of a working model with these people:
             their labels belong to other rows, or many rows are equal. The calibration then records the reasons.
@@ -113,9 +121,10 @@ def calibrate(
     check_whole("seed", seed)
     accepted = Accepted(accept_implausible, accept_training_people)
     if gallery is not None:
-        if not (far is replicates is cap is factor is None):
+        if not (far is replicates is cap is factor is frr is fold is None):
             raise TypeError(
-                "far, replicates, cap and factor are for a threshold of two photographs; a gallery takes fpir="
+                "far, replicates, cap, factor, frr and fold are for a threshold of two photographs; a gallery takes "
+                "fpir="
             )
         strangers = set_of(embeddings, identities, names)
         about = {"guarantee": guarantee, "seed": seed, "names": names, "progress": progress, "accepted": accepted}
@@ -127,7 +136,7 @@ def calibrate(
     fars = list(far) if isinstance(far, list | tuple) else ["1e-2" if far is None else far]
     people = set_of(embeddings, identities, names)
     redrawing = Redrawing(1000 if replicates is None else replicates, seed)
-    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, accepted, progress, cap, factor)
+    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, accepted, progress, cap, factor, frr, fold)
 
 
 def _of_gallery(

@@ -12,6 +12,7 @@ from verisphere.base.identity import decided
 from verisphere.base.provenance import check_recorded, check_same_origin
 from verisphere.base.vocabulary import REDRAWING, Embeddings, Progress, Redrawing, quietly
 from verisphere.decide import Far, Guarantee
+from verisphere.decide.both_errors import Fold
 from verisphere.files.calibration import Calibration, Check, Source, distinct_fars, read_calibration
 from verisphere.files.embeddings import same_people
 from verisphere.files.errors import errors_naming
@@ -44,6 +45,8 @@ def calibrate(
     wrong: int = 0,
     cap: float | None = None,
     factor: float | None = None,
+    frr: Far | None = None,
+    fold: Fold | None = None,
     accept_implausible: bool = False,
     accept_training_people: bool = False,
     accept_unrecorded_pixels: bool = False,
@@ -55,7 +58,8 @@ def calibrate(
     all FARs; `approximate` uses all pairs; `capped`, which takes a `cap`, `tail` and `convention` use all pairs of one
     random image of each, under an assumption (`verisphere.decide.assumption`). `worst-group` matches within each
     domain, and holds in all of them at once or, with a `factor`, for everybody and in each at so many times the target.
-    From scores, `expected` and `confident` use the impostor scores.
+    From scores, `expected` and `confident` use the impostor scores. An `frr` beside them gives a lower threshold, from
+    one number of each person (`verisphere.decide.both_errors`), which the `fold` names (`one`).
 
     The seed is that of the matching, or of the redrawings: choosing among several breaks the guarantee. On `checks`,
     embeddings of the same model or scores, the thresholds are checked; they change none. A `reviewed` list is one of
@@ -75,7 +79,7 @@ def calibrate(
     if decided() and not any(isinstance(file, EmbeddingsSet) for file in opened):
         raise ValueError("--names is for embeddings; scores name no people")
     labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed or Path(), unfound, wrong)
-    asked = AskedThresholds(fars, guarantee, Redrawing(replicates, seed), independent, labels, cap, factor)
+    asked = AskedThresholds(fars, guarantee, Redrawing(replicates, seed), independent, labels, cap, factor, frr, fold)
     accepted = Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels)
     return _calibrated(_same_people(opened), asked, skip_empty, accepted)
 
@@ -109,11 +113,14 @@ def calibrate_set(
     progress: Progress = quietly,
     cap: float | None = None,
     factor: float | None = None,
+    frr: Far | None = None,
+    fold: Fold | None = None,
 ) -> Calibration:
     """Thresholds with a guarantee from embeddings in memory, checked on the same; empty domains are skipped."""
     distinct_fars(fars)
     own = EmbeddingsSet(embeddings, name, digest_of_rows(embeddings), progress)
-    return _calibrated([own], AskedThresholds(fars, guarantee, redrawing, cap=cap, factor=factor), True, accepted)
+    asked = AskedThresholds(fars, guarantee, redrawing, cap=cap, factor=factor, frr=frr, fold=fold)
+    return _calibrated([own], asked, True, accepted)
 
 
 def digest_of_rows(embeddings: Embeddings) -> str:

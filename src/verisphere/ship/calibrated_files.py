@@ -32,6 +32,7 @@ from verisphere.decide import (
 )
 from verisphere.decide.assumed import assumed_threshold, check_cap_given, scores_needed
 from verisphere.decide.assumption import ASSUMED
+from verisphere.decide.both_errors import AskedFrr, Fold, check_frr, folded
 from verisphere.decide.each_domain import EVERYBODY
 from verisphere.decide.guarantee import one_row_each
 from verisphere.decide.plausible import implausible_list
@@ -87,6 +88,11 @@ class AskedThresholds:
     labels: Labels = Labels()
     cap: float | None = None
     factor: float | None = None
+    frr: Far | None = None
+    fold: Fold | None = None
+
+    def __post_init__(self) -> None:
+        check_frr(self.frr, self.fold, self.guarantee)
 
     def each(self, people: int, threshold: Callable[[Far], GuaranteedThreshold]) -> tuple[GuaranteedThreshold, ...]:
         """The threshold at each FAR, or one error that says what all of them need."""
@@ -173,8 +179,9 @@ class EmbeddingsSet:
         refuse_wrong(len(verdicts), labels.wrong)
         review = Review(len(verdicts), len(same), labels.unfound, labels.wrong)
         people, ordered = self.source.people or 0, SortedScores(torch.from_numpy(scores))
-        found = asked.each(people, lambda far: independent_threshold(ordered, far, guarantee, people, seed, review))
-        return found, verdicts
+        frr = None if asked.frr is None else self._asked_frr(asked.frr, asked.fold or "one", seed)
+        about = guarantee, people, seed, review, frr
+        return asked.each(people, lambda far: independent_threshold(ordered, far, *about)), verdicts
 
     def matched(self, seed: int) -> tuple[Int64[np.ndarray, "pairs 2"], Float64[np.ndarray, " pairs"]]:
         """Comparisons that share no person, and their scores."""
@@ -188,6 +195,12 @@ class EmbeddingsSet:
             Suspicious(names[left], names[right], people[left], people[right], score, f"{halves[left]}-{halves[right]}")
             for (left, right), score in zip(rows.tolist(), scores.tolist(), strict=True)
         ]
+
+    def _asked_frr(self, frr: Far, fold: Fold, seed: int) -> AskedFrr:
+        """One number of each person who has two images or more."""
+        genuine = self.pairs.all_scores(genuine=True)
+        numbers = folded(genuine.scores, self.pairs.person[genuine.rows[:, 0]], fold, seed)
+        return AskedFrr(frr, fold, SortedScores(numbers))
 
     def _approximate(self, asked: AskedThresholds) -> tuple[GuaranteedThreshold, ...]:
         largest, people = max(asked.fars, key=exact_rate), self.source.people or 0
@@ -290,6 +303,11 @@ class ScoresFile:
                 f"guarantee {guarantee!r} needs comparisons that share no person, which a scores file cannot show: say "
                 "--independent (independent=True) where no person is in two of its impostor comparisons, else "
                 "calibrate from the embeddings file"
+            )
+        if asked.frr is not None:
+            raise ValueError(
+                "an FRR is promised from one number of each person, and a scores file names no people; calibrate from "
+                "the embeddings file"
             )
         asked.labels.refuse("a scores file names no photographs")
         impostor = self.split[ALL][1]

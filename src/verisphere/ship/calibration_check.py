@@ -6,6 +6,7 @@ from pathlib import Path
 
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Redrawing
 from verisphere.decide import GuaranteedThreshold, lacking_text, point_at
+from verisphere.decide.both_errors import Unsure, just_below
 from verisphere.files.calibration import Check, Source
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
@@ -66,14 +67,18 @@ def check_of(
 ) -> Check:
     """The rates of the thresholds on a file, without the domains that lack comparisons."""
     points: dict[str, tuple[OperatingPoint, ...]] = {}
+    unsure: tuple[Unsure, ...] = ()
+    lower = [(found.frr.threshold, found.threshold) for found in thresholds if found.frr]
     if ALL not in empty:
         with errors_naming(file.name):
+            pools = file.pools([*(found.threshold for found in thresholds), *(just_below(low) for low, _ in lower)])
+            unsure = tuple(Unsure.at(*pools[ALL], low, high) for low, high in lower)
             points = {
                 name: tuple(
                     point_at(genuine, impostor, found.threshold, found.far_target, found.guarantee)
                     for found in thresholds
                 )
-                for name, (genuine, impostor) in file.pools([found.threshold for found in thresholds]).items()
+                for name, (genuine, impostor) in pools.items()
                 if name not in empty
             }
     at_thresholds = [{name: found[place] for name, found in points.items()} for place in range(len(thresholds))]
@@ -87,6 +92,7 @@ def check_of(
         shared_people=None if file.people is None or own.people is None else len(file.people & own.people),
         far_over_people=over_people if any(over_people) else (),
         origin=None if file is own else file.origin,
+        unsure=unsure,
     )
 
 

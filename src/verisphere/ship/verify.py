@@ -29,6 +29,7 @@ class Verification(Result):
 
     Attributes:
         same: more than half of the comparisons passed (a single comparison: it passed).
+        unsure: the score lies between the thresholds of the promised FAR and FRR; `same` is then false.
         score: the score; of several scores the lower median, which is above the threshold iff more than half are.
         threshold: the threshold with its guarantee.
         promise: what is promised about strangers, and how many pairs of one person fail, as it is said to people.
@@ -43,6 +44,7 @@ class Verification(Result):
     """
 
     same: bool
+    unsure: bool
     score: float
     threshold: GuaranteedThreshold
     promise: str
@@ -63,7 +65,7 @@ class Verification(Result):
 
     def text(self, *, explain: bool = False) -> str:
         """The notes; the answer with score and threshold; the promise, and on request also its exact wording."""
-        answer = "Same person" if self.same else "Different people"
+        answer = "Same person" if self.same else "Unsure" if self.unsure else "Different people"
         digits = _digits_apart(self.score, self.threshold.threshold)
         score = f"score {self.score:.{digits}f}, threshold {self.threshold.threshold:.{digits}f}"
         if self.comparisons > 1:
@@ -98,6 +100,7 @@ def verify(
     score = lower_median(scores)
     return Verification(
         same=score > threshold.threshold,
+        unsure=threshold.unsure(score),
         score=score,
         threshold=threshold,
         promise=promise_in_words(model, threshold),

@@ -1,0 +1,202 @@
+"""An FRR promised beside a FAR: a lower threshold for "different people", and "unsure" between the two.
+
+Each person with two images or more gives one number, so that numbers are independent: the score of a random pair of
+their images (`one`), or of all their pairs the lower median (`median`) or the lowest (`lowest`). Let u be the j-th
+lowest of n numbers. Two photographs show different people iff their score lies below u, and the FRR is the share of
+people whose number lies below u. It is the mirror image of the FAR at a threshold (`verisphere.decide.guarantee`): at
+most e with the confidence with which Bin(n, e) >= j, ties only lowering it, and at most j / (n + 1) on average.
+
+Both numbers come from the same people, so the two promises may fail together or one without the other; the chance that
+one of them fails is at most the sum. `confident` leaves 4 % to the FAR and 1 % to the FRR, together 5 %: strangers who
+pass are rare, so a FAR pays for every percent in people, and a genuine rate of some percent hardly does. `expected` is
+about two means, which hold side by side.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from verisphere.base.seeds import numpy_generator
+from verisphere.base.vocabulary import check_word
+from verisphere.base.words import counted, of_things, share
+from verisphere.decide.order import Ordered, SortedScores
+from verisphere.decide.point import Far, exact_rate, far_text
+from verisphere.decide.sample_size import SMALLEST_FAR, Guarantee, comparisons_needed, independent_rank, lowest_far
+
+Fold = Literal["one", "median", "lowest"]
+FOLDS: tuple[Fold, ...] = get_args(Fold)
+#: The chance of failing that `confident` leaves to each of the two promises.
+FAR_CHANCE, FRR_CHANCE = Decimal("0.04"), Decimal("0.01")
+_FOLDED = {
+    "one": ("pairs of one person", "of people's scores, each of a random pair of their images,"),
+    "median": ("people", "of people's medians over all pairs of their images"),
+    "lowest": ("people", "of people's lowest scores over all pairs of their images"),
+}
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """How some genuine and impostor numbers are answered by two thresholds.
+
+    Attributes:
+        rejected: share of the genuine ones below the lower threshold.
+        genuine: share of the genuine ones between the thresholds, both included.
+        impostor: share of the impostor ones between them.
+    """
+
+    rejected: float
+    genuine: float
+    impostor: float
+
+    def __post_init__(self) -> None:
+        if not all(0 <= rate <= 1 for rate in (self.rejected, self.genuine, self.impostor)):
+            raise ValueError(f"shares lie between 0 and 1, got {self.rejected}, {self.genuine} and {self.impostor}")
+
+    @classmethod
+    def at(cls, genuine: Ordered, impostor: Ordered, low: float, high: float) -> "Unsure":
+        """The shares at two thresholds; the band is empty where `low` lies above `high`."""
+        below = just_below(min(low, math.nextafter(high, math.inf)))
+        pools = genuine, impostor
+        between = [(scores.above(below) - scores.above(high)) / scores.total for scores in pools]
+        return cls((genuine.total - genuine.above(below)) / genuine.total, *between)
+
+    def __str__(self) -> str:
+        """For people.
+
+        >>> print(Unsure(0.01, 0.052, 0.0004))
+        1 % of genuine comparisons are called different; 5.2 % of them and 0.04 % of impostor ones are unsure
+        """
+        called, genuine, impostor = (f"{100 * rate:.2g} %" for rate in (self.rejected, self.genuine, self.impostor))
+        unsure = f"{genuine} of them and {impostor} of impostor ones are unsure"
+        unsure = unsure if self.genuine or self.impostor else "none is unsure"
+        return f"{called} of genuine comparisons are called different; {unsure}"
+
+
+@dataclass(frozen=True)
+class PromisedFrr:
+    """The FRR that is promised beside a FAR: different people iff score < threshold.
+
+    Attributes:
+        frr_target: the FRR asked for, as it was given.
+        threshold: u, the lower threshold; where it lies above that of the FAR, no score is unsure.
+        people: number of people who gave a number.
+        rank: j, where u is the j-th lowest number.
+        fold: which number a person gives; see the module.
+        measured: how the numbers that the thresholds come from are answered.
+    """
+
+    frr_target: str
+    threshold: float
+    people: int
+    rank: int
+    fold: Fold
+    measured: Unsure
+
+    def __post_init__(self) -> None:
+        check_word("fold", self.fold, Fold)
+        if not math.isfinite(self.threshold):
+            raise ValueError(f"a threshold that is shipped must be finite, got {self.threshold}")
+
+    def check(self, guarantee: Guarantee) -> None:
+        """Raises ValueError unless the rank is that of the guarantee."""
+        check_frr(self.frr_target, self.fold, guarantee)
+        rank = independent_rank(self.people, self.frr_target, guarantee, FRR_CHANCE)
+        if rank < 1 or self.rank != rank:
+            raise ValueError(
+                f"rank {self.rank} of {self.people:,} people is not what guarantee {guarantee!r} takes at FRR "
+                f"{self.frr_target}: {rank}"
+            )
+
+    def promise(self) -> str:
+        """What is promised about one person's photographs, for people, without subject or end."""
+        things = _FOLDED[self.fold][0]
+        return f"at most {of_things(share(float(exact_rate(self.frr_target)), 'upper'), things)} are called different"
+
+    def band(self, high: float) -> str:
+        """Where the answer is unsure, and how often, for people."""
+        if self.threshold > high:
+            return "no score is unsure"
+        return f"from {self.threshold:.6g} to {high:.6g} the answer is unsure: {self.measured}"
+
+    def meaning(self, high: float) -> str:
+        """The promise in its exact wording."""
+        there = "where photographs are called different" if self.threshold <= high else "and the threshold is lower"
+        return (
+            f"{_FOLDED[self.fold][1]} at most {self.frr_target} lie below {self.threshold:.6g}, {there} (rank "
+            f"{self.rank:,} from below of {self.people:,} people with two images or more); {self.band(high)}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AskedFrr:
+    """An FRR that is asked for, and the numbers of people that promise it."""
+
+    frr: Far
+    fold: Fold
+    numbers: SortedScores
+
+    def promised(self, guarantee: Guarantee, impostor: Ordered, high: float) -> PromisedFrr | str:
+        """The promise beside a threshold at a FAR, or why people are too few for it."""
+        people = self.numbers.total
+        rank = independent_rank(people, self.frr, guarantee, FRR_CHANCE)
+        if rank < 1:
+            needed = comparisons_needed(self.frr, guarantee, FRR_CHANCE)
+            lowest = lowest_far(people, guarantee, FRR_CHANCE)
+            possible = f"; possible: FRR {lowest} or higher" if lowest else ""
+            return (
+                f"guarantee {guarantee!r} at FRR {far_text(self.frr)} needs {counted(needed, 'person')} with two "
+                f"images or more; there are {people:,}{possible}"
+            )
+        low = self.numbers.ranked(people + 1 - rank)
+        measured = Unsure.at(self.numbers, impostor, low, high)
+        return PromisedFrr(far_text(self.frr), low, people, rank, self.fold, measured)
+
+
+def check_frr(frr: Far | None, fold: Fold | None, guarantee: Guarantee) -> None:
+    """Refuses an FRR that cannot be promised beside a guarantee, and a fold without one."""
+    if fold is not None:
+        check_word("fold", fold, Fold)
+    if frr is None:
+        if fold is not None:
+            raise ValueError(f"fold {fold!r} says which number of a person an FRR is about; name the FRR (--frr, frr=)")
+        return
+    if guarantee not in ("confident", "expected"):
+        raise ValueError(f"an FRR is promised beside guarantee 'confident' or 'expected', not {guarantee!r}")
+    try:
+        rate = exact_rate(frr)
+    except ValueError:
+        rate = Fraction(0)
+    if not SMALLEST_FAR <= rate < 1:
+        raise ValueError(f"a guarantee needs an FRR of at least 1e-12 and below 1, such as 0.02; got {str(frr)!r}")
+
+
+def just_below(score: float) -> float:
+    """The next lower number: scores above it are those of at least `score`."""
+    return math.nextafter(score, -math.inf)
+
+
+def folded(
+    scores: Float64[np.ndarray, " genuine"], person: Int64[np.ndarray, " genuine"], fold: Fold, seed: int
+) -> Float64[np.ndarray, " people"]:
+    """One number of each person, from all genuine scores.
+
+    >>> scores, person = np.array([0.9, 0.5, 0.7, 0.2]), np.array([0, 0, 0, 1])
+    >>> folded(scores, person, "median", 0).tolist(), folded(scores, person, "lowest", 0).tolist()
+    ([0.7, 0.2], [0.5, 0.2])
+
+    Args:
+        scores: genuine scores.
+        person: number of each score's person.
+        fold: which number a person gives.
+        seed: seed of the choice of a pair, for `one`.
+    """
+    check_word("fold", fold, Fold)
+    order = np.lexsort((scores, person))
+    _, first, pairs = np.unique(person[order], return_index=True, return_counts=True)
+    place = {"one": lambda: numpy_generator(seed).integers(pairs), "median": lambda: (pairs - 1) // 2}
+    return scores[order[first + (place[fold]() if fold in place else 0)]]
