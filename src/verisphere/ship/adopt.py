@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from verisphere.backbones.backbone import Backbone, Layout
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.vocabulary import Progress, TrainingRecord, printable, quietly
 from verisphere.base.words import unknown_name
-from verisphere.files.disk import refuse_overwriting, write_whole
+from verisphere.files.disk import write_whole
 from verisphere.files.errors import errors_naming
 from verisphere.files.named_function import find_function, source_digest
 from verisphere.files.results import Result
@@ -22,12 +23,13 @@ from verisphere.images.detect import TEMPLATES, FaceDetector
 from verisphere.models.callable_network import CallableNetwork
 from verisphere.models.described_faces import open_faces
 from verisphere.models.first_run import FirstRun, first_calls, first_run
-from verisphere.models.folder import load
+from verisphere.models.folder import Model, load
 from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
 from verisphere.models.model_json import FUNCTION, NETWORK, WEIGHTS, Adopted, Description, FileDigest, preprocessing
 from verisphere.models.named_class import CALLS
 from verisphere.models.onnx_to_network import read_trainable
 from verisphere.ship.export import check_template, file_digest, write_description
+from verisphere.ship.export_inputs import refuse_place
 from verisphere.ship.pixels import PRESETS, Pixels, Preset, Told
 from verisphere.ship.probe import ProbeResult, probe
 
@@ -94,8 +96,7 @@ def adopt_onnx(
     the faces of `probe_with`, of people with two images or more, other ways to prepare the pixels are measured; the
     best one is used if the user stated none.
     """
-    refuse_overwriting(out, [model])
-    refuse_file(out)
+    refuse_place(out, [], [model])
     known = None
     if preset is not None:
         if preset not in PRESETS:
@@ -143,7 +144,7 @@ def adopt_onnx(
     template = _template(told.template or (known.template if known else None), network)
     adopted = Adopted(model.name, digest, source, licence, preset, pixels.flip)
     backbone = {"class_path": class_path, "init_args": arguments}
-    description = _written(
+    description = write_adopted(
         out, network, backbone, model.stem if name is None else name, template, adopted, file, content
     )
     return AdoptResult(out, description, run, probed)
@@ -170,7 +171,7 @@ def adopt_callable(
     given = [flag for flag, value in for_graphs.items() if value is not None]
     if given:
         raise ValueError(f"{', '.join(given)} describe an ONNX file; a function is given uint8 RGB images as they are")
-    refuse_file(out)
+    refuse_place(out, [], [])
     height, width = told.size or (112, 112)
     call, code = find_function(function, trust_code)
     run = first_calls(call, function, (height, width))
@@ -185,16 +186,10 @@ def adopt_callable(
     backbone = {"class_path": CALLS, "init_args": arguments}
     content = (json.dumps({"function": function, "sha256": digest}, indent=2) + "\n").encode()
     name = function.rpartition(":")[2] if name is None else name
-    return AdoptResult(out, _written(out, network, backbone, name, template, adopted, FUNCTION, content), run)
+    return AdoptResult(out, write_adopted(out, network, backbone, name, template, adopted, FUNCTION, content), run)
 
 
-def refuse_file(out: Path) -> None:
-    """Refuse a file at the path of a folder to create."""
-    if out.is_file():
-        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
-
-
-def _written(
+def write_adopted(
     out: Path,
     network: Backbone,
     backbone: dict[str, Any],
@@ -203,8 +198,9 @@ def _written(
     adopted: Adopted,
     file: str,
     content: bytes,
+    check: Callable[[Model], None] = lambda model: None,
 ) -> Description:
-    """Write a model folder with one file of weights, completely or not at all, and open it once."""
+    """Write a model folder with one file of weights, completely or not at all; it is opened once, and then checked."""
     description = Description(
         name=name,
         verisphere=verisphere.__version__,
@@ -226,10 +222,10 @@ def _written(
         (partial / file).write_bytes(content)
         files = dict(description.files)
         if file == WEIGHTS:
-            (partial / BACKBONE).write_text(backbone_yaml(description.backbone), encoding="utf-8")
+            (partial / BACKBONE).write_text(_backbone_yaml(description.backbone), encoding="utf-8")
             files[BACKBONE] = file_digest(partial / BACKBONE)
         finished.append(write_description(partial, replace(description, files=files)))
-        load(partial, "cpu", trust_code=file == FUNCTION)
+        check(load(partial, "cpu", trust_code=file == FUNCTION))
 
     write_whole(out, write)
     return finished[0]
@@ -271,7 +267,7 @@ def _size_and_layout(model: Path, ends: GraphEnds, told: Told, known: Preset | N
     return size, layout
 
 
-def backbone_yaml(backbone: dict[str, Any]) -> str:
+def _backbone_yaml(backbone: dict[str, Any]) -> str:
     """The network as the base of a recipe."""
     heading = (
         "# The network of this model. A recipe that trains it further has base: FOLDER/backbone.yaml and start: FOLDER."

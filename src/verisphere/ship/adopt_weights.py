@@ -1,24 +1,21 @@
 """A checkpoint of another project as a sealed model folder, with a network of ours that can be trained further."""
 
-import errno
 import time
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import save
 
-import verisphere
-from verisphere.base.vocabulary import TrainingRecord
-from verisphere.files.disk import digest, refuse_overwriting, write_whole
+from verisphere.files.disk import digest
 from verisphere.models.build import build_backbone
 from verisphere.models.first_run import OF_NO_IMAGE, FirstRun
-from verisphere.models.folder import Model, load
+from verisphere.models.folder import Model
 from verisphere.models.foreign_names import SOURCES
 from verisphere.models.foreign_weights import read_foreign_weights
-from verisphere.models.model_json import WEIGHTS, Adopted, Description, preprocessing
-from verisphere.ship.adopt import BACKBONE, AdoptResult, backbone_yaml, refuse_file
-from verisphere.ship.export import check_template, file_digest, write_description
+from verisphere.models.model_json import WEIGHTS, Adopted
+from verisphere.ship.adopt import AdoptResult, write_adopted
+from verisphere.ship.export import check_template
+from verisphere.ship.export_inputs import refuse_place
 
 
 def adopt_weights(
@@ -37,44 +34,23 @@ def adopt_weights(
     The project (`source`, a name in `SOURCES`) determines the pixels that the network takes. The folder also holds
     `backbone.yaml`, a base for a recipe that trains the network further.
     """
-    refuse_overwriting(out, [path])
-    refuse_file(out)
+    refuse_place(out, [], [path])
     backbone, weights = read_foreign_weights(path, source)
     network = build_backbone(backbone)
     template = SOURCES[source].template if template is None else template
     check_template(template, network)
     adopted = Adopted(path.name, digest(path), published, licence, source, flip)
-    finished: list[tuple[Description, FirstRun]] = []
+    runs: list[FirstRun] = []
 
-    def write(partial: Path) -> None:
-        partial.mkdir()
+    def run(model: Model) -> None:
         try:
-            save_file(weights, partial / WEIGHTS)
-        except SafetensorError as error:  # such as a full disk
-            raise OSError(errno.EIO, f"cannot be written: {error}", str(partial / WEIGHTS)) from None
-        (partial / BACKBONE).write_text(backbone_yaml(backbone), encoding="utf-8")
-        description = Description(
-            name=path.stem if name is None else name,
-            verisphere=verisphere.__version__,
-            torch=torch.__version__,
-            backbone=backbone,
-            embedding_size=network.embedding_size,
-            template=template,
-            preprocessing=preprocessing(network),
-            flip=flip,
-            thresholds=(),
-            training=TrainingRecord(),
-            files={name: file_digest(partial / name) for name in (WEIGHTS, BACKBONE)},
-            adopted=adopted,
-        )
-        whole = write_description(partial, description)
-        try:
-            finished.append((whole, _first_run(load(partial, "cpu"))))
+            runs.append(_first_run(model))
         except ValueError as error:
             raise ValueError(f"{path}: the network of {source} with these weights does not run: {error}") from None
 
-    write_whole(out, write)
-    return AdoptResult(out, *finished[0])
+    name = path.stem if name is None else name
+    description = write_adopted(out, network, backbone, name, template, adopted, WEIGHTS, save(weights), run)
+    return AdoptResult(out, description, runs[0])
 
 
 def _first_run(model: Model) -> FirstRun:
