@@ -13,10 +13,13 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from verisphere.files.lock import abandoned, lock_file
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MAX_DOCUMENT = 64 * 2**20
 """Most bytes of a document that is read whole (a recipe, a description, a calibration); larger ones are refused."""
@@ -31,7 +34,7 @@ _NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 _FOLDER = "{}: a folder, and a file was to be written under its name; choose another name"
 
 
-def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: str | Path, write: Callable[[Path], T]) -> T:
     """Writes a file or a folder under a temporary name beside `path`, and renames it once it is safely on the disk.
 
     After any interruption, `path` is either unchanged or complete. The temporary name begins with a dot and ends in the
@@ -39,12 +42,12 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     it behind, and the next write to the same name removes it. A file that is replaced keeps its permissions. Missing
     parent folders are created. A symbolic link stays a link: its target is written, in the folder of the target. A file
     is replaced by a file, an empty folder by a folder; nothing else is replaced. What `write` receives does not exist
-    before the call.
+    before the call; what it returns is returned.
     """
     path = Path(path)
     target, _ = _place(path)
     with _partial(path, target) as partial:
-        write(partial)
+        result = write(partial)
         if not partial.exists():
             raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
         if partial.is_dir() and target.is_file():
@@ -55,6 +58,7 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         _sync_tree(partial)
         os.replace(partial, target)
         _sync(target.parent)
+        return result
 
 
 def write_text(path: str | Path, text: str, errors: str = "strict") -> None:

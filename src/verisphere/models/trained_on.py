@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from verisphere.base.trained_on import TrainedOn, name_digests
@@ -43,14 +43,6 @@ def from_tensors(tensors: Mapping[str, Tensor], where: Path) -> TrainedOn:
         except UnicodeDecodeError:
             pass
     raise ValueError(f"{where}: not a record of a training: one holds the numbers people and images, and the text gap")
-
-
-def write_trained_on(path: Path, record: TrainedOn) -> None:
-    """Write a record; equal records give equal files."""
-    try:
-        save_file(as_tensors(record), path)
-    except SafetensorError as error:  # such as a full disk
-        raise OSError(f"{path}: cannot be written: {error}") from None
 
 
 def read_trained_on(path: Path) -> TrainedOn:

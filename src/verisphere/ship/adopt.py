@@ -215,20 +215,19 @@ def write_adopted(
         files={file: FileDigest(hashlib.sha256(content).hexdigest(), len(content))},
         adopted=adopted,
     )
-    finished: list[Description] = []
 
-    def write(partial: Path) -> None:
+    def write(partial: Path) -> Description:
         partial.mkdir()
         (partial / file).write_bytes(content)
         files = dict(description.files)
         if file == WEIGHTS:
             (partial / BACKBONE).write_text(_backbone_yaml(description.backbone), encoding="utf-8")
             files[BACKBONE] = file_digest(partial / BACKBONE)
-        finished.append(write_description(partial, replace(description, files=files)))
+        whole = write_description(partial, replace(description, files=files))
         check(load(partial, "cpu", trust_code=file == FUNCTION))
+        return whole
 
-    write_whole(out, write)
-    return finished[0]
+    return write_whole(out, write)
 
 
 def _pixels(ends: GraphEnds, told: Told, known: Preset | None, flip: bool) -> Pixels | None:

@@ -1,13 +1,11 @@
 """Aligned crops of the faces on photos, with a list that states the outcome for each photo."""
 
-import contextlib
 import io
 import logging
 import math
 import os
-import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -27,7 +25,9 @@ from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, 
 from verisphere.files.results import Result
 from verisphere.files.tables import csv_text
 from verisphere.images.detect import FaceDetector, detector_named, template_named
+from verisphere.images.packs.folders import write_archive, write_folder
 from verisphere.images.packs.image_files import counted, image_files
+from verisphere.images.packs.pack import Row
 from verisphere.ship.face_search import (
     FaceOfPhotograph,
     Pixels,
@@ -156,30 +156,30 @@ def align_photos(
     skipped: list[Skipped] = []
     counts = Counter[str]()
 
-    def write(path: Path) -> None:
-        with _writer(path) as put:
-            faces = search_photographs(files.names, file_contents(files), find)
-            for photo, crop, face in zip(files.names, crops, progress(faces, "aligning", len(crops)), strict=True):
-                if face.pixels is None:
-                    skipped.append(Skipped(photo, face.reason))
-                    rows.append(_row_without_crop(photo, face.status, face.reason))
-                else:
-                    put(crop, _encoded(face.pixels, image_format))
-                    counts["several"] += face.faces > 1
-                    rows.append(_row(photo, crop, face))
-                counts[face.status] += 1
-            for photo in files.unread:
-                skipped.append(Skipped(photo, why_unread(photo)))
-                rows.append(_row_without_crop(photo, "other format", why_unread(photo)))
-            skipped.sort(key=lambda photo: photo.name.split("/"))  # the source's order
-            rows.sort(key=lambda row: row[0].split("/"))
-            if not counts["aligned"]:
-                first = f"the first, {skipped[0].name}: {skipped[0].reason}"
-                raise ValueError(f"{source}: none of its {len(rows)} photos gives a crop; {first}")
-            put(LIST, csv_text(_COLUMNS, rows).encode())
-            put(NAME, images_json(drawn, f"{template} by {finder}").encode())
+    def cropped() -> Iterator[Row]:
+        faces = search_photographs(files.names, file_contents(files), find)
+        for photo, crop, face in zip(files.names, crops, progress(faces, "aligning", len(crops)), strict=True):
+            if face.pixels is None:
+                skipped.append(Skipped(photo, face.reason))
+                rows.append(_row_without_crop(photo, face.status, face.reason))
+            else:
+                yield Row(crop, "", _encoded(face.pixels, image_format))
+                counts["several"] += face.faces > 1
+                rows.append(_row(photo, crop, face))
+            counts[face.status] += 1
+        for photo in files.unread:
+            skipped.append(Skipped(photo, why_unread(photo)))
+            rows.append(_row_without_crop(photo, "other format", why_unread(photo)))
+        skipped.sort(key=lambda photo: photo.name.split("/"))  # the source's order
+        rows.sort(key=lambda row: row[0].split("/"))
+        if not counts["aligned"]:
+            first = f"the first, {skipped[0].name}: {skipped[0].reason}"
+            raise ValueError(f"{source}: none of its {len(rows)} photos gives a crop; {first}")
+        yield Row(LIST, "", csv_text(_COLUMNS, rows).encode())
+        yield Row(NAME, "", images_json(drawn, f"{template} by {finder}").encode())
 
-    write_whole(out, write)
+    write = write_archive if out.suffix.lower() == ".zip" else write_folder
+    write_whole(out, lambda path: write(path, cropped()))
     return AlignResult(
         source=str(source),
         out=str(out),
@@ -229,29 +229,6 @@ def _read_listed(landmarks: Path, photos: Sequence[str], source: Path) -> dict[s
 
 
 # --- writing ---
-
-
-@contextlib.contextmanager
-def _writer(path: Path) -> Iterator[Callable[[str, bytes], None]]:
-    """A function that writes files by name into a new folder, or into a new archive where `path` ends in .zip."""
-    if path.suffix.lower() == ".zip":
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-
-            def put(name: str, data: bytes) -> None:
-                entry = zipfile.ZipInfo(name)  # of 1980, so that equal crops make equal archives
-                entry.external_attr = 0o644 << 16
-                archive.writestr(entry, data)
-
-            yield put
-    else:
-        path.mkdir()
-
-        def put_file(name: str, data: bytes) -> None:
-            file = path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
-
-        yield put_file
 
 
 def _encoded(pixels: Pixels, image_format: ImageFormat) -> bytes:

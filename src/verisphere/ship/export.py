@@ -3,7 +3,7 @@
 import errno
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from torch import Tensor
 
 import verisphere
 from verisphere.backbones.backbone import Backbone
-from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Progress, TrainingRecord, printable, quietly
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import digest, real_path, write_whole
@@ -38,7 +37,7 @@ from verisphere.models.model_json import (
     taken_pixels,
 )
 from verisphere.models.onnx_file import Agreement, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
-from verisphere.models.trained_on import FILE, of_checkpoint, write_trained_on
+from verisphere.models.trained_on import FILE, as_tensors, of_checkpoint
 from verisphere.report.calibration_tables import gallery_thresholds_table
 from verisphere.report.tables import number, table
 from verisphere.ship.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
@@ -145,49 +144,55 @@ def export_model(
     results.check(source.path, own, accept_unrecorded_pixels)
     check_measured_flip(added, run, before)
     say_flip(added, run, before)
-    copies = source.beside | results.copies()
+    copies = results.copies()
     description = replace(before, flip=added, thresholds=() if calibrated is None else calibrated.thresholds)
-    finished: list[tuple[Description, Agreement | None]] = []
 
-    def write(partial: Path) -> None:
+    def write(partial: Path) -> tuple[Description, Agreement | None]:
         partial.mkdir()
-        if source.trained_on is not None:
-            write_trained_on(partial / FILE, source.trained_on)
         if before.weights == WEIGHTS:
-            finished.append(_write(partial, description, source, copies, trust_code, progress))
-            return
-        for copied, original in copies.items():
-            shutil.copyfile(original, partial / copied)
-        files = {name: file_digest(partial / name) for name in copies}
-        if files[before.weights] != before.files[before.weights]:
-            raise ValueError(f"{run / before.weights} changed while it was copied")
-        finished.append((write_description(partial, replace(description, files=files)), None))
+            return _write(partial, description, source, copies, trust_code, progress)
+        whole = write_description(partial, replace(description, files=source.copy(partial, copies)))
         load(partial, "cpu", trust_code)
+        return whole, None
 
-    write_whole(out, write)
-    notes = notes_on(finished[0][0], calibrated, folder or RECIPE in copies, with_head)
-    return ExportResult(out, *finished[0], (*notes, *results.notes()), gallery=results.promised)
+    whole, agreement = write_whole(out, write)
+    notes = notes_on(whole, calibrated, folder or RECIPE in source.beside, with_head)
+    return ExportResult(out, whole, agreement, (*notes, *results.notes()), gallery=results.promised)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelToShip:
     """A model to ship, on the CPU: its `model.json`, without thresholds, and the files that describe it.
 
-    The files `beside` it are named as in the folder to create. The record of a training is that of a run; a folder has
-    its own among these files, or has none. A head that several ranks saved in shards is `divided`, given as tensors.
+    The files `beside` it are named as in the folder to create. So are the tensors of files to write: the record of the
+    training of a run (a folder has its own beside it, or has none), and a head that several ranks saved in shards.
     """
 
     path: Path
     description: Description
     backbone: Backbone
     beside: dict[str, Path]
-    trained_on: TrainedOn | None = None
-    divided: dict[str, Tensor] | None = None
+    tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
     @property
     def weights(self) -> str:
         """SHA-256 of the file with the weights."""
         return self.description.files[self.description.weights].sha256
+
+    def copy(self, folder: Path, further: dict[str, Path]) -> dict[str, FileDigest]:
+        """Copy its files, and further ones, into a folder, and write its tensors; the digests of all of them."""
+        copies, weights = self.beside | further, self.description.weights
+        for name, original in copies.items():
+            shutil.copyfile(original, folder / name)
+        for name, tensors in self.tensors.items():
+            try:
+                save_file(tensors, folder / name)
+            except SafetensorError as error:  # such as a full disk
+                raise OSError(errno.EIO, f"cannot be written: {error}", str(folder / name)) from None
+        files = {name: file_digest(folder / name) for name in (*copies, *self.tensors)}
+        if weights in files and files[weights] != self.description.files[weights]:
+            raise ValueError(f"{copies[weights]} changed while it was copied; is a training writing there?")
+        return files
 
 
 def of_run(run: Path, name: str | None, template: str | None, trust_code: bool) -> ModelToShip:
@@ -213,7 +218,7 @@ def of_run(run: Path, name: str | None, template: str | None, trust_code: bool) 
     beside = {RECIPE: folder / RECIPE} if (folder / RECIPE).is_file() else {}
     for recipe in beside.values():
         read_settings(recipe)
-    return ModelToShip(checkpoint.path, description, backbone, beside, of_checkpoint(checkpoint))
+    return ModelToShip(checkpoint.path, description, backbone, beside, {FILE: as_tensors(of_checkpoint(checkpoint))})
 
 
 def of_folder(
@@ -254,7 +259,7 @@ def _run(run: Path, name: str | None, template: str | None, with_head: bool, tru
     checkpoint = read_checkpoint(run)
     head = checkpoint.tensors("head")  # raises where it is damaged
     if checkpoint.shards:
-        return replace(source, beside=beside, divided=head)
+        return replace(source, beside=beside, tensors={HEAD: head} | source.tensors)
     return replace(source, beside={WEIGHTS: source.path / WEIGHTS, HEAD: source.path / HEAD} | source.beside)
 
 
@@ -287,14 +292,10 @@ def _write(
         inside=taken_pixels(backbone),
     )
 
+    copied: dict[str, FileDigest] = {}
+
     def copy() -> None:
-        for name, original in copies.items():
-            shutil.copyfile(original, folder / name)
-        if source.divided is not None:
-            try:
-                save_file(source.divided, folder / HEAD)
-            except SafetensorError as error:  # such as a full disk
-                raise OSError(errno.EIO, f"cannot be written: {error}", str(folder / HEAD)) from None
+        copied.update(source.copy(folder, copies))
 
     def convert() -> None:
         write_onnx(folder / ONNX, backbone, about)
@@ -302,11 +303,7 @@ def _write(
     steps: list[Callable[[], None]] = [copy, convert]
     for step in progress(steps, "exporting", len(steps)):
         step()
-    made = [name for name in (HEAD, FILE) if (folder / name).is_file() and name not in copies]
-    names = [WEIGHTS, ONNX, *(name for name in copies if name != WEIGHTS), *made]
-    files = {name: file_digest(folder / name) for name in names}
-    if files[WEIGHTS] != description.files[WEIGHTS]:
-        raise ValueError(f"{copies[WEIGHTS]} changed while it was copied; is a training writing there?")
+    files = {WEIGHTS: copied[WEIGHTS], ONNX: file_digest(folder / ONNX)} | copied
     whole = write_description(folder, replace(description, files=files))
     return whole, compare_onnx(read_onnx(folder / ONNX), load(folder, "cpu", trust_code))
 

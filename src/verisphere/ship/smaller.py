@@ -1,7 +1,6 @@
 """The export of a model in a smaller precision: a separate graph, and its loss on a named set of faces."""
 
 import hashlib
-import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -62,7 +61,7 @@ from verisphere.models.onnx_file import (
     write_onnx,
 )
 from verisphere.models.smaller_onnx import in_float16, in_int8
-from verisphere.models.trained_on import FILE, write_trained_on
+from verisphere.models.trained_on import FILE
 from verisphere.ship.card_sections import PRECISION
 from verisphere.ship.export import (
     ExportResult,
@@ -169,30 +168,21 @@ def export_smaller(
         files={NETWORK: digest},
         reduced=ReducedPrecision(precision, source.weights, measured_on.name),
     )
-    finished: list[Description] = []
 
-    def write(partial: Path) -> None:
+    def write(partial: Path) -> Description:
         partial.mkdir()
         (partial / NETWORK).write_bytes(smaller)
         (partial / PRECISION).write_text(json_text({"format": FORMAT, **vars(drop)}), encoding="utf-8")
-        if source.trained_on is not None:
-            write_trained_on(partial / FILE, source.trained_on)
-        copies, made = source.beside | copied_results, [FILE] if source.trained_on is not None else []
-        for copied, original in copies.items():
-            shutil.copyfile(original, partial / copied)
-        files = {name: file_digest(partial / name) for name in (NETWORK, PRECISION, *copies, *made)}
-        finished.append(write_description(partial, replace(description, files=files)))
+        files = {name: file_digest(partial / name) for name in (NETWORK, PRECISION)}
+        files |= source.copy(partial, copied_results)
+        whole = write_description(partial, replace(description, files=files))
         load(partial, "cpu")
+        return whole
 
-    write_whole(out, write)
+    whole = write_whole(out, write)
     known = source.description.adopted is not None or RECIPE in source.beside
-    return ExportResult(
-        out,
-        finished[0],
-        None,
-        notes_on(finished[0], calibrated, known, with_head=False),
-        (drop.text(), _speeds(networks, measured, precision)),
-    )
+    notes = notes_on(whole, calibrated, known, with_head=False)
+    return ExportResult(out, whole, None, notes, (drop.text(), _speeds(networks, measured, precision)))
 
 
 def _source(run: Path, name: str | None, template: str | None, trust_code: bool) -> ModelToShip:

@@ -239,7 +239,8 @@ def _wrong_depths(path: Path, names: Sequence[str], offsets: dict[str, int]) -> 
 # --- writing ---
 
 
-def _write_folder(path: Path, rows: Iterable[Row]) -> None:
+def write_folder(path: Path, rows: Iterable[Row]) -> None:
+    """Write files by their names into a new folder."""
     path.mkdir()
     made: set[str] = set()
     for row in rows:
@@ -251,7 +252,8 @@ def _write_folder(path: Path, rows: Iterable[Row]) -> None:
             file.write(row.data)
 
 
-def _write_archive(path: Path, rows: Iterable[Row]) -> None:
+def write_archive(path: Path, rows: Iterable[Row]) -> None:
+    """Write files by their names into a new archive."""
     with zipfile.ZipFile(path, "x", zipfile.ZIP_STORED) as archive:
         for row in rows:
             entry = zipfile.ZipInfo(row.name)  # of 1980, so that equal images make equal archives
@@ -260,13 +262,13 @@ def _write_archive(path: Path, rows: Iterable[Row]) -> None:
 
 
 _LOOKS = "Name/image.jpg, or domain/Name/image.jpg"
-FOLDER = Format("folder", f"a folder with {_LOOKS}", Path.is_dir, _contents, _write_folder, by_path=True)
+FOLDER = Format("folder", f"a folder with {_LOOKS}", Path.is_dir, _contents, write_folder, by_path=True)
 ZIP = Format(
     "zip",
     f"a .zip archive with {_LOOKS}",
     lambda path: path.suffix.lower() == ".zip" and not path.is_dir(),
     _contents,
-    _write_archive,
+    write_archive,
     ".zip",
     by_path=True,
 )
