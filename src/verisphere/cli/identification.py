@@ -1,7 +1,6 @@
 """Identification of probes in galleries: `evaluate identification`."""
 
 import argparse
-from pathlib import Path
 
 from verisphere.base.words import FPIRS, RANKS
 from verisphere.cli.evaluation_options import (
@@ -15,7 +14,7 @@ from verisphere.cli.evaluation_options import (
 )
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
-from verisphere.cli.results import add_json, add_output, add_plot
+from verisphere.cli.results import add_input, add_json, add_output, add_plot
 
 
 def evaluate_identification(options: argparse.Namespace) -> Outcome:
@@ -54,32 +53,26 @@ def add_identification(kinds: Verbs) -> None:
         ),
     )
     add_names(verb)
-    verb.add_argument(
+    add_input(
+        verb,
         "probes",
-        type=Path,
-        help="embeddings file of the probes; without --gallery, the galleries are drawn from it, too",
+        "embeddings file of the probes; without --gallery, the galleries are drawn from it, too",
+        metavar=None,
     )
-    verb.add_argument(
+    add_input(
+        verb,
         "--gallery",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="embeddings file of the enrolled people; repeat for several, whose figures are averaged",
+        "embeddings file of the enrolled people; repeat for several, whose figures are averaged",
+        several=True,
     )
-    verb.add_argument(
+    add_input(
+        verb,
         "--distractors",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="embeddings file of further images for every --gallery, each a person of its own whom no probe shows",
+        "embeddings file of further images for every --gallery, each a person of its own whom no probe shows",
+        several=True,
     )
-    verb.add_argument(
-        "--calibration",
-        type=Path,
-        metavar="FILE",
-        help="also measure the thresholds of this calibration of a gallery, from calibrate --gallery",
+    add_input(
+        verb, "--calibration", "also measure the thresholds of this calibration of a gallery, from calibrate --gallery"
     )
     add_fpir(verb, FPIRS)
     add_rank(verb)

@@ -16,6 +16,14 @@ def add_output(verb: argparse.ArgumentParser, name: str, *, folder: bool = False
     verb.set_defaults(**{kind: (*(verb.get_default(kind) or ()), action.dest)})
 
 
+def add_input(
+    verb: argparse.ArgumentParser, name: str, what: str, metavar: str | None = "FILE", several: bool = False
+) -> None:
+    """An argument that names a file or a folder to read; or `several` ones, as often as it is repeated."""
+    repeated: dict[str, Any] = {"action": "append", "default": []} if several else {}
+    verb.add_argument(name, type=Path, metavar=metavar, help=what, **repeated)
+
+
 def add_json(verb: argparse.ArgumentParser, what: str = "also write the figures as JSON") -> None:
     """The option `--json`."""
     add_output(verb, "--json", metavar="OUT", help=what)

@@ -21,7 +21,7 @@ from verisphere.cli.parsing import (
     new_verb,
     options_as,
 )
-from verisphere.cli.results import add_output
+from verisphere.cli.results import add_input, add_output
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
@@ -70,24 +70,10 @@ def add_export(verbs: Verbs) -> None:
     verb.add_argument("run", type=Path, help="folder of a run, of one checkpoint, or of an adopted or smaller model")
     verb.add_argument("--out", type=Path, required=True, metavar="MODEL", help="folder to make")
     verb.add_argument("--name", help="of the model (the run's)")
-    verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to ship, from calibrate")
-    verb.add_argument(
-        "--gallery-calibration",
-        type=Path,
-        metavar="FILE",
-        help="threshold of a gallery to ship, from calibrate --gallery",
-    )
-    verb.add_argument(
-        "--evaluation",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="figures for the card, from evaluate --json; repeat for several",
-    )
-    verb.add_argument(
-        "--leak", type=Path, metavar="FILE", help="figures of what the model reveals, for the card, from leak"
-    )
+    add_input(verb, "--calibration", "thresholds to ship, from calibrate")
+    add_input(verb, "--gallery-calibration", "threshold of a gallery to ship, from calibrate --gallery")
+    add_input(verb, "--evaluation", "figures for the card, from evaluate --json; repeat for several", several=True)
+    add_input(verb, "--leak", "figures of what the model reveals, for the card, from leak")
     verb.add_argument(
         "--flip",
         action=argparse.BooleanOptionalAction,
@@ -99,11 +85,11 @@ def add_export(verbs: Verbs) -> None:
         choices=SMALLER_PRECISIONS,
         help="make a smaller network, whose thresholds are its own: embed with the folder, calibrate, and export it",
     )
-    verb.add_argument(
+    add_input(
+        verb,
         "--measured-on",
-        type=Path,
+        f"aligned faces on which the drop of TAR by --precision is measured: {SET}",
         metavar="SET",
-        help=f"aligned faces on which the drop of TAR by --precision is measured: {SET}",
     )
     verb.add_argument("--people", type=Path, metavar="LIST", help="measure only on the people of this list")
     verb.add_argument(
@@ -183,27 +169,22 @@ def add_identify(verbs: Verbs) -> None:
         ),
     )
     add_names(verb)
-    verb.add_argument(
+    add_input(
+        verb,
         "probe",
-        type=Path,
+        "photograph, or folder or archive of one person's; with --each of many people's, or an embeddings file",
         metavar="PROBE",
-        help="photograph, or folder or archive of one person's; with --each of many people's, or an embeddings file",
     )
     add_output(
         verb, "--each", metavar="OUT.csv", help="take each photograph as a probe by itself, and list the answers"
     )
-    verb.add_argument(
-        "gallery", type=Path, metavar="GALLERY", help="folder or zip archive: a folder a person; or an embeddings file"
-    )
+    add_input(verb, "gallery", "folder or zip archive: a folder a person; or an embeddings file", metavar="GALLERY")
     verb.add_argument("--top", type=int, help="how many matches to list (5)")
-    verb.add_argument(
-        "--calibration",
-        type=Path,
-        metavar="FILE",
-        help="the calibration of this gallery, from calibrate --gallery (that of the model folder)",
+    add_input(
+        verb, "--calibration", "the calibration of this gallery, from calibrate --gallery (that of the model folder)"
     )
     verb.add_argument("--fpir", metavar="F", help="FPIR of the threshold to use, if the gallery has several")
-    verb.add_argument("--cohort", type=Path, metavar="FILE", help="the cohort of this calibration, if it has one")
+    add_input(verb, "--cohort", "the cohort of this calibration, if it has one")
     verb.add_argument(
         "--accept-pair-threshold",
         action="store_true",
@@ -280,15 +261,12 @@ def add_report(verbs: Verbs) -> None:
     add_names(verb)
     verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or an embeddings file")
     add_output(verb, "--out", folder=True, default=Path("report"), metavar="FOLDER", help="folder to make (report)")
-    verb.add_argument(
-        "--faces",
-        type=Path,
-        metavar="SET",
-        help=f"the images of the embeddings, for sample pairs: {SET} (where embed read them)",
+    add_input(
+        verb, "--faces", f"the images of the embeddings, for sample pairs: {SET} (where embed read them)", metavar="SET"
     )
     add_trust_code(verb)
     verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(FARS)})")
     verb.add_argument("--one-far", default="1e-3", metavar="F", help="target FAR of the one threshold (1e-3)")
-    verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to show, from calibrate")
+    add_input(verb, "--calibration", "thresholds to show, from calibrate")
     verb.add_argument("--title", help="of the page")
     verb.add_argument("--degrees", action="store_true", help="draw scores as angles in degrees (ArcFace, figure 10)")
