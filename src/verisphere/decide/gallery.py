@@ -20,7 +20,7 @@ from verisphere.base.vocabulary import ImageSource, check_bounds, check_rate, ch
 from verisphere.base.words import counted, of_things, share
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.genuine import misses_in_words
-from verisphere.decide.guarantee import TooFewComparisonsError
+from verisphere.decide.guarantee import TooFewComparisonsError, one_row_each
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.review import NO_REVIEW, Review
@@ -270,7 +270,4 @@ def one_probe_each(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.nd
         person: number of each row's person.
         seed: seed of the draw. Choosing among several seeds breaks a guarantee.
     """
-    random = numpy_generator(seed)
-    rows = np.argsort(person, kind="stable")  # each person's rows side by side
-    _, first, images = np.unique(person[rows], return_index=True, return_counts=True)
-    return rows[first + random.integers(images)].astype(np.int64)
+    return one_row_each(person, numpy_generator(seed))

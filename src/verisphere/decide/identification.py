@@ -189,9 +189,6 @@ def identification_point(
         ValueError: there are no mated or no non-mated probes; a bad FPIR, rank or rule.
     """
     exact_fpir(fpir)
-    _check_rank(rank)
-    _check_mated(scores)
-    _check_strangers(scores)
     point = operating_point(_identifiable(scores, rank), scores.stranger, fpir, rule)
     return IdentificationPoint(
         fpir_target=point.far_target,
@@ -224,9 +221,6 @@ def identification_curve(scores: ProbeScores, rank: int = 1) -> Curve:
     Raises:
         ValueError: there are no mated or no non-mated probes; a bad rank.
     """
-    _check_rank(rank)
-    _check_mated(scores)
-    _check_strangers(scores)
     return roc(_identifiable(scores, rank), scores.stranger)
 
 
@@ -394,7 +388,16 @@ def mean_rank(rates: Sequence[RankRate]) -> MeanRank:
 
 
 def _identifiable(scores: ProbeScores, rank: int) -> Float64[np.ndarray, " mated"]:
-    """The mate's score if its rank is low enough, else minus infinity, which passes no threshold."""
+    """The mate's score if its rank is low enough, else minus infinity, which passes no threshold.
+
+    Refuses a bad rank, and probes that are all mated or all non-mated.
+    """
+    _check_rank(rank)
+    _check_mated(scores)
+    if not len(scores.stranger):
+        raise ValueError(
+            f"all {len(scores.mate)} probes are mated: everybody on them is enrolled, so no FPIR can be stated"
+        )
     return np.where(scores.rank <= rank, scores.mate, -np.inf)
 
 
@@ -407,11 +410,4 @@ def _check_mated(scores: ProbeScores) -> None:
     if not len(scores.mate):
         raise ValueError(
             f"none of {len(scores.stranger)} probes is mated: no person on them is enrolled, so no TPIR can be stated"
-        )
-
-
-def _check_strangers(scores: ProbeScores) -> None:
-    if not len(scores.stranger):
-        raise ValueError(
-            f"all {len(scores.mate)} probes are mated: everybody on them is enrolled, so no FPIR can be stated"
         )

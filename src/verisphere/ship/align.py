@@ -52,17 +52,11 @@ _SKIPPED_NAMED = 5  # skipped photos that the text names
 
 @dataclass(frozen=True)
 class AlignResult(Result):
-    """The outcome of an alignment of the photos of a folder or an archive.
+    """The outcome of an alignment of the photos of a folder or an archive, mostly as numbers of photos.
 
-    Attributes:
-        several: number of photos with a crop and more than one face; the most central face was cropped.
-        no_face: number of photos without a face that can be aligned.
-        unreadable: number of files that cannot be read or decoded.
-        other_format: names of photos in formats that are not read.
-        skipped: the photos that `no_face`, `unreadable` and `other_format` count, in the source's order.
-        unused: photos that the landmarks file lists and the source does not hold.
-        people: number of folders with a crop, each of which is taken as a person.
-        for_far: FAR of the threshold for which people were to be counted; None for none.
+    On those with `several` faces the most central one was cropped. The list `skipped` has the photos that `no_face`,
+    `unreadable` and `other_format` count, in the source's order; `unused` are listed with landmarks, but not there.
+    People are folders with a crop; `for_far` is the FAR of the threshold for which they were to be counted.
     """
 
     source: str

@@ -6,7 +6,7 @@ Every number names the file that it comes from. Missing information is stated as
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from verisphere.base.provenance import UNRECORDED
 from verisphere.base.vocabulary import TrainingRecord
@@ -51,39 +51,28 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
     calibrated = read_calibration(folder / CALIBRATION) if CALIBRATION in files else None
     promised = read_gallery_calibration(folder / GALLERY) if GALLERY in files else None
     figures = {name: read_figures(folder / name) for name in files if name.startswith("evaluation-")}
-    source = _Named(files)
+    # references to the files of the folder, with the beginning of their digests
+    source = {name: f"{link(name)}, SHA-256 {known['sha256'][:DIGITS]}" for name, known in files.items()}
     sections = [
         _head(about, calibrated),
         _data(about, recipe, (calibrated, promised), figures, source),
         _training(about, recipe, source),
-        precision_section(about, folder, source(PRECISION) if PRECISION in source else ""),
+        precision_section(about, folder, source.get(PRECISION, "")),
         _thresholds(about, calibrated, source),
-        gallery_section(promised, source(GALLERY) if promised else ""),
+        gallery_section(promised, source.get(GALLERY, "")),
         _domains(calibrated, figures, source),
         _evaluations(figures, source),
         _limits(about),
         _privacy(recipe, calibrated, figures, source),
-        leak_section(folder, source(LEAK) if LEAK in source else None),
+        leak_section(folder, source.get(LEAK)),
         _use(about),
         _files(files),
     ]
     return "\n\n".join(block for section in sections for block in section) + "\n"
 
 
-class _Named:
-    """References to files of the folder, with the beginning of their digests."""
-
-    def __init__(self, files: Mapping[str, Mapping[str, Any]]) -> None:
-        self.files = files
-
-    def __call__(self, name: str) -> str:
-        return f"{link(name)}, SHA-256 {self.files[name]['sha256'][:DIGITS]}"
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.files
-
-
-Section = Iterator[str]
+Section: TypeAlias = Iterator[str]
+Sources: TypeAlias = Mapping[str, str]
 
 
 def _head(about: Mapping[str, Any], calibrated: Calibration | None) -> Section:
@@ -117,7 +106,7 @@ def _data(
     recipe: Mapping[str, Any] | None,
     calibrations: Calibrations,
     figures: Mapping[str, Figures],
-    source: _Named,
+    source: Sources,
 ) -> Section:
     calibrated, promised = calibrations
     yield "## Data"
@@ -125,7 +114,7 @@ def _data(
         [
             _trained_on(about, recipe, source),
             f"- Calibrated on {file_in_words(calibrated.source)}: {images_of_calibration(calibrated)} "
-            f"(from {source(CALIBRATION)})."
+            f"(from {source[CALIBRATION]})."
             if calibrated
             else f"- Not calibrated{' for two photographs' if promised else ''}.",
             f"- Evaluated by {len(figures)} file{'s' if len(figures) > 1 else ''}, shown below."
@@ -137,7 +126,7 @@ def _data(
     yield from people_of_training(calibrations, figures)
 
 
-def _trained_on(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Named) -> str:
+def _trained_on(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: Sources) -> str:
     training, adopted = about["training"], about.get("adopted")
     if adopted is not None:
         return (
@@ -149,11 +138,11 @@ def _trained_on(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, sour
     return (
         f"- Trained on {count_in_words(training['images'], 'images')} of "
         f"{count_in_words(training['people'], 'people')}: {images} (from the checkpoint, in [model.json](model.json))"
-        + (f"; the set is {class_in_words(recipe['data'])} (from {source(RECIPE)})." if recipe else ".")
+        + (f"; the set is {class_in_words(recipe['data'])} (from {source[RECIPE]})." if recipe else ".")
     )
 
 
-def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Named) -> Section:
+def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: Sources) -> Section:
     step = about["training"]["step"]
     yield "## Recipe"
     if about.get("adopted") is not None:
@@ -176,10 +165,10 @@ def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source
         f"steps made: {step:,}",
     ]
     yield "\n".join(f"- {line}" for line in lines if line)
-    yield f"From {source(RECIPE)}, which holds every field; the steps from [model.json](model.json)."
+    yield f"From {source[RECIPE]}, which holds every field; the steps from [model.json](model.json)."
 
 
-def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source: _Named) -> Section:
+def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source: Sources) -> Section:
     yield "## Threshold"
     if calibrated is None:
         yield (
@@ -190,7 +179,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         return
     training = from_json(TrainingRecord, about["training"])
     refused = "`verisphere verify` and `identify` refuse the model unless they are given `--accept-drawn-model`."
-    if calibrated_on_drawn(calibrated):
+    if calibrated_on_drawn(calibrated.thresholds):
         yield (
             "**Set on drawn faces.** What is promised below is about such drawings; about photographs nothing is "
             f"promised, and {refused}"
@@ -202,7 +191,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         f"- FAR {threshold.far_target}: {readable(threshold.meaning(training))}; {readable(threshold.misses())}."
         for threshold in calibrated.thresholds
     )
-    yield f"From {source(CALIBRATION)}."
+    yield f"From {source[CALIBRATION]}."
     yield _tie(about, calibrated)
     yield "What this is about: one comparison of two single images of two different people, like those calibrated on."
     yield (
@@ -243,7 +232,7 @@ def _tie(about: Mapping[str, Any], calibrated: Calibration) -> str:
     return text
 
 
-def _domains(calibrated: Calibration | None, figures: Mapping[str, Figures], source: _Named) -> Section:
+def _domains(calibrated: Calibration | None, figures: Mapping[str, Figures], source: Sources) -> Section:
     yield "## Domains at one threshold"
     checks = () if calibrated is None else calibrated.checks
     results = [(name, result) for name, figure in figures.items() for result in figure.one_threshold or ()]
@@ -251,7 +240,7 @@ def _domains(calibrated: Calibration | None, figures: Mapping[str, Figures], sou
         for place in range(len(calibrated.thresholds) if calibrated and (check.points or check.domains) else 0):
             yield from _checked(check, place, source, own=calibrated is not None and check.source == calibrated.source)
     for name, result in results:
-        yield from _one_threshold(result, source(name))
+        yield from _one_threshold(result, source[name])
     if not (results or any(check.domains for check in checks)):
         yield (
             "No figures by domain: neither the calibration nor an evaluation knows domains (groups of people, cameras, "
@@ -284,7 +273,7 @@ def _one_threshold(result: OneThreshold, source: str) -> Section:
         yield f"Skipped, without genuine or without impostor pairs: {', '.join(map(plain, result.skipped))}."
 
 
-def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
+def _checked(check: Check, place: int, source: Sources, own: bool) -> Section:
     """The check of a calibration at one of its thresholds."""
     rows = check.at(place)
     far, threshold = rows[0][1].far_target, rows[0][1].threshold
@@ -304,7 +293,7 @@ def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
             for name, point in rows
         ],
     )
-    notes = [f"From {source(CALIBRATION)}. The bounds take pairs as independent, though they share people."]
+    notes = [f"From {source[CALIBRATION]}. The bounds take pairs as independent, though they share people."]
     above = [name for name, _, _ in check.above_target(place)]
     if above:
         notes.append(f"Above the target of {far}: {', '.join(map(plain, above))}.")
@@ -317,7 +306,7 @@ def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
     yield " ".join(notes)
 
 
-def _evaluations(figures: Mapping[str, Figures], source: _Named) -> Section:
+def _evaluations(figures: Mapping[str, Figures], source: Sources) -> Section:
     yield "## Operating points"
     if not figures:
         yield "No evaluation was given to the export: TAR at stated FARs is not known here."
@@ -327,7 +316,7 @@ def _evaluations(figures: Mapping[str, Figures], source: _Named) -> Section:
         "shipped."
     )
     for name, figure in figures.items():
-        yield f"From {source(name)}, {_evaluated(figure)}:"
+        yield f"From {source[name]}, {_evaluated(figure)}:"
         shown = operating_points_table(figure.operating_points)
         yield re.sub(r"\|\n(?!\|)", "|\n\n", shown)  # Markdown would take a line after a table for a row of it
         if figure.accuracy is not None:
@@ -360,11 +349,11 @@ def _limits(about: Mapping[str, Any]) -> Section:
 
 
 def _privacy(
-    recipe: Mapping[str, Any] | None, calibrated: Calibration | None, figures: Mapping[str, Figures], source: _Named
+    recipe: Mapping[str, Any] | None, calibrated: Calibration | None, figures: Mapping[str, Figures], source: Sources
 ) -> Section:
     yield "## Privacy"
     head = (
-        f"The centers of the people trained on are inside ({source(HEAD)}). Each is a biometric template of one "
+        f"The centers of the people trained on are inside ({source[HEAD]}). Each is a biometric template of one "
         "person: treat the file as data about them, and ship it only if they may be shipped."
         if HEAD in source
         else "The head is not inside: its centers are biometric templates of the people trained on, and using the "

@@ -1,11 +1,12 @@
 """The words of a model card for parts of its files: a data set, a class with its arguments, a count."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from verisphere.base.vocabulary import ImageSource
 from verisphere.base.words import NAMES_TAKEN
+from verisphere.decide import GuaranteedThreshold
 from verisphere.files.calibration import Calibration, Source
 from verisphere.report.markdown import plain
 
@@ -23,11 +24,9 @@ def images_in_words(source: Mapping[str, Any]) -> str:
     return plain(ImageSource(**source).described())
 
 
-def calibrated_on_drawn(calibrated: Calibration) -> bool:
-    """Whether a threshold of the calibration was found on drawn faces."""
-    return any(
-        threshold.calibrated_on is not None and threshold.calibrated_on.drawn for threshold in calibrated.thresholds
-    )
+def calibrated_on_drawn(thresholds: Sequence[GuaranteedThreshold]) -> bool:
+    """Whether a threshold was found on drawn faces."""
+    return any(found.calibrated_on is not None and found.calibrated_on.drawn for found in thresholds)
 
 
 def images_of_calibration(calibrated: Calibration) -> str:

@@ -43,6 +43,7 @@ from verisphere.report.tables import number, table
 from verisphere.ship.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
 from verisphere.ship.card_files import read_settings
 from verisphere.ship.card_sections import LEAK
+from verisphere.ship.card_words import calibrated_on_drawn
 from verisphere.ship.export_inputs import (
     Results,
     check_measured_flip,
@@ -60,10 +61,8 @@ _TEMPLATE = "arcface_112x112"  # of a run, where none is asked for
 class ExportResult(Result):
     """The result of an export.
 
-    Attributes:
-        agreement: the difference between `model.onnx` and the network; None where the network is a graph or a function.
-        measured: further lines on what was measured of a smaller model.
-        gallery: the calibration of a gallery that was shipped with it, if any.
+    The agreement of `model.onnx` with the network is None where the network is a graph or a function. Of a smaller
+    model there are further lines on what was `measured`.
     """
 
     folder: Path
@@ -342,10 +341,7 @@ def notes_on(
         notes.append("no calibration was given: it ships no threshold for two photographs, and `verify` refuses it")
     elif calibration.origin is None:
         notes.append("nothing ties the thresholds to this model: the calibration does not say which one it is of")
-    drawn = description.training.drawn or any(
-        threshold.calibrated_on is not None and threshold.calibrated_on.drawn for threshold in description.thresholds
-    )
-    if drawn:
+    if description.training.drawn or calibrated_on_drawn(description.thresholds):
         notes.append(
             "drawn faces stand behind this model: its thresholds promise nothing about photographs, and `verisphere "
             "verify` and `identify` refuse it unless --accept-drawn-model is given"

@@ -206,38 +206,25 @@ def search_photographs(
     photograph that cannot be read or decoded has that as its reason, and ends nothing.
     """
     for batch in _one_ahead(_decoded(names, contents, at_once)):
-        readable = [photograph for photograph in batch if photograph.pixels is not None]
-        pixels = [photograph.pixels for photograph in readable if photograph.pixels is not None]
-        faces = iter(find(pixels, [photograph.name for photograph in readable]))
-        for photograph in batch:
-            if photograph.pixels is None:
-                yield FaceOfPhotograph(None, 0, photograph.reason, readable=False)
-            else:
-                yield next(faces)
-
-
-@dataclass(frozen=True, eq=False)
-class _Photograph:
-    """A photograph's pixels, or the reason why there are none."""
-
-    name: str
-    pixels: Pixels | None
-    reason: str = ""
+        readable = [(name, found) for name, found in batch if isinstance(found, np.ndarray)]
+        faces = iter(find([pixels for _, pixels in readable], [name for name, _ in readable]))
+        for _, found in batch:
+            yield next(faces) if isinstance(found, np.ndarray) else found
 
 
 def _decoded(
     names: Sequence[str], contents: Sequence[Callable[[], bytes]], at_once: int
-) -> Iterator[list[_Photograph]]:
-    """The photographs in order, in batches that fit into memory."""
-    batch: list[_Photograph] = []
+) -> Iterator[list[tuple[str, Pixels | FaceOfPhotograph]]]:
+    """The photographs in order, in batches that fit into memory; for one that cannot be decoded, the reason."""
+    batch: list[tuple[str, Pixels | FaceOfPhotograph]] = []
     pixels = 0
     for name, content in zip(names, contents, strict=True):
         try:
-            photograph = _Photograph(name, decode(content(), name))
+            photograph = decode(content(), name)
+            batch.append((name, photograph))
+            pixels += photograph.size // 3
         except ValueError as error:
-            photograph = _Photograph(name, None, fault_of(error, name).reason)
-        batch.append(photograph)
-        pixels += 0 if photograph.pixels is None else photograph.pixels.size // 3
+            batch.append((name, FaceOfPhotograph(None, 0, fault_of(error, name).reason, readable=False)))
         if len(batch) == at_once or pixels >= _PIXELS_AT_ONCE:
             yield batch
             batch, pixels = [], 0

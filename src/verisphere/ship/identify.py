@@ -180,15 +180,10 @@ EACH_COLUMNS = ("probe", "status", "person", "nearest", "score", "reason")
 
 @dataclass(frozen=True)
 class EachProbe:
-    """The answer about one of many probes.
+    """The answer about one of many probes, a photograph or a row.
 
-    Attributes:
-        probe: name of the photograph, or of the row.
-        status: `found`, `nobody`, `no face` or `unreadable`.
-        person: the person who is found; empty for nobody.
-        nearest: the person who comes nearest; empty where nobody was compared.
-        score: what decided; None where nobody was compared.
-        reason: why it was not compared, or that it has several faces.
+    The status is `found`, `nobody`, or why nobody was compared (`no face`, `unreadable`, `other format`), with the
+    reason, which also says that a photograph has several faces. The score is that of the person who comes nearest.
     """
 
     probe: str
