@@ -16,7 +16,7 @@ from verisphere.cli.evaluation_options import (
 )
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
-from verisphere.cli.results import add_json
+from verisphere.cli.results import add_input, add_json
 
 
 def evaluate_ijb(options: argparse.Namespace) -> Outcome:
@@ -76,26 +76,19 @@ def add_ijb(kinds: Verbs) -> None:
     verb.add_argument(
         "--meta", type=Path, required=True, metavar="FILE", help="`image template medium` a line: *_face_tid_mid.txt"
     )
-    verb.add_argument(
-        "--pairs", type=Path, metavar="FILE", help="1:1: `template template 0|1` a line: *_template_pair_label.txt"
-    )
-    verb.add_argument(
+    add_input(verb, "--pairs", "1:1: `template template 0|1` a line: *_template_pair_label.txt")
+    add_input(
+        verb,
         "--scores",
-        type=Path,
-        metavar="FILE",
-        help="weigh each face by its detector score: `image 10 numbers score` a line: *_name_5pts_score.txt",
+        "weigh each face by its detector score: `image 10 numbers score` a line: *_name_5pts_score.txt",
     )
-    verb.add_argument(
+    add_input(
+        verb,
         "--gallery",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="1:N: CSV with TEMPLATE_ID and SUBJECT_ID; repeat for several, whose figures are averaged",
+        "1:N: CSV with TEMPLATE_ID and SUBJECT_ID; repeat for several, whose figures are averaged",
+        several=True,
     )
-    verb.add_argument(
-        "--probes", type=Path, metavar="FILE", help="1:N: CSV of the probes with the same columns: *_1N_probe_mixed.csv"
-    )
+    add_input(verb, "--probes", "1:N: CSV of the probes with the same columns: *_1N_probe_mixed.csv")
     add_far(verb)
     add_fpir(verb, IJB_FPIRS)
     add_rank(verb)
@@ -107,9 +100,7 @@ def add_ijb(kinds: Verbs) -> None:
         action="store_true",
         help="count pairs of a template with itself, and pairs that are listed twice; both are otherwise refused",
     )
-    verb.add_argument(
-        "--covariates", type=Path, metavar="FILE", help="CSV with TEMPLATE_ID or SUBJECT_ID and a column of groups"
-    )
+    add_input(verb, "--covariates", "CSV with TEMPLATE_ID or SUBJECT_ID and a column of groups")
     verb.add_argument("--group-by", metavar="COLUMN", help="the column of groups, such as GENDER")
     verb.add_argument(
         "--group-name",

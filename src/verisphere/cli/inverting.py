@@ -17,7 +17,7 @@ from verisphere.cli.parsing import (
     options_as,
     refuse_misspelt,
 )
-from verisphere.cli.results import add_output
+from verisphere.cli.results import add_input, add_output
 
 T = TypeVar("T")
 _SMALL = "inversions/small"
@@ -67,36 +67,22 @@ def add_invert(verbs: Verbs) -> None:
         less_memory="lower --batch_size",
     )
     add_names(verb)
-    verb.add_argument(
-        "model",
-        type=Path,
-        metavar="MODEL",
-        help="run, checkpoint, or model folder whose network can be differentiated",
-    )
+    add_input(verb, "model", "run, checkpoint, or model folder whose network can be differentiated", metavar="MODEL")
     add_output(verb, "--out", folder=True, metavar="FOLDER", help="folder to make; given again, it is continued")
     verb.add_argument(
         "--centers", action="store_true", help="toward class centers (closed set); --faces then only compares"
     )
-    verb.add_argument(
-        "--faces",
-        type=Path,
-        metavar="SET",
-        help=f"toward embeddings of these photographs (open set): {SET}",
-    )
-    verb.add_argument(
-        "--embeddings", type=Path, metavar="FILE", help="toward the rows of an embeddings file that MODEL made"
-    )
+    add_input(verb, "--faces", f"toward embeddings of these photographs (open set): {SET}", metavar="SET")
+    add_input(verb, "--embeddings", "toward the rows of an embeddings file that MODEL made")
     verb.add_argument(
         "--directions",
         action="store_true",
         help="toward directions drawn at random, as with the network alone; --faces then only compares",
     )
     verb.add_argument("--far", action="append", metavar="F", help="target FAR of the comparison; repeat (1e-1 1e-2)")
-    verb.add_argument("--people", type=Path, metavar="LIST", help="only the people of this list, of --faces")
-    verb.add_argument("--judge", type=Path, metavar="MODEL", help=_JUDGE)
-    verb.add_argument(
-        "--pairs", type=Path, metavar="LIST", help="generate the images of these pairs, and report their accuracy"
-    )
+    add_input(verb, "--people", "only the people of this list, of --faces", metavar="LIST")
+    add_input(verb, "--judge", _JUDGE, metavar="MODEL")
+    add_input(verb, "--pairs", "generate the images of these pairs, and report their accuracy", metavar="LIST")
     _add_numbers(verb)
     verb.add_argument(
         "--save-every", type=int, default=50, metavar="STEPS", help="steps between two states that are kept (50)"
@@ -143,9 +129,7 @@ def add_leak(verbs: Verbs) -> None:
         less_memory="lower --batch_size",
     )
     add_names(verb)
-    verb.add_argument(
-        "model", type=Path, metavar="FOLDER", help="model folder or run whose network can be differentiated"
-    )
+    add_input(verb, "model", "model folder or run whose network can be differentiated", metavar="FOLDER")
     what = "folder of the test; given again, it is continued"
     add_output(verb, "--out", folder=True, required=True, metavar="OUT", help=what)
     verb.add_argument("--judge", type=Path, required=True, metavar="MODEL", help=_JUDGE)
@@ -156,13 +140,9 @@ def add_leak(verbs: Verbs) -> None:
         metavar="SET",
         help=f"photographs, two or more of a person: {SET}",
     )
-    verb.add_argument("--people", type=Path, metavar="LIST", help="only the people of this list, of --faces")
-    verb.add_argument(
-        "--head", type=Path, metavar="RUN", help="also attack the class centers of this run; with --trained"
-    )
-    verb.add_argument(
-        "--trained", type=Path, metavar="SET", help=f"photographs of the people whom the run was trained on: {SET}"
-    )
+    add_input(verb, "--people", "only the people of this list, of --faces", metavar="LIST")
+    add_input(verb, "--head", "also attack the class centers of this run; with --trained", metavar="RUN")
+    add_input(verb, "--trained", f"photographs of the people whom the run was trained on: {SET}", metavar="SET")
     verb.add_argument("--far", action="append", metavar="F", help="target FAR; repeat (1e-1 1e-2)")
     _add_numbers(verb)
     add_trust_code(verb)
