@@ -36,7 +36,7 @@ def independent_rank(comparisons: int, far: Far, guarantee: Guarantee, chance: D
         comparisons: number of comparisons, no two of which share a person.
         far: target FAR, above 0 and below 1.
         guarantee: `expected` or `confident`.
-        chance: with which `confident` may fail.
+        chance: the chance that `confident` may fail with.
 
     Raises:
         ValueError: `approximate`, which has no rank; a FAR below 1e-12, or of 1 or more.
