@@ -67,6 +67,7 @@ promises: $(VENV)/.core
 	$(BIN)/python benchmarks/promises.py $(OPTIONS)
 	$(BIN)/python benchmarks/galleries.py $(OPTIONS)
 	$(BIN)/python benchmarks/few_people.py $(OPTIONS)
+	$(BIN)/python benchmarks/both_errors.py $(OPTIONS)
 
 # The pictures of docs/losses.md and docs/distillation.md, in place; ONLY=NAME for one of docs/losses.md.
 figures: $(VENV)/.core
