@@ -191,8 +191,8 @@ def test_the_tests_mirror_the_rooms():
                                "studies"}  # fmt: skip
 
 
-def test_the_tree_in_the_readme_names_every_folder():
-    blocks = re.findall(r"```.*?\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+def test_the_tree_on_the_page_of_the_house_names_every_folder():
+    blocks = re.findall(r"```.*?\n(.*?)```", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), re.DOTALL)
     (tree,) = [block for block in blocks if block.startswith("src/verisphere/")]
     folders = {path.name for path in HOUSE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     missing = {folder for folder in folders if not re.search(rf"\b{folder}/", tree)}

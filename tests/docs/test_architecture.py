@@ -14,7 +14,8 @@ MOST_TO_THE_LOSS = 14
 
 def walks() -> list[list[tuple[int, str]]]:
     """Of each walk its files with their indents."""
-    blocks = re.findall(r"```\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    blocks = [block for language, block in found if not language]
     return [[(len(line) - len(line.lstrip()), line.split()[0]) for line in block.splitlines()] for block in blocks]
 
 
