@@ -163,6 +163,41 @@ def test_verify(place, says, refused):
     assert "of 9 comparisons pass" in folders
 
 
+def test_a_probability_is_shipped_where_it_was_asked_for(place, says, refused, tmp_path):
+    embeddings, plot, found = place / "run" / "others.npz", tmp_path / "plot.png", tmp_path / "found.json"
+    options = ("--far", "0.1", "--guarantee", "expected", "--out", found)
+    line = refused("calibrate", embeddings, *options, "--plot", plot)
+    assert "--plot" in line
+    assert "it draws how reliable a --probability is" in line
+    said = says("calibrate", embeddings, *options, "--probability", "--plot", plot)
+    assert "probability: the log-likelihood ratio of one person is " in said
+    assert plot.stat().st_size > 10_000
+    says("export", place / "run", "--calibration", found, "--out", tmp_path / "model")
+    ratio = json.loads(found.read_text())["probability"]
+    card = (tmp_path / "model" / "model_card.md").read_text()
+    assert "`verisphere verify --probability PRIOR` adds the probability of one person, which is fitted" in card
+    assert f"Cllr {ratio['cllr']:.4f}, at least {ratio['min_cllr']:.4f} by an increasing map" in card
+    assert "--probability PRIOR" not in (place / "model" / "model_card.md").read_text()
+    one, two, other = sorted((place / "faces").rglob("*.png"))[:3]
+    verified = ("verify", one, two, "--model", tmp_path / "model", *DRAWN)
+    plain, answer = says(*verified), says(*verified, "--probability", "0.5")
+    assert answer.startswith(plain)  # the answer and the promise, then the probability
+    assert answer.removeprefix(plain).startswith("Probability of one person: ")
+    stated = json.loads(says(*verified, "--probability", "0.1", "--json"))
+    score, probability = stated["score"], stated["probability"]
+    bounds = -np.log(ratio["people"] + 1), np.log(ratio["comparisons"] + 1)
+    assert probability["ratio"] == pytest.approx(np.clip(ratio["slope"] * score + ratio["intercept"], *bounds))
+    assert probability["probability"] == pytest.approx(1 / (1 + 9 * np.exp(-probability["ratio"])))
+    assert probability["prior"] == 0.1
+    assert json.loads(says(*verified, "--json"))["probability"] is None
+    for prior in ("0", "1", "nan"):
+        assert "must be above 0 and below 1" in refused(*verified, "--probability", prior)
+    line = refused("verify", one, one.parent, "--model", tmp_path / "model", *DRAWN, "--probability", "0.5")
+    assert "a probability is that of two photographs, and these are 3 comparisons" in line
+    line = refused("verify", one, other, "--model", place / "model", "--far", "0.1", *DRAWN, "--probability", "0.5")
+    assert "it ships no probability; calibrate with --probability, and export it again" in line
+
+
 def test_a_model_behind_which_drawings_stand_has_to_be_accepted(place, says, refused):
     one, two = sorted((place / "faces").rglob("*.png"))[:2]
     model = ("--model", place / "model", "--far", "0.1", "--aligned")

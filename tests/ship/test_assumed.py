@@ -89,7 +89,7 @@ def test_what_does_not_fit_together_is_refused(embeddings, tmp_path):
     scores.write_text("score,label\n" + "".join(f"{place / 100},{place % 2}\n" for place in range(100)))
     with pytest.raises(ValueError, match="guarantee 'tail' chooses pairs of people, and a scores file does not say"):
         calibrate(scores, ["1e-1"], "tail", independent=True)
-    with pytest.raises(TypeError, match="cap and factor are for a threshold of two photographs"):
+    with pytest.raises(TypeError, match="cap, factor, frr, fold and probability are for two photographs"):
         verisphere.calibrate(rows_of(embeddings), people_of(embeddings), gallery=_gallery(), cap=2)
 
 

@@ -95,7 +95,7 @@ def test_what_no_frr_can_be_promised_for_is_refused(calibrated_on, tmp_path):
         calibrate(scores, ["5e-2"], independent=True, frr="0.05")
     rows = np.random.default_rng(0).normal(size=(50, 4))
     gallery = verisphere.Embeddings(rows, identities=np.arange(50).astype(str))
-    with pytest.raises(TypeError, match="far, replicates, cap, factor, frr and fold are for a threshold of two"):
+    with pytest.raises(TypeError, match="far, replicates, cap, factor, frr, fold and probability are for two"):
         verisphere.calibrate(rows, np.arange(50) + 100, gallery=gallery, frr="0.05")
 
 

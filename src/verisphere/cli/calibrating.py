@@ -18,14 +18,26 @@ from verisphere.cli.parsing import (
     new_verb,
     options_as,
 )
-from verisphere.cli.results import add_output
+from verisphere.cli.results import add_output, add_plot
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
     from verisphere.ship.face_search import FindFaces
     from verisphere.ship.opened_gallery import OpenedGallery
 
-_OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty", "cap", "factor", "frr", "fold")
+_OF_PAIRS = (
+    "far",
+    "independent",
+    "check",
+    "replicates",
+    "skip_empty",
+    "cap",
+    "factor",
+    "frr",
+    "fold",
+    "probability",
+    "plot",
+)
 _OF_GALLERY = ("fpir", "probes", "rule", "cohort", "again", "model", "aligned", "detector", "min_face", "device")
 _KEPT_BY_AGAIN = ("fpir", "guarantee", "rule", "seed", "unfound", "wrong")
 
@@ -41,6 +53,8 @@ def calibrate(options: argparse.Namespace) -> str:
 
 def _of_pairs(options: argparse.Namespace) -> str:
     from verisphere.report.calibration_tables import calibration_text
+    from verisphere.report.plots import save_plot
+    from verisphere.report.score_plots import reliability_plot
     from verisphere.ship.calibrate import calibrate as run
     from verisphere.ship.calibrate import review_pairs
     from verisphere.ship.review import Side, write_review
@@ -48,6 +62,8 @@ def _of_pairs(options: argparse.Namespace) -> str:
     refuse_unread(options, _OF_GALLERY, "it is for the threshold of a --gallery")
     if not options.far:
         raise ValueError("name the FAR of a threshold for two photographs (--far 1e-3), or a --gallery and its --fpir")
+    if options.probability is None:
+        refuse_unread(options, ("plot",), "it draws how reliable a --probability is")
     count = _count(options)
     calibration = options_as(
         run,
@@ -58,6 +74,8 @@ def _of_pairs(options: argparse.Namespace) -> str:
         checks=options.check or (),
         progress=progress(),
     )
+    if options.plot is not None:
+        save_plot(reliability_plot(calibration), options.plot)
     calibration.write_json(options.out)
     lines = []
     if options.review is not None:
@@ -233,6 +251,10 @@ def add_calibrate(verbs: Verbs) -> None:
         const=True,
         help="exclude domains without impostors or genuine pairs",
     )
+    verb.add_argument(
+        "--probability", action="store_const", const=True, help="also map scores to log-likelihood ratios, for verify"
+    )
+    add_plot(verb, "how reliable the probability is, with bands over redrawn people")
     gallery = verb.add_argument_group("a threshold for a gallery (1:N)")
     gallery.add_argument(
         "--gallery",

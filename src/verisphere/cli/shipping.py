@@ -131,6 +131,12 @@ def add_verify(verbs: Verbs) -> None:
     )
     verb.add_argument("left", type=Path, metavar="A", help="photograph, or folder or zip archive of one person's")
     verb.add_argument("right", type=Path, metavar="B", help="the other")
+    verb.add_argument(
+        "--probability",
+        type=float,
+        metavar="PRIOR",
+        help="also print the probability that both show one person, if it was PRIOR before, such as 0.5",
+    )
     _use(verb)
 
 

@@ -10,6 +10,7 @@ from verisphere.base.vocabulary import OperatingPoint, Origin, check_word
 from verisphere.base.words import NAMES, Names
 from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, Interval, exact_rate, promised_rate
 from verisphere.decide.both_errors import Unsure
+from verisphere.decide.probability import ScoreProbability
 from verisphere.files.disk import check_file
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
@@ -126,6 +127,7 @@ class Calibration(Result):
         implausible: the reasons, each with its file, why scores cannot be those of a working model with right labels;
             a calibration with such reasons was asked for in spite of them.
         verdicts: the verdicts of a review of the comparisons that the thresholds come from.
+        probability: the log-likelihood ratios of scores, where they were asked for.
     """
 
     source: Source
@@ -134,6 +136,7 @@ class Calibration(Result):
     checks: tuple[Check, ...]
     implausible: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    probability: ScoreProbability | None = None
 
     def __post_init__(self) -> None:
         distinct_fars([threshold.far_target for threshold in self.thresholds])
@@ -189,7 +192,7 @@ class Calibration(Result):
 
     def fields(self) -> dict[str, Any]:
         """The values of the JSON that `read_calibration` reads, with the meaning of each threshold."""
-        document = {"format": FORMAT, **_without_empty(self, "implausible", "verdicts")}
+        document = {"format": FORMAT, **_without_empty(self, "implausible", "verdicts", "probability")}
         document["checks"] = [_without_empty(check, "far_over_people", "origin", "unsure") for check in self.checks]
         document["thresholds"] = [_fields(found) for found in self.thresholds]
         return document

@@ -33,6 +33,8 @@ def calibration_text(calibration: Calibration) -> str:
         lines.append(f"exactly: {threshold.meaning()}; {threshold.misses()}")
     if len(calibration.thresholds) > 1:
         lines.append("each holds by itself; that all hold at once is less certain, for they share their comparisons")
+    if calibration.probability is not None:
+        lines.append(f"probability: {calibration.probability.meaning()}")
     return "\n\n".join(["\n".join(lines), *(_check_text(check, calibration) for check in calibration.checks)])
 
 

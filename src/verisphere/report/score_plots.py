@@ -7,11 +7,13 @@ import numpy as np
 from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.special import logit
 
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.decide import Curve, OneThreshold
 from verisphere.decide.histogram import Histogram
-from verisphere.report.plots import INK, LINES, MOST_STEPS, in_picture, new_figure, tidy
+from verisphere.files.calibration import Calibration
+from verisphere.report.plots import INK, LINES, MOST_STEPS, PALE, in_picture, new_figure, tidy
 from verisphere.report.tables import number
 
 MOST_DOMAINS = 12
@@ -107,6 +109,33 @@ def domains_plot(
 def draw_scores(axes: Axes, histogram: Histogram) -> None:
     """Draws the distributions of genuine and impostor scores into axes, as shares of each kind."""
     _spread(axes, histogram, degrees=False)
+
+
+def reliability_plot(calibration: Calibration) -> Figure:
+    """The share of genuine comparisons beside the probability that is stated at an even prior, on axes of log-odds."""
+    found = calibration.probability
+    if found is None or not found.observed:
+        raise ValueError(f"{calibration.source.file}: no probability of known people, so no bands over people to draw")
+    edge = max(map(abs, found.bounds)) + 0.5
+    shares = np.array([(one.value, one.lower_95, one.upper_95) for one in found.observed])
+    stated, (value, lower, upper) = logit(found.stated), np.clip(logit(shares.T), -edge, edge)
+    figure = new_figure(4.2)
+    axes = figure.add_subplot()
+    axes.axline((0, 0), slope=1, color=PALE, linewidth=1, label="as stated")
+    axes.fill_between(stated, lower, upper, color=GENUINE, alpha=0.25, linewidth=0, label="95 % over redrawn people")
+    axes.plot(stated, value, "o-", color=GENUINE, markersize=4, label="observed")
+    marks = np.array([rate for rate in (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999) if abs(logit(rate)) < edge])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(logit(marks), labels=[f"{100 * mark:g} %" for mark in marks])
+        axis.set_view_interval(-edge, edge, ignore=True)
+    costs = f"Cllr {found.cllr:.4f}, minimum {found.min_cllr:.4f}"
+    axes.set_xlabel(f"stated probability of one person, even prior\n{costs}")
+    axes.set_ylabel("observed share of genuine comparisons")
+    axes.set_title(in_picture(calibration.source.file), loc="left", color=INK, fontsize=11)
+    axes.legend(loc="best", frameon=False, fontsize=9)
+    tidy(axes)
+    axes.grid(color=LINES, linewidth=0.7)
+    return figure
 
 
 def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Figure:

@@ -52,6 +52,7 @@ def calibrate(
     factor: float | None = None,
     frr: Far | None = None,
     fold: Fold | None = None,
+    probability: bool = False,
     accept_implausible: bool = False,
     accept_training_people: bool = False,
     names: Names | None = None,
@@ -91,6 +92,8 @@ def calibrate(
         fold: the number of each person that the FRR is about: the score of a random pair of their images (`one`, the
             default), or the lower median (`median`) or lowest (`lowest`) of all their pairs.
         cap: for `capped`: how many times the square of the FAR the mean square of people's own FARs is, at most.
+        probability: whether to map scores to log-likelihood ratios too; then `.probability.at(score, prior=0.5)` of the
+            calibration is the probability of one person.
         accept_implausible: calibrate also where the embeddings cannot be those of a working model with these people:
             their labels belong to other rows, or many rows are equal. The calibration then records the reasons.
         accept_training_people: accept `Embeddings` that state that the model was trained on their people or images.
@@ -121,10 +124,9 @@ def calibrate(
     check_whole("seed", seed)
     accepted = Accepted(accept_implausible, accept_training_people)
     if gallery is not None:
-        if not (far is replicates is cap is factor is frr is fold is None):
+        if probability or not (far is replicates is cap is factor is frr is fold is None):
             raise TypeError(
-                "far, replicates, cap, factor, frr and fold are for a threshold of two photographs; a gallery takes "
-                "fpir="
+                "far, replicates, cap, factor, frr, fold and probability are for two photographs; a gallery takes fpir="
             )
         strangers = set_of(embeddings, identities, names)
         about = {"guarantee": guarantee, "seed": seed, "names": names, "progress": progress, "accepted": accepted}
@@ -136,7 +138,8 @@ def calibrate(
     fars = list(far) if isinstance(far, list | tuple) else ["1e-2" if far is None else far]
     people = set_of(embeddings, identities, names)
     redrawing = Redrawing(1000 if replicates is None else replicates, seed)
-    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, accepted, progress, cap, factor, frr, fold)
+    others = progress, cap, factor, frr, fold, probability
+    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, accepted, *others)
 
 
 def _of_gallery(

@@ -17,6 +17,7 @@ from verisphere.files.calibration import Calibration, Check, Source, distinct_fa
 from verisphere.files.embeddings import same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.verdicts import Suspicious, read_verdicts
+from verisphere.measure.protocols.redrawn import ALL
 from verisphere.ship.calibrated_files import AskedThresholds, CalibratedFile, EmbeddingsSet, Labels, open_file
 from verisphere.ship.calibration_check import (
     NOTHING,
@@ -47,6 +48,7 @@ def calibrate(
     factor: float | None = None,
     frr: Far | None = None,
     fold: Fold | None = None,
+    probability: bool = False,
     accept_implausible: bool = False,
     accept_training_people: bool = False,
     accept_unrecorded_pixels: bool = False,
@@ -64,7 +66,8 @@ def calibrate(
     The seed is that of the matching, or of the redrawings: choosing among several breaks the guarantee. On `checks`,
     embeddings of the same model or scores, the thresholds are checked; they change none. A `reviewed` list is one of
     `review_pairs`, of the same file and seed: comparisons that were found to show the same person are removed, and
-    people are not paired anew, which would let the scores choose the pairs. Accepted people of the training promise
+    people are not paired anew, which would let the scores choose the pairs. With a `probability` scores are also mapped
+    to log-likelihood ratios (`verisphere.decide.probability`). Accepted people of the training promise
     nothing about new people, and the thresholds say so, as they do of implausible scores (`decide.plausible`).
 
     Raises:
@@ -79,7 +82,8 @@ def calibrate(
     if decided() and not any(isinstance(file, EmbeddingsSet) for file in opened):
         raise ValueError("--names is for embeddings; scores name no people")
     labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed or Path(), unfound, wrong)
-    asked = AskedThresholds(fars, guarantee, Redrawing(replicates, seed), independent, labels, cap, factor, frr, fold)
+    redrawing = Redrawing(replicates, seed)
+    asked = AskedThresholds(fars, guarantee, redrawing, independent, labels, cap, factor, frr, fold, probability)
     accepted = Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels)
     return _calibrated(_same_people(opened), asked, skip_empty, accepted)
 
@@ -115,11 +119,12 @@ def calibrate_set(
     factor: float | None = None,
     frr: Far | None = None,
     fold: Fold | None = None,
+    probability: bool = False,
 ) -> Calibration:
     """Thresholds with a guarantee from embeddings in memory, checked on the same; empty domains are skipped."""
     distinct_fars(fars)
     own = EmbeddingsSet(embeddings, name, digest_of_rows(embeddings), progress)
-    asked = AskedThresholds(fars, guarantee, redrawing, cap=cap, factor=factor, frr=frr, fold=fold)
+    asked = AskedThresholds(fars, guarantee, redrawing, False, Labels(), cap, factor, frr, fold, probability)
     return _calibrated([own], asked, True, accepted)
 
 
@@ -146,8 +151,11 @@ def _calibrated(
             check_recorded(file.name, file.origin, accepted.unrecorded_pixels)
     lacking = [refuse_empty(file, file is own, skip_empty) for file in files]
     of_files = [refuse_implausible(file.name, file.implausible(), accepted.implausible) for file in files]
+    if asked.probability and lacking[0].get(ALL):
+        raise ValueError(f"{own.name}: it has no genuine comparison, which a probability needs beside impostors")
     with errors_naming(own.name):
         thresholds, verdicts = own.thresholds(asked)
+        probability = own.probability(verdicts, asked.redrawing) if asked.probability else None
     checked = [
         check_of(file, empty, thresholds, own, asked.redrawing) for file, empty in zip(files, lacking, strict=True)
     ]
@@ -157,7 +165,8 @@ def _calibrated(
         what = "scores calibrated on" if of_files[0] else "scores of a file that it was checked on"
         nothing = "so the threshold promises nothing" if of_files[0] else "so the rates measured on it say nothing"
         follows = f"the {what} cannot be right, {nothing}: {implausible[0]}"
-    return Calibration(own.source, own.origin, thresholds, tuple(checked), implausible, verdicts).described(follows)
+    found = own.source, own.origin, thresholds, tuple(checked), implausible, verdicts, probability
+    return Calibration(*found).described(follows)
 
 
 def _same_people(files: Sequence[CalibratedFile]) -> list[CalibratedFile]:

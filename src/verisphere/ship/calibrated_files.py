@@ -1,8 +1,9 @@
 """A file for calibration, embeddings or scores: its comparisons, and thresholds with a guarantee from them."""
 
+import math
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -37,6 +38,7 @@ from verisphere.decide.each_domain import EVERYBODY
 from verisphere.decide.guarantee import one_row_each
 from verisphere.decide.plausible import implausible_list
 from verisphere.decide.point import far_text
+from verisphere.decide.probability import ScoreProbability, WeighedScores
 from verisphere.decide.review import refuse_wrong
 from verisphere.decide.worst_group import worst_group_threshold
 from verisphere.files.calibration import Source
@@ -53,6 +55,8 @@ from verisphere.measure.protocols.redrawn import ALL, fars_over_people
 from verisphere.models.gallery import Gallery, half_seals
 from verisphere.score import pair_scores, unit_rows
 
+BINS = 512  # of cosines, in which they are counted for a probability
+MOST_REDRAWN = 1 << 21  # impostor pairs whose reliability is measured above a score
 Pools: TypeAlias = dict[str, tuple[Ordered, Ordered]]  # (genuine, impostor) scores of each domain, and of ALL
 
 
@@ -90,6 +94,7 @@ class AskedThresholds:
     factor: float | None = None
     frr: Far | None = None
     fold: Fold | None = None
+    probability: bool = False
 
     def __post_init__(self) -> None:
         check_frr(self.frr, self.fold, self.guarantee)
@@ -213,9 +218,8 @@ class EmbeddingsSet:
 
     def _assumed(self, asked: AskedThresholds) -> tuple[GuaranteedThreshold, ...]:
         """From all pairs of one random image of each person."""
-        person = np.unique(self.embeddings.identities, return_inverse=True)[1].astype(np.int64)
-        chosen = one_row_each(person, numpy_generator(asked.redrawing.seed))
-        pairs, people = PairsOfSet(self.embeddings.take(chosen), self.progress), len(chosen)
+        pairs = _one_image_each(self.embeddings, asked.redrawing.seed, self.progress)
+        people = len(pairs.people)
         most = max(scores_needed(far, asked.guarantee, people, asked.cap) for far in asked.fars)
         highest = pairs.with_people(pairs.highest_scores(0, genuine=True), pairs.highest_scores(most, genuine=False))
         return asked.each(
@@ -249,6 +253,32 @@ class EmbeddingsSet:
             min(people.values()),
             lambda far: worst_group_threshold(scores, people, far, asked.factor, asked.redrawing.seed),
         )
+
+    def probability(self, verdicts: Sequence[Verdict], redrawing: Redrawing) -> ScoreProbability:
+        """The log-likelihood ratios of scores: each person, and each two people by one image of each, count once."""
+        names, people = self.embeddings.names, self.embeddings.identities
+        twice = people[np.isin(names, [verdict.photograph for verdict in verdicts if verdict.word == "same"])]
+        rows = self.embeddings.take(~np.isin(people, twice))
+        every, single = PairsOfSet(rows, self.progress), _one_image_each(rows, redrawing.seed, self.progress)
+        genuine, impostor = every.all_scores(genuine=True), single.everything(genuine=False)
+        person = every.person[genuine.rows[:, 0]]
+        place, pairs_of = np.unique(person, return_inverse=True, return_counts=True)[1:]
+        edges = np.linspace(-1 - 1e-9, 1 + 1e-9, BINS + 1)  # rounding may take a cosine past 1
+        same = np.histogram(genuine.scores, edges, weights=1 / pairs_of[place])[0] / len(pairs_of)
+        other = impostor.histogram(edges) / impostor.total
+        seen = same + other > 0
+        scores = WeighedScores(((edges[:-1] + edges[1:]) / 2)[seen], same[seen], other[seen])
+        found = scores.fitted(len(pairs_of), len(every.people) // 2)
+        ratios = np.arange(math.ceil(found.bounds[0]), math.floor(found.bounds[1]) + 1)
+        borders = (ratios - found.intercept) / found.slope
+        single.prepare([], [], borders.tolist())
+        borders = borders[[impostor.above(border) <= MOST_REDRAWN for border in borders]]
+        if not len(borders):
+            return found
+        highest = single.highest_scores(impostor.above(borders[0]), genuine=False)
+        pairs = single.with_people(single.highest_scores(0, genuine=True), highest)
+        pairs = replace(pairs, genuine=genuine.scores, genuine_person=person, down_to=float(borders[0]))
+        return scores.with_reliability(found, pairs, borders, redrawing, self.progress)
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
         """The FAR over redrawn people of the points at one threshold that are above the target by binomial bounds."""
@@ -313,6 +343,13 @@ class ScoresFile:
         impostor = self.split[ALL][1]
         return asked.each(2 * impostor.total, lambda far: independent_threshold(impostor, far, guarantee)), ()
 
+    def probability(self, verdicts: Sequence[Verdict], redrawing: Redrawing) -> ScoreProbability:
+        """The log-likelihood ratios of scores, each of which counts once, without their reliability."""
+        score, genuine = self.scores.score, self.scores.genuine
+        values, place = np.unique(score, return_inverse=True)
+        kinds = [np.bincount(place[kind], minlength=len(values)) / kind.sum() for kind in (genuine, ~genuine)]
+        return WeighedScores(values, *kinds).fitted(int(genuine.sum()), int((~genuine).sum()))
+
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
         """See `EmbeddingsSet`."""
         return {}
@@ -341,6 +378,12 @@ def open_file(path: Path, progress: Progress) -> CalibratedFile:
         f"{path}: neither an embeddings file (embeddings, names, identities) nor a scores file (score, label); it has "
         f"{shortened(', '.join(sorted(arrays)), 200) or 'nothing'}"
     )
+
+
+def _one_image_each(embeddings: Embeddings, seed: int, progress: Progress) -> PairsOfSet:
+    """All pairs of one random image of each person."""
+    person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
+    return PairsOfSet(embeddings.take(one_row_each(person, numpy_generator(seed))), progress)
 
 
 def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from verisphere.files.calibration import Calibration, Check, read_calibration
 from verisphere.files.gallery_calibration import read_gallery_calibration
 from verisphere.files.json_values import from_json
 from verisphere.models.model_json import GALLERY
-from verisphere.report.calibration_tables import thresholds_table
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 from verisphere.ship.card_files import Figures, read_figures, read_settings
@@ -28,6 +27,7 @@ from verisphere.ship.card_sections import (
     leak_section,
     people_of_training,
     precision_section,
+    promises_section,
 )
 from verisphere.ship.card_words import (
     DIGITS,
@@ -37,7 +37,6 @@ from verisphere.ship.card_words import (
     file_in_words,
     images_in_words,
     images_of_calibration,
-    readable,
     settings_in_words,
 )
 
@@ -186,12 +185,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         )
     elif training.drawn:
         yield f"**Trained on drawn faces.** It may tell few photographs apart, and {refused}"
-    yield thresholds_table(calibrated)
-    yield "\n".join(
-        f"- FAR {threshold.far_target}: {readable(threshold.meaning(training))}; {readable(threshold.misses())}."
-        for threshold in calibrated.thresholds
-    )
-    yield f"From {source[CALIBRATION]}."
+    yield from promises_section(calibrated, training, source[CALIBRATION])
     yield _tie(about, calibrated)
     yield "What this is about: one comparison of two single images of two different people, like those calibrated on."
     yield (

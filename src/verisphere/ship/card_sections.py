@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from verisphere.base.trained_on import SharedWithTraining
+from verisphere.base.vocabulary import TrainingRecord
 from verisphere.decide import STATISTICS
 from verisphere.files.calibration import Calibration
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.leak_figures import UNRECOGNISED, UNTRAINED, LeakRow, read_leak
 from verisphere.measure.precision import read_precision_drop
-from verisphere.report.calibration_tables import AGAIN, gallery_thresholds_table
+from verisphere.report.calibration_tables import AGAIN, gallery_thresholds_table, thresholds_table
 from verisphere.report.markdown import plain
 from verisphere.report.tables import number
 from verisphere.ship.card_files import Figures
@@ -80,6 +81,21 @@ def precision_section(about: Mapping[str, Any], folder: Path, source: str) -> It
     yield drop.table()
     notes = [f"{readable(line)}." for line in drop.notes()]
     yield " ".join([*notes, f"From {source}."])
+
+
+def promises_section(calibrated: Calibration, training: TrainingRecord, source: str) -> Iterator[str]:
+    """The thresholds for two photographs with what they promise, and the probability, where the calibration has it."""
+    yield thresholds_table(calibrated)
+    yield "\n".join(
+        f"- FAR {threshold.far_target}: {readable(threshold.meaning(training))}; {readable(threshold.misses())}."
+        for threshold in calibrated.thresholds
+    )
+    if calibrated.probability is not None:
+        yield (
+            "`verisphere verify --probability PRIOR` adds the probability of one person, which is fitted and not "
+            f"promised: {readable(calibrated.probability.meaning())}."
+        )
+    yield f"From {source}."
 
 
 def gallery_section(calibration: GalleryCalibration | None, source: str) -> Iterator[str]:

@@ -1,12 +1,14 @@
 """Notes that a person needs beside an answer: what weakens its promise first, then what was seen on the photographs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from verisphere.base.provenance import ANY_DETECTOR, UNRECORDED, check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, printable
 from verisphere.decide import STATISTICS, GalleryThreshold, GuaranteedThreshold
-from verisphere.files.calibration import read_calibration
+from verisphere.decide.probability import StatedProbability, check_prior
+from verisphere.files.calibration import Calibration, read_calibration
 from verisphere.files.gallery_calibration import UNTIED
 from verisphere.models.folder import Model, drawn_by, is_model_folder
 from verisphere.models.model_json import NAME, read_model_json
@@ -49,9 +51,23 @@ def notes_on_model(
 
 def sealed_origin(model: Model) -> tuple[Path, Origin | None]:
     """The calibration of a model folder for two photographs, and the origin that it records."""
-    calibration = model.folder / CALIBRATION
+    sealed = sealed_calibration(model)
+    return model.folder / CALIBRATION, None if sealed is None else sealed.origin
+
+
+def sealed_calibration(model: Model) -> Calibration | None:
+    """The calibration of a model folder for two photographs."""
     sealed = is_model_folder(model.folder) and CALIBRATION in read_model_json(model.folder / NAME).files
-    return calibration, read_calibration(calibration).origin if sealed else None
+    return read_calibration(model.folder / CALIBRATION) if sealed else None
+
+
+def shipped_probability(model: Model, prior: float) -> Callable[[float], StatedProbability]:
+    """The probability of one person that a model ships, by the score of two photographs."""
+    check_prior(prior)
+    sealed = sealed_calibration(model)
+    if sealed is None or sealed.probability is None:
+        raise ValueError(f"{model.folder}: it ships no probability; calibrate with --probability, and export it again")
+    return partial(sealed.probability.at, prior=prior)
 
 
 def sentence(text: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.decide import Far, GuaranteedThreshold, lower_median
+from verisphere.decide.probability import StatedProbability
 from verisphere.files.results import Result
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
@@ -18,6 +19,7 @@ from verisphere.ship.notes import (
     promise_in_words,
     refuse_drawn,
     sealed_origin,
+    shipped_probability,
 )
 from verisphere.ship.other_faces import OtherPair, other_pairs
 from verisphere.ship.people import Person, embedded_person, scores_between
@@ -41,6 +43,7 @@ class Verification(Result):
         comparisons: number of photographs of one side times that of the other.
         passed: number of comparisons with a score above the threshold.
         other_pairs: comparisons that pass, of faces that are not the most central of their photograph.
+        probability: the probability that both show one person, where a prior was given.
     """
 
     same: bool
@@ -59,6 +62,7 @@ class Verification(Result):
     left: Person
     right: Person
     model: str
+    probability: StatedProbability | None = None
 
     def __str__(self) -> str:
         return self.text()
@@ -71,6 +75,7 @@ class Verification(Result):
         if self.comparisons > 1:
             score = f"{self.passed} of {self.comparisons} comparisons pass, median {score}"
         lines = [*self.notes, f"{answer}: {score}.", self.promise, *([SETS] if self.comparisons > 1 else [])]
+        lines += [] if self.probability is None else [str(self.probability)]
         lines += [self.meaning, self.misses] if explain else []
         return "\n".join([*lines, *notes_on_skipped(self.left), *notes_on_skipped(self.right)])
 
@@ -82,18 +87,23 @@ def verify(
     find: FindFaces,
     *,
     far: Far | None = None,
+    probability: float | None = None,
     accept_drawn: bool = False,
     progress: Progress = quietly,
 ) -> Verification:
     """Decides whether two photographs, or two sets of photographs of one person each, show the same person.
 
     A side is an image file, or a folder or zip archive of them. The FAR is required where the model has several.
+    A `probability` is the prior of one person, for the probability after the comparison of two photographs.
     """
     asked = None if far is None else str(far)
     threshold = model.threshold(asked)
+    stated = None if probability is None else shipped_probability(model, probability)
     notes = notes_on_model(model, threshold, accept_drawn, find, *sealed_origin(model))
     first, second = (embedded_person(path, model, find, progress) for path in (left, right))
     scores = scores_between(first.rows, second.rows).flatten()
+    if stated is not None and len(scores) > 1:
+        raise ValueError(f"a probability is that of two photographs, and these are {len(scores)} comparisons: omit it")
     others = other_pairs(first, second, threshold.threshold)
     faces = (*notes_on_faces(first.person, second.person), *map(str, others[:PHOTOGRAPHS_NAMED]))
     passed = int((scores > threshold.threshold).sum())
@@ -115,6 +125,7 @@ def verify(
         left=first.person,
         right=second.person,
         model=str(model.folder),
+        probability=None if stated is None else stated(score),
     )
 
 
