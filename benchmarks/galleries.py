@@ -1,7 +1,7 @@
 """How often the threshold of a gallery keeps its promise, where it does not, and what it costs.
 
 `python benchmarks/galleries.py` takes a minute on one core and writes galleries_quick.csv beside this file. With
-`--full` it takes about ten minutes and writes galleries.csv, the source of the figures in docs/promises.md. Seeds
+`--full` it takes about ten minutes and writes galleries.csv, the source of the figures in docs/galleries.md. Seeds
 are fixed, so a run can be repeated. `--only PART` runs one part, and keeps the rows of the others in that file.
 
 Parts that need LFW (`lfw_embeddings.npz`, and for another camera `lfw_112.zip` and `pretrained_mobilefacenet.onnx`) are

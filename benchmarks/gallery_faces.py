@@ -112,7 +112,7 @@ class Faces:
 
 
 def write_example(everybody: Faces, folder: Path) -> None:
-    """The files of the example in docs/promises.md: a gallery of 1,000 people of LFW as it is, probes, and strangers.
+    """The files of the example in docs/galleries.md: a gallery of 1,000 people of LFW as it is, probes, and strangers.
 
     `later.npz` is the gallery with 100 of its people gone, and 100 others enrolled.
     """

@@ -1,4 +1,4 @@
-"""The tables of docs/promises.md and docs/lab/promises.md are those of benchmarks/galleries.csv."""
+"""The tables of docs/galleries.md, docs/promises.md and docs/lab/promises.md are those of benchmarks/galleries.csv."""
 
 import importlib
 import re
@@ -48,7 +48,7 @@ def test_the_promises_held(made: ModuleType):
 
 
 def test_the_numbers_of_strangers_are_those_of_the_ranks():
-    page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    page, first = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("galleries.md", "promises.md"))
     rates = {"1 in 10": "1e-1", "1 in 100": "1e-2", "1 in 1,000": "1e-3"}
     for words, rate in rates.items():
         line = re.search(rf"^\| strangers at {words} \|(.+)\|$", page, re.MULTILINE)
@@ -58,6 +58,6 @@ def test_the_numbers_of_strangers_are_those_of_the_ranks():
             ranks = [independent_rank(count, rate, "confident") for count in (number - 1, number)]
             assert ranks == [rank - 1, rank]
     assert [strangers_needed(rate, "confident") for rate in rates.values()] == [29, 299, 2995]
-    assert "29, 299, 2,995 strangers" in page
+    assert "29, 299, 2,995 strangers" in first
     assert [people_needed(rate, "confident") for rate in rates.values()] == [58, 598, 5990]
-    assert "58, 598, 5,990 people" in page
+    assert "58, 598, 5,990 people" in first

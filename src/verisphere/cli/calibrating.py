@@ -267,7 +267,7 @@ def add_calibrate(verbs: Verbs) -> None:
     gallery.add_argument(
         "--rule",
         choices=STATISTIC_NAMES,
-        help="the number that decides a probe (best: its best score); see docs/promises.md",
+        help="the number that decides a probe (best: its best score); see docs/galleries.md",
     )
     gallery.add_argument(
         "--cohort", type=Path, metavar="FILE", help="people neither enrolled nor strangers, for z and s"

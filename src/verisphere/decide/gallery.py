@@ -35,8 +35,8 @@ from verisphere.decide.sample_size import (
 )
 from verisphere.decide.statistics import STATISTICS
 
-#: More strangers than the fewest: with 1,000 enrolled people of LFW at FPIR 1e-2 (docs/promises.md).
-WORTH = "the least is a bad buy: on LFW three times as many halved the misses of enrolled people (docs/promises.md)"
+#: More strangers than the fewest: with 1,000 enrolled people of LFW at FPIR 1e-2 (docs/galleries.md).
+WORTH = "the least is a bad buy: on LFW three times as many halved the misses of enrolled people (docs/galleries.md)"
 
 
 @dataclass(frozen=True)
