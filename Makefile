@@ -61,10 +61,11 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 
-# How often the promises of thresholds and intervals hold, in made-up worlds; a minute on one core. Then those of
+# How often the promises of thresholds and intervals hold, in made-up worlds; two minutes on one core. Then those of
 # galleries, also on LFW where it lies beside the project; another minute.
 promises: $(VENV)/.core
 	$(BIN)/python benchmarks/promises.py $(OPTIONS)
+	$(BIN)/python benchmarks/intervals.py $(OPTIONS)
 	$(BIN)/python benchmarks/galleries.py $(OPTIONS)
 	$(BIN)/python benchmarks/few_people.py $(OPTIONS)
 	$(BIN)/python benchmarks/both_errors.py $(OPTIONS)

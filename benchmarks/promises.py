@@ -1,13 +1,13 @@
-"""How often the promises of thresholds and of intervals hold, in made-up worlds of people whose truth is known.
+"""How often the promises of thresholds hold, in made-up worlds of people whose truth is known; see also intervals.py.
 
 `make promises` takes about a minute on one core and writes promises_quick.csv beside this file. `python
 benchmarks/promises.py --full` takes half an hour and writes promises.csv, the source of the figures in
 docs/uncertainty.md. Seeds are fixed, so a run can be repeated.
 
 In a world every person has a likeness to others and a difficulty. An impostor score is the likeness of its two people
-plus noise of the images and of the pair; a genuine score is noise less the person's difficulty. Thresholds and
-intervals come from sets of people, by the functions that `verisphere calibrate` and `verisphere evaluate --intervals`
-call. What is true of everybody comes from a million comparisons that share nobody.
+plus noise of the images and of the pair; a genuine score is noise less the person's difficulty. Thresholds come from
+sets of people, by the functions that `verisphere calibrate` calls. What is true of everybody comes from a million
+comparisons that share nobody.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import csv
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 
@@ -26,13 +26,11 @@ from verisphere.decide import (
     PairScores,
     approximate_threshold,
     ask_deeper,
-    binomial_bounds,
     comparisons_needed,
     confidence_limit,
     enough,
     independent_threshold,
     people_needed,
-    point_intervals,
     share_above,
 )
 from verisphere.report.tables import small, table
@@ -40,7 +38,6 @@ from verisphere.report.tables import small, table
 TRUTH = 1_000_000  # comparisons: a FAR of 1e-2 is known to 1 % of itself
 IMAGES = 3  # of each person
 TAR = 0.9  # of everybody at the target FAR: genuine scores lie where it is this, in every world
-RARE_ERRORS = (0.99, 0.999)  # further TARs, for intervals of TAR where few genuine pairs are rejected
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
@@ -191,7 +188,6 @@ class Size:
     replicates: int
 
 
-RARE_FAR, RARE_PEOPLE = 1e-1, (60, 200)  # target and sizes of the sets of `RARE_ERRORS`
 QUICK = Size({1e-1: (60, 200), 1e-2: (60, 200)}, 60, 1_000, 100)
 FULL = Size({1e-1: (60, 200), 1e-2: (60, 200, 600)}, 300, 10_000, 200)
 
@@ -221,60 +217,21 @@ def of_matched(world: World, people: int, sets: int) -> Iterator[Held]:
 
 
 def of_all_pairs(world: World, people: int, sets: int, replicates: int) -> Iterator[Held]:
-    """`approximate`, and the intervals of TAR, threshold, and FAR at the fixed threshold, from all pairs of a set."""
+    """`approximate`, from all pairs of a set."""
     far = world.target
-    estimated = people >= people_needed(far, "approximate")
-    held: dict[str, list[bool]] = {"TAR": [], "threshold": [], "FAR": []}
+    if people < people_needed(far, "approximate"):
+        yield Held(world.name, people, far, "approximate", None, None, sets)
+        return
     fars = []
     for number in range(sets):
         highest = world.draw_set(people, number)
 
-        def ask(times: int, highest: Callable[[int], PairScores] = highest, seed: int = number):
-            pairs = highest(times)
-            return (
-                point_intervals(pairs, [far], Redrawing(replicates, seed))[0],
-                approximate_threshold(pairs, far, Redrawing(replicates, seed)).threshold if estimated else None,
-            )
+        def ask(times: int, highest: Callable[[int], PairScores] = highest, seed: int = number) -> float:
+            return approximate_threshold(highest(times), far, Redrawing(replicates, seed)).threshold
 
-        found, threshold = ask_deeper(ask)
-        held["TAR"].append(found.tar.lower_95 <= world.tar <= found.tar.upper_95)
-        held["threshold"].append(found.threshold.lower_95 <= world.threshold <= found.threshold.upper_95)
-        held["FAR"].append(found.far.lower_95 <= world.far(found.threshold.value) <= found.far.upper_95)
-        if threshold is not None:
-            fars.append(world.far(threshold))
-    if estimated:
-        kept, mean = np.array(fars) <= far, float(np.mean(fars) / far)
-        stated = confidence_limit(people, far)
-        yield Held(world.name, people, far, "approximate", stated, _share(kept), sets, mean)
-    else:
-        yield Held(world.name, people, far, "approximate", None, None, sets)
-    for figure, kept in held.items():
-        yield Held(world.name, people, far, f"interval of {figure}", 0.95, _share(np.array(kept)), sets)
-
-
-def of_rare_errors(world: World, people: int, sets: int, replicates: int) -> Iterator[Held]:
-    """What is printed of a TAR near 1: its interval over people, its binomial bounds, and the one that is relied on."""
-    redrawn, binomial, relied_on = [], [], []
-    for number in range(sets):
-        highest = world.draw_set(people, number)
-
-        def ask(times: int, highest: Callable[[int], PairScores] = highest, seed: int = number):
-            pairs = highest(times)
-            return pairs, point_intervals(pairs, [world.target], Redrawing(replicates, seed))[0]
-
-        pairs, found = ask_deeper(ask)
-        accepted = int((pairs.genuine > found.threshold.value).sum())
-        lower, upper = binomial_bounds(accepted, len(pairs.genuine))
-        redrawn.append(found.tar.lower_95 <= world.tar <= found.tar.upper_95)
-        binomial.append(lower <= world.tar <= upper)
-        relied_on.append(binomial[-1] if found.few_errors else redrawn[-1])
-    for promise, kept in (
-        ("interval of TAR", redrawn),
-        ("binomial bounds of TAR", binomial),
-        ("the one relied on", relied_on),
-    ):
-        held = _share(np.array(kept))
-        yield Held(world.name, people, world.target, promise, 0.95, held, sets, tar=world.tar)
+        fars.append(world.far(ask_deeper(ask)))
+    kept, mean = np.array(fars) <= far, float(np.mean(fars) / far)
+    yield Held(world.name, people, far, "approximate", confidence_limit(people, far), _share(kept), sets, mean)
 
 
 def _share(kept: np.ndarray) -> float:
@@ -288,22 +245,16 @@ def simulate(size: Size) -> Iterator[Held]:
             for people in numbers:
                 yield from of_matched(world, people, size.matched)
                 yield from of_all_pairs(world, people, size.sets, size.replicates)
-                for tar in RARE_ERRORS if far == RARE_FAR and people in RARE_PEOPLE else ():
-                    yield from of_rare_errors(replace(world, tar=tar), people, size.sets, size.replicates)
 
 
 def text(rows: Sequence[Held]) -> str:
-    """All rows as tables: a line for each world, TAR, FAR and number of people."""
-    tables = []
-    for rare in (False, True):
-        part = [row for row in rows if (row.tar > TAR) == rare]
-        promises = list(dict.fromkeys(row.promise for row in part))
-        lines: dict[tuple[str, str, str, str], dict[str, Held]] = {}
-        for row in part:
-            lines.setdefault((row.world, f"{row.tar:g}", small(row.far), str(row.people)), {})[row.promise] = row
-        cells = [[*place, *(_cell(found[promise]) for promise in promises)] for place, found in lines.items()]
-        tables += [table(["world", "TAR", "FAR", "people", *promises], cells)] if cells else []
-    return "\n\n".join(tables)
+    """All rows as a table: a line for each world, FAR and number of people."""
+    promises = list(dict.fromkeys(row.promise for row in rows))
+    lines: dict[tuple[str, str, str], dict[str, Held]] = {}
+    for row in rows:
+        lines.setdefault((row.world, small(row.far), str(row.people)), {})[row.promise] = row
+    cells = [[*place, *(_cell(found[promise]) for promise in promises)] for place, found in lines.items()]
+    return table(["world", "FAR", "people", *promises], cells)
 
 
 def _cell(row: Held) -> str:

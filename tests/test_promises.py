@@ -1,7 +1,6 @@
 """A short form of `make promises`: what the simulation of benchmarks/promises.py finds in its worlds."""
 
 import csv
-import dataclasses
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -61,14 +60,12 @@ def test_approximate_holds_no_more_often_than_is_claimed_where_few_resemble_ever
     rows = {row.promise: row for row in promises.of_all_pairs(worst, 60, 150, 40)}
     assert rows["approximate"].stated == confidence_limit(60, "0.04") == 0.7
     assert abs(rows["approximate"].held - 0.7) < 3 * deviation(0.7, 150)
-    # an interval holds no more often than the few are among the people it redraws
-    assert rows["interval of threshold"].held < 0.7 + 3 * deviation(0.7, 150)
 
 
-def test_where_all_are_alike_approximate_and_intervals_hold_as_often_as_they_aim_at(promises, world):
-    rows = {row.promise: row for row in promises.of_all_pairs(world("alike", 0.04), 60, 100, 40)}
-    assert set(rows) == {"approximate", "interval of TAR", "interval of threshold", "interval of FAR"}
-    assert all(row.held >= 0.8 for row in rows.values())  # 40 replicates reach out less far than 1,000
+def test_where_all_are_alike_approximate_holds_as_often_as_it_aims_at(promises, world):
+    (row,) = promises.of_all_pairs(world("alike", 0.04), 60, 100, 40)
+    assert row.promise == "approximate"
+    assert row.held >= 0.8  # 40 replicates reach out less far than 1,000
 
 
 def test_no_set_without_the_few_shows_that_they_are_there(promises, world):
@@ -101,36 +98,6 @@ def test_the_rows_come_back_as_they_were_simulated(promises, world, tmp_path: Pa
     assert float(found[1]["held"]) == rows[1].held
     again = list(promises.of_matched(world("alike", 0.1), 60, 3))
     assert again == rows
-
-
-def test_what_is_said_of_intervals_is_what_was_measured():
-    """The words of docs/uncertainty.md and the rows of the full simulation."""
-    said = (FILE.parents[1] / "docs" / "uncertainty.md").read_text()
-    with FILE.with_suffix(".csv").open() as file:
-        every = list(csv.DictReader(file))
-    rows = [row for row in every if row["promise"].startswith("interval of ") and row["tar"] == "0.9"]
-    held: dict[str, list[float]] = {"little": [], "many": [], "few": []}
-    for row in rows:
-        crowd = "many" if int(row["people"]) * float(row["far"]) >= 6 else "few"
-        held["little" if row["world"] in WORLDS[:2] else crowd].append(100 * float(row["held"]))
-    little, many, few = (f"{min(held[name]):.0f} to {max(held[name]):.0f} %" for name in ("little", "many", "few"))
-    assert f"held in {little}** of the sets whose people are alike or differ little" in said
-    assert f"in {many} with 6 or more for people x FAR, and in **{few}** with 2 or less" in said
-    for tar in ("0.99", "0.999"):
-        for promise in ("interval of TAR", "binomial bounds of TAR", "the one relied on"):
-            for crowd in (WORLDS[:2], WORLDS[2:]):
-                held = [100 * float(row["held"]) for row in every if row["tar"] == tar and row["promise"] == promise
-                        and row["world"] in crowd]  # fmt: skip
-                assert len(held) == 2 * len(crowd)
-                assert f"{min(held):.0f} to {max(held):.0f} %" in said
-
-
-def test_where_errors_are_few_what_is_relied_on_holds_and_an_interval_over_people_does_not(promises, world):
-    """60 people, 180 genuine pairs, TAR 0.999: most sets have no error or one, and any redrawing of none gives 1."""
-    rare = dataclasses.replace(world("alike", 0.1), tar=0.999)
-    held = {row.promise: row.held for row in promises.of_rare_errors(rare, 60, 60, 20)}
-    assert held["interval of TAR"] < 0.5
-    assert held["the one relied on"] >= 0.9
 
 
 def test_confident_held_in_every_world_of_the_full_simulation():

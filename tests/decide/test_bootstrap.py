@@ -5,6 +5,8 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import beta, norm
+from scipy.stats import t as student
 
 from redrawing import draw_people, weighted_tar, weighted_threshold
 from verisphere.base.vocabulary import Redrawing
@@ -27,6 +29,7 @@ from verisphere.decide import (
     whole_thresholds,
 )
 from verisphere.decide import bootstrap as module
+from verisphere.decide.effective import share_bounds
 
 FARS = ("0", "1e-3", "0.01", "0.1", "0.29", "0.5", "1")
 
@@ -240,15 +243,28 @@ def test_many_people_are_drawn_in_short_runs(monkeypatch: pytest.MonkeyPatch):
     assert np.array_equal(draw_people(50, 20, seed=1), expected)
 
 
+def by_effective_number(replicates: np.ndarray, accepted: np.ndarray, members: np.ndarray) -> tuple[float, float]:
+    """The rule of Korn and Graubard for a share of pairs, from the people of each pair."""
+    share = accepted.mean()
+    influence = [sum(hit - share for hit, two in zip(accepted, members, strict=True) if person in two)
+                 for person in range(12)]  # fmt: skip
+    moment = sum(one**4 for one in influence) / sum(one**2 for one in influence) ** 2
+    degrees = min(max(2 / (moment - 1 / 12), 5), 11)
+    effective = share * (1 - share) / replicates.var() * (norm.ppf(0.975) / student.ppf(0.975, degrees)) ** 2
+    effective = min(effective, len(accepted))
+    hits, misses = share * effective, (1 - share) * effective
+    return beta.ppf(0.025, hits, misses + 1), beta.ppf(0.975, hits + 1, misses)
+
+
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("listed", [False, True])
-def test_figures_are_the_quantiles_of_replicates_gone_through_one_by_one(ties: bool, listed: bool):
+def test_intervals_are_those_of_replicates_gone_through_one_by_one(ties: bool, listed: bool):
     pairs = dataclasses.replace(random_pairs(5, people=12, ties=ties), listed=listed)
     if listed:  # some pairs alone
         pairs = dataclasses.replace(pairs, impostor=pairs.impostor[::2], impostor_people=pairs.impostor_people[::2])
     far = "0.1"
     fixed = operating_point(pairs.genuine, pairs.impostor, far=far).threshold
-    tars, thresholds, fars = [], [], []
+    tars, fars = [], []
     for draw in draw_people(12, 60, seed=9):
         weight = draw[pairs.impostor_people].prod(1)
         if listed:
@@ -259,12 +275,20 @@ def test_figures_are_the_quantiles_of_replicates_gone_through_one_by_one(ties: b
         over = np.flatnonzero(weight.cumsum() > int(total // 10))  # 0.1 as a fraction: exact
         threshold = pairs.impostor[over[0]]
         own = draw[pairs.genuine_person]
-        thresholds.append(threshold)
         tars.append((own * (pairs.genuine > threshold)).sum() / own.sum())
         fars.append((weight * (pairs.impostor > fixed)).sum() / total)
     found = point_intervals(pairs, [far], redrawing=Redrawing(60, 9))[0]
-    for interval, values in ((found.tar, tars), (found.threshold, thresholds), (found.far, fars)):
-        assert (interval.lower_95, interval.upper_95) == tuple(np.quantile(values, [0.025, 0.975]))
+    own, both = pairs.genuine_person[:, None], pairs.impostor_people
+    for interval, values, accepted, members in (
+        (found.tar, tars, pairs.genuine > fixed, own),
+        (found.far, fars, pairs.impostor > fixed, both),
+    ):
+        lower, upper = by_effective_number(np.array(values), accepted, members)
+        middle = np.quantile(values, [0.025, 0.975])
+        assert interval.lower_95 == pytest.approx(min(lower, middle[0]), abs=1e-12)
+        assert interval.upper_95 == pytest.approx(max(upper, middle[1]), abs=1e-12)
+    ends = [pairs.impostor[int(end * len(pairs.impostor))] for end in (found.far.upper_95, found.far.lower_95)]
+    assert [found.threshold.lower_95, found.threshold.upper_95] == ends
     point = operating_point(pairs.genuine, pairs.impostor, far=far)
     assert (found.tar.value, found.threshold.value, found.far.value) == (point.tar, point.threshold, point.far)
     assert (found.far_target, found.rule, found.people, found.seed) == (far, "at_most", 12, 9)
@@ -298,14 +322,15 @@ def test_a_list_by_hand():
 
 
 def test_an_interval_may_end_in_minus_infinity():
-    # FAR 1 accepts everything whoever is drawn; at 0.5 a replicate of two people has one impostor pair or none.
+    # FAR 1 accepts everything whoever is drawn; at 0.5 two people have one impostor pair, which is rejected.
     pairs = random_pairs(0, people=5)
     found = point_intervals(pairs, ["1"], redrawing=Redrawing(20))[0]
     assert (found.threshold.value, found.threshold.lower_95, found.threshold.upper_95) == (-np.inf,) * 3
-    assert (found.far.value, found.far.lower_95, found.tar.lower_95) == (1.0, 1.0, 1.0)
+    assert (found.far.value, found.far.upper_95, found.tar.value) == (1.0, 1.0, 1.0)
     two = PairScores(np.array([0.9, 0.8]), np.array([0, 1]), np.array([0.5]), np.array([[0, 1]]), np.array([1, 1]))
     found = point_intervals(two, ["0.5"], redrawing=Redrawing(200))[0]
-    assert (found.threshold.lower_95, found.threshold.upper_95) == (-np.inf, 0.5)  # nobody else was drawn, or both were
+    assert (found.threshold.lower_95, found.threshold.upper_95) == (0.5, 0.5)
+    assert found.far.upper_95 == pytest.approx(0.975)  # none of one comparison
 
 
 def test_nobody_with_a_genuine_pair_drawn_is_an_error():
@@ -378,7 +403,14 @@ def test_the_interval_of_an_accuracy():
         weight = weights * np.where(members[:, 0] == members[:, 1], draw[members[:, 0]], draw[members].prod(1))
         expected.append(weight @ right / weight.sum())
     found = accuracy_interval(right, people, weights, redrawing=Redrawing(50, 6))
-    assert (found.lower_95, found.upper_95) == pytest.approx(tuple(np.quantile(expected, [0.025, 0.975])), abs=1e-12)
+    value = float(weights @ right / weights.sum())
+    share = weights * (right - value)
+    influence = np.array([share[(members == person).any(1)].sum() for person in range(len(numbers))])
+    comparisons = weights.sum() ** 2 / (weights**2).sum()
+    lower, upper = share_bounds(value, float(np.std(expected)), comparisons, influence, len(numbers))
+    middle = np.quantile(expected, [0.025, 0.975])
+    assert found.lower_95 == pytest.approx(min(lower, middle[0]), abs=1e-9)
+    assert found.upper_95 == pytest.approx(max(upper, middle[1]), abs=1e-9)
 
 
 def test_what_one_model_alone_decides_rightly():

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,7 +161,7 @@ def some_intervals(far: str = "0.25"):
 
 def test_an_interval_over_people_stands_beside_its_tar():
     points = [operating_point(GENUINE, IMPOSTOR, far=far) for far in ("0.25", "0.1")]
-    found = replace(some_intervals()[0], people_with_errors=3)
+    found = some_intervals()[0]
     header, _, row, unresolved = cells(operating_points_table(points, [found]))
     assert header[2:6] == ["TAR", "95 % bounds", "95 % over people", "genuine"]
     assert row[4] == f"{found.tar.lower_95:.4f} .. {found.tar.upper_95:.4f}"
@@ -170,27 +169,22 @@ def test_an_interval_over_people_stands_beside_its_tar():
     assert len(cells(operating_points_table(points))[0]) == 8
 
 
-def test_too_few_errors_for_an_interval_are_said_and_the_binomial_bounds_stand():
-    """At 0.25 every genuine pair is accepted: any redrawing gives 1, and no interval over people can say more."""
-    points = [operating_point(GENUINE, IMPOSTOR, far="0.25")]
-    (found,) = some_intervals()
-    assert found.people_with_errors == sum(score <= found.threshold.value for score in GENUINE)
-    for few, one in ((True, replace(found, people_with_errors=2)), (False, replace(found, people_with_errors=3))):
-        assert one.few_errors == few
-        _, _, row = cells(operating_points_table(points, [one]))
-        assert (row[4] == "too few errors") == few
-        said = "rejected genuine pairs are of fewer than 3 people at FAR 0.25 (2); rely on the bounds beside TAR"
-        assert (said in intervals_table([one])) == few
+def test_an_interval_has_a_width_where_nothing_is_rejected():
+    """At 0.75 every genuine pair is accepted: any redrawing gives 1, and each of three people counts as one pair."""
+    (found,) = some_intervals("0.75")
+    _, _, row = cells(operating_points_table([operating_point(GENUINE, IMPOSTOR, far="0.75")], [found]))
+    assert found.people_with_errors == 0
+    assert row[4] == f"{0.025 ** (1 / 3):.4f} .. 1.0000"
 
 
 def test_thresholds_and_fars_over_people():
-    found = replace(some_intervals()[0], people_with_errors=3)
+    found = some_intervals()[0]
     text = intervals_table([found])
     _, _, row = cells(text)
     assert (row[0], row[1], row[3]) == ("0.25", "0.400000", "0.25")
     assert row[2] == f"{found.threshold.lower_95:.6f} .. {found.threshold.upper_95:.6f}"
     assert text.endswith(
-        "middle 95 % of 50 redrawings of 4 people (seed 0), TAR and threshold with the threshold found anew in each, "
+        "intervals from 50 redrawings of 4 people (seed 0), TAR and threshold with the threshold found anew in each, "
         f"rule: at_most\n{COVERAGE}"
     )
 

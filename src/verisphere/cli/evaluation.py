@@ -203,7 +203,7 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--intervals",
         action="store_true",
-        help="redraw people: the middle 95 %% of TAR, threshold and FAR, which respects who is in several pairs "
+        help="redraw people: 95 %% intervals of TAR, threshold and FAR, which respect who is in several pairs "
         "(docs/uncertainty.md: how often such intervals hold the truth)",
     )
     verb.add_argument(

@@ -3,7 +3,7 @@
 Everything here works on scores alone, and does not depend on images, models or files.
 """
 
-from verisphere.decide.accuracy import Accuracy, best_cut, kfold_accuracy
+from verisphere.decide.accuracy import Accuracy, accuracy_difference, accuracy_interval, best_cut, kfold_accuracy
 from verisphere.decide.bootstrap import PairScores, TooFewScoresError, ask_deeper, enough, redrawn_thresholds
 from verisphere.decide.bounds import binomial_bounds, mean_bounds
 from verisphere.decide.curve import Curve, curve_at, roc, thinned_roc, with_points
@@ -50,8 +50,6 @@ from verisphere.decide.intervals import (
     Interval,
     PairedDifference,
     PointIntervals,
-    accuracy_difference,
-    accuracy_interval,
     point_intervals,
     rates_at,
     tar_difference,

@@ -1,9 +1,15 @@
-"""Accuracy of listed pairs by cross-validation over folds, as LFW's View 2 is reported."""
+"""Accuracy of listed pairs by cross-validation over folds, as LFW's View 2 is reported, and over redrawn people."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
+
+from verisphere.base.vocabulary import REDRAWING, Redrawing
+from verisphere.decide.bootstrap import draws_of
+from verisphere.decide.intervals import Interval, percentile_interval, share_interval
+
+_PAIRS_AT_ONCE = 1 << 15  # pairs of a list that are weighted at once in every replicate of a run
 
 
 @dataclass(frozen=True)
@@ -93,3 +99,87 @@ def kfold_accuracy(
         per_fold=tuple(shares),
         thresholds=tuple(thresholds),
     )
+
+
+# --- over redrawn people ---
+
+
+def accuracy_interval(
+    right: Float64[np.ndarray, " pairs"],
+    people: Int64[np.ndarray, "pairs 2"],
+    weights: Float64[np.ndarray, " pairs"] | None = None,
+    redrawing: Redrawing = REDRAWING,
+) -> Interval:
+    """Share of right decisions on listed pairs, with its interval over redrawn people.
+
+    >>> people = np.array([[0, 0], [0, 1], [1, 1], [1, 2]])
+    >>> accuracy_interval(np.array([1.0, 1.0, 0.0, 1.0]), people, redrawing=Redrawing(replicates=20)).value
+    0.75
+
+    Args:
+        right: 1 where the decision on a pair was right, else 0; decisions are fixed, at each fold's threshold.
+        people: the two people of each pair, the same number twice for a genuine pair, which then counts once for each
+            time its person was drawn.
+        weights: weight of each pair in the mean; None weighs all pairs equally.
+
+    Raises:
+        ValueError: no replicate has a pair.
+    """
+    weights = np.full(len(right), 1 / len(right)) if weights is None else weights
+    value = float(weights @ right / weights.sum())
+    numbers, members = np.unique(people, return_inverse=True)
+    first, second = members.reshape(people.shape).T
+    share = weights * (right - value)
+    influence = np.bincount(first, share, len(numbers))
+    influence += np.bincount(second, np.where(first == second, 0.0, share), len(numbers))  # a genuine pair counts once
+    comparisons = weights.sum() ** 2 / (weights**2).sum()  # as many of equal weights (Kish 1965)
+    replicates = redrawn_accuracy(right, people, weights, redrawing)
+    return share_interval(value, replicates, comparisons, influence, len(numbers))
+
+
+def redrawn_accuracy(
+    right: Float64[np.ndarray, " pairs"],
+    people: Int64[np.ndarray, "pairs 2"],
+    weights: Float64[np.ndarray, " pairs"],
+    redrawing: Redrawing = REDRAWING,
+) -> Float64[np.ndarray, " replicates"]:
+    """Share of right decisions in each replicate; NaN where nobody with a pair was drawn. See `accuracy_interval`."""
+    numbers, members = np.unique(people, return_inverse=True)
+    members = members.reshape(people.shape)
+    same = members[:, 0] == members[:, 1]
+    means = []
+    for draws in draws_of(len(numbers), redrawing):
+        total, hit = np.zeros(len(draws)), np.zeros(len(draws))
+        for start in range(0, len(right), _PAIRS_AT_ONCE):
+            part = slice(start, start + _PAIRS_AT_ONCE)
+            first, second = members[part].T
+            counts = draws[:, first] * np.where(same[part], 1, draws[:, second])  # (replicates, pairs)
+            total += counts @ weights[part]
+            hit += counts @ (weights[part] * right[part])
+        means.append(np.divide(hit, total, out=np.full(len(draws), np.nan), where=total > 0))
+    return np.concatenate(means)
+
+
+def accuracy_difference(
+    ours: Float64[np.ndarray, " pairs"],
+    theirs: Float64[np.ndarray, " pairs"],
+    people: Int64[np.ndarray, "pairs 2"],
+    weights: Float64[np.ndarray, " pairs"] | None = None,
+    redrawing: Redrawing = REDRAWING,
+) -> Interval:
+    """The difference in the share of right decisions of two models on the same listed pairs, over redrawn people.
+
+    >>> people = np.array([[0, 0], [0, 1], [1, 1], [1, 2]])
+    >>> ours, theirs = np.array([1.0, 1.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0, 1.0])
+    >>> accuracy_difference(ours, theirs, people, redrawing=Redrawing(replicates=20)).value
+    0.25
+
+    Args:
+        ours: 1 where our decision on a pair was right, else 0; see `accuracy_interval` for all arguments.
+        theirs: 1 where the other model's decision was right, else 0.
+        people: the two people of each pair.
+        weights: weight of each pair in the mean.
+    """
+    weights = np.full(len(ours), 1 / len(ours)) if weights is None else weights
+    value = float(weights @ (ours - theirs) / weights.sum())
+    return percentile_interval(value, redrawn_accuracy(ours - theirs, people, weights, redrawing))

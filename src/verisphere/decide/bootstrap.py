@@ -6,9 +6,9 @@ counts as often as the product of its two people's draws, a genuine pair as ofte
 one person are still one person: they make neither genuine nor impostor pairs with each other). Each replicate finds its
 own threshold by the rule `at_most`.
 
-The interval is the middle 95 % of the replicates. It does not contain the true value 95 % of the time: where few people
-resemble many others, a set without them cannot show that they exist (`sample_size.confidence_limit`).
-`benchmarks/promises.py` measures how often it contains it.
+Intervals from the replicates (`intervals.py`, `effective.py`) need not contain the true value 95 % of the time: where
+few people resemble many others, a set without them cannot show that they exist (`sample_size.confidence_limit`).
+`benchmarks/intervals.py` measures how often they contain it.
 
 Many replicates are computed together, a block of pairs at a time (`weights.py`).
 """

@@ -166,7 +166,7 @@ class Evaluation(Result):
 
     def _third_decimals(self) -> Iterator[str]:
         """A line for each kind of figure whose third decimal is inside the noise, for few comparisons or people."""
-        redrawn = {one.far_target: one.tar for one in self.intervals or () if not one.few_errors}
+        redrawn = {one.far_target: one.tar for one in self.intervals or ()}
         ends = {
             point.far_target: (interval.lower_95, interval.upper_95)
             if (interval := redrawn.get(point.far_target))

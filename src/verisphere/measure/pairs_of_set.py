@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from verisphere.base.vocabulary import Embeddings, Redrawing
-from verisphere.decide.intervals import redrawn_accuracy
+from verisphere.decide.accuracy import redrawn_accuracy
 from verisphere.decide.paired import Redrawn
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs

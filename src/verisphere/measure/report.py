@@ -229,8 +229,7 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
     histogram, by_domain = histograms(pairs, genuine, degrees=asked.degrees)
     interval = None
     if not headline.below_resolution:
-        (redrawn,) = intervals_of_set(pairs, [asked.one_far], asked.redrawing)
-        interval = None if redrawn.few_errors else redrawn.tar
+        interval = intervals_of_set(pairs, [asked.one_far], asked.redrawing)[0].tar
     known = EvaluatedFile(entry.title, "", embeddings.origin, embeddings.shared_with_training)
     implausible = implausible_set(embeddings)
     of_title = tuple(f"{entry.title}: {reason}" for reason in implausible)

@@ -91,8 +91,7 @@ class Findings:
         model: the origin of the embeddings in words.
         points: one operating point for each target FAR.
         headline: the operating point at the FAR of the one threshold.
-        interval: interval of the TAR of the headline over redrawn people; None below resolution, or with too few errors
-            for such an interval.
+        interval: interval of the TAR of the headline over redrawn people; None below resolution.
         one: the domains at the one threshold, if there are domains.
         without_domains: the reason why `one` is None; else empty.
         curve: thinned ROC curve.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from verisphere.decide.intervals import COVERAGE, FEWEST_WITH_ERRORS
+from verisphere.decide.intervals import COVERAGE
 from verisphere.measure import report_rates
 from verisphere.measure.report_findings import Contents, File, Findings, SamplePair, Training
 from verisphere.report.blocks import Page, Plot, Section
@@ -246,10 +246,10 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
         ),
         (
             "Bounds",
-            "Beside counts: exact two-sided binomial bounds (Clopper and Pearson) at 95 %. Over people: the middle "
-            f"95 % of {redrawing.replicates:,} bootstrap replicates (seed {redrawing.seed}) that redraw identities and "
-            f"find the threshold anew; {COVERAGE}. Where rejected genuine pairs are of fewer than "
-            f"{FEWEST_WITH_ERRORS} people, the binomial bounds of TAR are given in its place.",
+            "Beside counts: exact two-sided binomial bounds (Clopper and Pearson) at 95 %. Over people: the exact "
+            "bounds of as many independent comparisons as vary like this figure over "
+            f"{redrawing.replicates:,} bootstrap replicates (seed {redrawing.seed}), which redraw identities and find "
+            f"the threshold anew; {COVERAGE}.",
         ),
         (
             "One threshold",

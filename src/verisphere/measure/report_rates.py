@@ -67,12 +67,7 @@ def _in_words(findings: Findings) -> Markup:
             f", which takes at least {math.ceil(1 / rate):,}" if rate else "",
             "; the operating points say what they do show.",
         )
-    within = (
-        f", {percent(interval.lower_95)} to {percent(interval.upper_95)} if people are redrawn"
-        if interval
-        else f", {percent(point.tar_lower_95)} to {percent(point.tar_upper_95)} by binomial bounds (too few errors for "
-        "an interval over people)"
-    )
+    within = f", {percent(interval.lower_95)} to {percent(interval.upper_95)} if people are redrawn" if interval else ""
     return joined(
         what,
         f"At the threshold {number(point.threshold)}, which lets {point.impostor_accepted:,} of "

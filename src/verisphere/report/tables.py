@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from verisphere.base.vocabulary import OperatingPoint, printable
 from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
-from verisphere.decide.intervals import COVERAGE, FEWEST_WITH_ERRORS
+from verisphere.decide.intervals import COVERAGE
 from verisphere.decide.one_threshold import DomainResult
 
 RULES_MEAN = {
@@ -95,8 +95,6 @@ def operating_points_table(points: Sequence[OperatingPoint], intervals: Sequence
         if intervals is None:
             return []
         interval = redrawn.get(point.far_target)
-        if interval is not None and interval.few_errors:
-            return ["too few errors"]
         return ["-" if interval is None else between(interval.tar.lower_95, interval.tar.upper_95)]
 
     rows = [
@@ -143,15 +141,9 @@ def intervals_table(intervals: Sequence[PointIntervals]) -> str:
         for one in intervals
     ]
     text = table(["FAR target", "threshold", "95 % over people", "FAR at this threshold", "95 % over people"], rows)
-    few = [f"{one.far_target} ({one.people_with_errors})" for one in intervals if one.few_errors]
-    if few:
-        text += (
-            f"\ntoo few errors for an interval of TAR over people: rejected genuine pairs are of fewer than "
-            f"{FEWEST_WITH_ERRORS} people at FAR {', '.join(few)}; rely on the bounds beside TAR, which are binomial"
-        )
     first = intervals[0]
     return (
-        f"{text}\nmiddle 95 % of {first.tar.replicates:,} redrawings of {first.people:,} people (seed {first.seed}), "
+        f"{text}\nintervals from {first.tar.replicates:,} redrawings of {first.people:,} people (seed {first.seed}), "
         f"TAR and threshold with the threshold found anew in each, rule: {first.rule}\n{COVERAGE}"
     )
 

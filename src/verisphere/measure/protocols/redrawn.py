@@ -25,7 +25,7 @@ from verisphere.decide import (
     whole_thresholds,
     with_redrawn_bounds,
 )
-from verisphere.decide.intervals import percentile_interval
+from verisphere.decide.intervals import far_interval
 from verisphere.decide.paired import Redrawn, RedrawnSpread, spread_redrawn, tars_redrawn
 from verisphere.measure.protocols.all_pairs import PairsOfSet, ScoredPairs
 
@@ -36,7 +36,7 @@ MOST_SCORES = 1 << 25  # impostor scores that a bootstrap may hold: 4 GB while t
 def intervals_of_set(
     pairs: PairsOfSet, fars: Sequence[Far], redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> tuple[PointIntervals, ...]:
-    """TAR, threshold, and FAR at it, over all pairs at each target FAR, with the middle 95 % over redrawn people.
+    """TAR, threshold, and FAR at it, over all pairs at each target FAR, with their intervals over redrawn people.
 
     How often such an interval contains the true value is measured, not guaranteed: see docs/uncertainty.md. Memory
     grows with the largest FAR.
@@ -145,7 +145,8 @@ def fars_over_people(
     if ALL in above:
         sets[ALL] = replace(pairs.with_people(genuine, impostor), down_to=threshold)
     fars, _ = rates_at(list(sets.values()), threshold, redrawing, progress)
-    return {name: percentile_interval(above[name].far, rates) for name, rates in zip(sets, fars, strict=True)}
+    found = zip(sets.items(), fars, strict=True)
+    return {name: far_interval(part, threshold, above[name].far, rates) for (name, part), rates in found}
 
 
 def domain_bounds(

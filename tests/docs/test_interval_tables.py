@@ -1,0 +1,46 @@
+"""The tables of docs/uncertainty.md and docs/lab/promises.md on intervals are those of benchmarks/intervals.csv."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from verisphere.decide.intervals import COVERAGE
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made() -> ModuleType:
+    """The module that makes the tables."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        return importlib.import_module("intervals_page")
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+
+
+def test_every_table_is_made_of_the_rows(made: ModuleType):
+    for name, (page, text) in made.tables(made.read_rows()).items():
+        assert text.count("\n") > 2, name
+        assert text in (ROOT / "docs" / page).read_text(encoding="utf-8"), name
+
+
+def test_what_is_printed_of_intervals_is_what_was_simulated(made: ModuleType):
+    rows = [row for row in made.read_rows() if row["rule"] == made.OURS[row["figure"]]]
+    assert all(row["sets"] == "300" for row in rows)
+    held = [100 * float(row["held"]) for row in rows if row["world"] not in made.TAILED]
+    assert f"in {min(held):.0f} to {max(held):.0f} % where people differ moderately" in COVERAGE
+    assert min(float(row["held"]) for row in rows if row["world"] in made.TAILED) < 0.9
+
+
+def test_no_other_rule_holds_in_as_many_cells(made: ModuleType):
+    rows = [row for row in made.read_rows() if row["figure"] != "difference"]
+    for figure in ("TAR", "threshold", "FAR"):
+        of = {
+            name: sum(float(row["held"]) >= 0.94 for row in rows if (row["figure"], row["rule"]) == (figure, name))
+            for name in {row["rule"] for row in rows if row["figure"] == figure}
+        }
+        assert max(of, key=lambda name: of[name]) == made.OURS[figure]
