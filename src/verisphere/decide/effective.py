@@ -52,7 +52,7 @@ def share_bounds(
 
     Args:
         share: the share itself.
-        error: its standard error over redrawn people; if it is 0, each person counts as one comparison.
+        error: the standard error of the share over redrawn people; if it is 0, each person counts as one comparison.
         comparisons: number of comparisons.
         influence: each person's influence on the share, on any scale.
         people: number of people with such a comparison.

@@ -225,7 +225,7 @@ def threshold_interval(pairs: PairScores, threshold: float, far: Interval) -> In
     Raises:
         TooFewScoresError: the impostor scores that are present do not reach the upper bound of the FAR.
     """
-    if np.isneginf(threshold):  # whoever is drawn, everything is accepted
+    if np.isneginf(threshold):  # everything is accepted in every replicate
         return Interval(threshold, threshold, threshold, far.replicates)
     ends = [int(rate * pairs.impostor_total) for rate in (far.upper_95, far.lower_95)]
     if ends[0] >= len(pairs.impostor) and not pairs.complete:

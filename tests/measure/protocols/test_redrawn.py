@@ -7,9 +7,9 @@ import pytest
 
 from redrawing import draw_people
 from verisphere.base.vocabulary import Embeddings, Redrawing
-from verisphere.decide import differences_of, operating_point, point_intervals, tar_difference
+from verisphere.decide import differences_of, operating_point, point_at, point_intervals, tar_difference
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
-from verisphere.measure.protocols.redrawn import domain_bounds, intervals_of_set, tar_differences
+from verisphere.measure.protocols.redrawn import ALL, domain_bounds, fars_over_people, intervals_of_set, tar_differences
 
 
 def some(people: int = 12, images: int = 6, noise: float = 0.9, seed: int = 0, domains: bool = False) -> Embeddings:
@@ -87,3 +87,20 @@ def test_domains_are_redrawn_as_physical_copies_of_people():
     assert (redrawn.fdr.lower_95, redrawn.fdr.upper_95) == pytest.approx((spreads[0], spreads[24]))
     assert redrawn.fdr.value == groups.fdr.value
     assert "25 redrawings of 6 people" in redrawn.bounds
+
+
+def test_a_far_above_its_target_is_judged_by_redrawn_people_in_each_domain():
+    """43 people: a FAR that is above the target by binomial bounds gets an interval over people that is no narrower."""
+    pairs = PairsOfSet(some(people=43, domains=True))
+    pairs.prepare([], [], [0.3])
+    pools = {ALL: (pairs.everything(genuine=True), pairs.everything(genuine=False)), **pairs.by_domain()}
+    points = {name: point_at(*pool, 0.3, "1e-3", "expected") for name, pool in pools.items()}
+    above = {name for name, point in points.items() if point.far_lower_95 > 1e-3}
+    assert len(above) == 4
+    found = fars_over_people(pairs, points, Redrawing(200))
+    assert set(found) == above
+    for name, interval in found.items():
+        assert interval.value == points[name].far
+        assert interval.lower_95 < points[name].far_lower_95
+        assert interval.upper_95 > points[name].far_upper_95
+    assert fars_over_people(pairs, {ALL: point_at(*pools[ALL], 0.3, "0.5", "expected")}, Redrawing(20)) == {}
