@@ -426,7 +426,8 @@ def test_python(files):
 
 def test_python_refuses_what_belongs_to_another_threshold_or_cohort(files):
     strangers, gallery = read_embeddings(files / "strangers.npz"), read_embeddings(files / "gallery.npz")
-    with pytest.raises(TypeError, match="far, replicates, cap, factor, frr, fold and probability are for two photographs"):
+    said = "far, replicates, cap, factor, frr, fold and probability are for two photographs"
+    with pytest.raises(TypeError, match=said):
         verisphere.calibrate(strangers, far="1e-3", gallery=gallery)
     cohort = read_embeddings(files / "cohort.npz")
     promised = verisphere.calibrate(strangers, gallery=gallery, fpir="0.1", rule="z", cohort=cohort)
