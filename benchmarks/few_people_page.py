@@ -102,6 +102,32 @@ def beside_peers(rows: list[Line]) -> str:
     return markdown(["threshold by", *populations], lines)
 
 
+def disjoint(rows: list[Line]) -> str:
+    """The promises from comparisons that share no person: the least share over the numbers of people."""
+    lines = []
+    chosen = [row for row in rows if row["part"] == "disjoint"]
+    for far in dict.fromkeys(row["far"] for row in chosen):
+        for name in dict.fromkeys(row["population"] for row in chosen):
+            of = [row for row in chosen if (row["population"], row["far"]) == (name, far)]
+            people = ", ".join(dict.fromkeys(f"{int(row['people']):,}" for row in of))
+            least = [
+                min(float(row["held"]) for row in of if row["promise"] == promise)
+                for promise in ("confident", "worst-group")
+            ]
+            means = [float(row["mean"]) for row in of if row["promise"] == "expected"]
+            lines.append(
+                [
+                    name,
+                    far,
+                    people,
+                    *(percent(share, 1) for share in least),
+                    f"{min(means):.2f} to {max(means):.2f} f",
+                ]
+            )
+    header = ["world", "FAR f", "people", "`confident`: least", "`worst-group`: least", "`expected`: mean FAR"]
+    return markdown(header, lines)
+
+
 def tables(rows: list[Line]) -> dict[str, tuple[str, str]]:
     """Each table with its page."""
     return {
@@ -109,6 +135,7 @@ def tables(rows: list[Line]) -> dict[str, tuple[str, str]]:
         "peers": ("promises.md", beside_peers(rows)),
         "worlds": ("lab/promises.md", covered(rows)),
         "tails": ("lab/promises.md", tails(rows)),
+        "disjoint": ("lab/promises.md", disjoint(rows)),
     }
 
 

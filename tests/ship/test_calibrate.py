@@ -14,6 +14,7 @@ from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.report.calibration_tables import calibration_text, thresholds_table
 from verisphere.ship.calibrate import Calibration, calibrate, calibrate_set, read_calibration
+from verisphere.ship.calibrated_files import AskedThresholds
 
 PIXELS = Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5)
 MADE = Origin(model="ab" * 32, flip=False, precision="float32", images="faces.zip", preprocessing=PIXELS)
@@ -79,7 +80,7 @@ def test_a_set_in_memory_has_the_digest_of_its_numbers_and_its_people():
     people = replace(embeddings, identities=np.array([f"of {person}" for person in embeddings.identities]))
     numbers = replace(embeddings, embeddings=2 * embeddings.embeddings)
     sets = (embeddings, people, numbers, replace(embeddings))
-    digests = [calibrate_set(one, "set", ["0.2"], "expected").source.sha256 for one in sets]
+    digests = [calibrate_set(one, "set", AskedThresholds(["0.2"], "expected")).source.sha256 for one in sets]
     assert len(set(digests)) == 3
     assert digests[3] == digests[0]
 

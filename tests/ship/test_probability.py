@@ -16,8 +16,10 @@ from verisphere.report.calibration_tables import calibration_text
 from verisphere.report.plots import save_plot
 from verisphere.report.score_plots import reliability_plot
 from verisphere.ship.calibrate import calibrate, calibrate_set, review_pairs
+from verisphere.ship.calibrated_files import AskedThresholds
 
 PEOPLE = 120
+ASKED = AskedThresholds(["0.1"], "expected", probability=True)
 
 
 def people(photographs=3, seed: int = 0) -> verisphere.Embeddings:
@@ -29,7 +31,7 @@ def people(photographs=3, seed: int = 0) -> verisphere.Embeddings:
 
 
 def probability_of(embeddings, **options):
-    return calibrate_set(embeddings, "set", ["0.1"], "expected", probability=True, **options).probability
+    return calibrate_set(embeddings, "set", replace(ASKED, **options)).probability
 
 
 def test_each_person_counts_once_and_every_two_by_one_image_of_each():
@@ -131,7 +133,7 @@ def test_a_person_whom_a_review_found_twice_is_no_impostor_of_himself(tmp_path):
 
 
 def test_the_plot_has_the_bands(tmp_path):
-    calibration = calibrate_set(people(), "set", ["0.1"], "expected", probability=True)
+    calibration = calibrate_set(people(), "set", ASKED)
     figure = reliability_plot(calibration)
     (axes,) = figure.axes
     found = calibration.probability

@@ -16,7 +16,7 @@ from verisphere.files.verdicts import Verdict
 from verisphere.measure.arrays import set_of
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate_set, digest_of_rows
-from verisphere.ship.calibrated_files import EmbeddingsSet
+from verisphere.ship.calibrated_files import AskedThresholds, EmbeddingsSet, Labels
 from verisphere.ship.calibration_check import Accepted
 from verisphere.ship.gallery import StrangersInGallery
 from verisphere.ship.opened_gallery import OpenedGallery
@@ -138,8 +138,8 @@ def calibrate(
     fars = list(far) if isinstance(far, list | tuple) else ["1e-2" if far is None else far]
     people = set_of(embeddings, identities, names)
     redrawing = Redrawing(1000 if replicates is None else replicates, seed)
-    others = progress, cap, factor, frr, fold, probability
-    return calibrate_set(people, "embeddings", fars, guarantee, redrawing, accepted, *others)
+    asked = AskedThresholds(fars, guarantee, redrawing, False, Labels(), cap, factor, frr, fold, probability)
+    return calibrate_set(people, "embeddings", asked, accepted, progress)
 
 
 def _of_gallery(

@@ -10,7 +10,7 @@ import numpy as np
 
 from verisphere.base.identity import decided
 from verisphere.base.provenance import check_recorded, check_same_origin
-from verisphere.base.vocabulary import REDRAWING, Embeddings, Progress, Redrawing, quietly
+from verisphere.base.vocabulary import Embeddings, Progress, Redrawing, quietly
 from verisphere.decide import Far, Guarantee
 from verisphere.decide.both_errors import Fold
 from verisphere.files.calibration import Calibration, Check, Source, distinct_fars, read_calibration
@@ -110,21 +110,13 @@ def review_pairs(
 def calibrate_set(
     embeddings: Embeddings,
     name: str,
-    fars: Sequence[Far],
-    guarantee: Guarantee = "confident",
-    redrawing: Redrawing = REDRAWING,
+    asked: AskedThresholds,
     accepted: Accepted = NOTHING,
     progress: Progress = quietly,
-    cap: float | None = None,
-    factor: float | None = None,
-    frr: Far | None = None,
-    fold: Fold | None = None,
-    probability: bool = False,
 ) -> Calibration:
     """Thresholds with a guarantee from embeddings in memory, checked on the same; empty domains are skipped."""
-    distinct_fars(fars)
+    distinct_fars(asked.fars)
     own = EmbeddingsSet(embeddings, name, digest_of_rows(embeddings), progress)
-    asked = AskedThresholds(fars, guarantee, redrawing, False, Labels(), cap, factor, frr, fold, probability)
     return _calibrated([own], asked, True, accepted)
 
 
