@@ -411,6 +411,15 @@ def test_labels_of_other_rows_are_refused_in_one_line_unless_they_are_accepted(r
 # --- a gallery ---
 
 
+@pytest.mark.parametrize(("page", "out"), [("page", "page/c.json"), ("page", "page"), ("file/page", "c.json")])
+def test_a_page_that_cannot_be_made_is_refused_before_the_calibration_is_written(refused, tmp_path, page, out):
+    (tmp_path / "file").write_text("")
+    rows = Embeddings(np.random.default_rng(0).normal(size=(120, 8)), identities=np.arange(120).astype(str))
+    write_embeddings(tmp_path / "people.npz", rows)
+    refused("calibrate", tmp_path / "people.npz", "--far", "0.1", "--out", tmp_path / out, "--review", tmp_path / page)
+    assert not (tmp_path / out).exists()
+
+
 def test_a_threshold_of_a_gallery_is_shipped_shown_and_measured(place, says, refused, tmp_path):
     rows = read_embeddings(place / "run" / "others.npz")
     people = np.unique(rows.identities)

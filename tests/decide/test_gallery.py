@@ -1,5 +1,6 @@
 """A threshold of a gallery: ranks by hand, the wrong labels that it allows for, and what is said."""
 
+import re
 from dataclasses import replace
 from itertools import combinations
 
@@ -45,6 +46,16 @@ def test_a_refusal_names_what_is_possible():
         gallery_threshold(DRAWS[:150], "1e-2", people=10)
     line = "possible: 'confident' at FPIR 1.98e-2 or higher, 'expected' at FPIR 6.63e-3 or higher"
     assert line in str(caught.value)
+
+
+def test_a_refusal_with_wrong_verdicts_names_a_rate_that_these_strangers_allow():
+    review = Review(reviewed=4, removed=3, unfound=1, wrong=2)
+    with pytest.raises(TooFewComparisonsError) as caught:
+        gallery_threshold(DRAWS[:400], "1e-2", people=10, review=review)
+    possible = dict(re.findall(r"'(\w+)' at FPIR (\S+) or higher", str(caught.value)))
+    assert set(possible) == {"confident", "expected"}
+    for guarantee, rate in possible.items():
+        assert strangers_needed(rate, guarantee, review) <= 400 < strangers_needed(float(rate) / 1.1, guarantee, review)
 
 
 @pytest.mark.parametrize("fpir", ["0", "1", "1.5", "-1", "x", "1e-13"])

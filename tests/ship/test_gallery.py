@@ -429,6 +429,8 @@ def test_python_refuses_what_belongs_to_another_threshold_or_cohort(files):
     said = "far, replicates, cap, factor, frr, fold and probability are for two photographs"
     with pytest.raises(TypeError, match=said):
         verisphere.calibrate(strangers, far="1e-3", gallery=gallery)
+    with pytest.raises(TypeError, match="no argument is called 'fprr'; for a gallery see fpir, guarantee"):
+        verisphere.calibrate(strangers, gallery=gallery, fprr="0.1")
     cohort = read_embeddings(files / "cohort.npz")
     promised = verisphere.calibrate(strangers, gallery=gallery, fpir="0.1", rule="z", cohort=cohort)
     assert MODEL.identify(AGAIN, gallery, calibration=promised, cohort=cohort)[0].nearest == "p0"

@@ -181,11 +181,16 @@ def model_and_faces(
 
 
 def _count(options: argparse.Namespace) -> int:
+    from verisphere.files.disk import check_writable, real_path
     from verisphere.models.described_faces import open_faces
     from verisphere.ship.review import PAIRS, refuse_verdicts
 
     if options.review is not None:
         refuse_verdicts(options.review)
+        if not options.review.is_dir():
+            check_writable(options.review)
+        if real_path(options.out).is_relative_to(real_path(options.review)):
+            raise ValueError(f"{options.out}: {options.review} holds the page alone; choose a name outside of it")
     count = PAIRS if options.review_pairs is None else options.review_pairs
     if count < 1:
         raise ValueError(f"--review-pairs must be at least 1, got {count}")

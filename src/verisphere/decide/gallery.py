@@ -10,6 +10,7 @@ A stranger who is enrolled under another name does no harm to a guarantee but to
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 from jaxtyping import Int64
@@ -214,12 +215,21 @@ def too_few_strangers(strangers: int, fpir: Far, guarantee: Guarantee, review: R
     needed = strangers_needed(fpir, guarantee, review)
     kinds: tuple[Guarantee, ...] = ("confident", "expected")
     here = max(strangers - review.unfound, 0)
-    can = [f"{kind!r} at FPIR {lowest_far(here, kind)} or higher" for kind in kinds if here and not review.wrong]
+    lowest = [(kind, _lowest_fpir(strangers, kind, review)) for kind in kinds if here]
+    can = [f"{kind!r} at FPIR {rate} or higher" for kind, rate in lowest if rate]
     possible = f"; possible: {', '.join(can)}" if can else ""
     return (
         f"guarantee {guarantee!r} at FPIR {far_text(fpir)} needs {needed:,} strangers{review.allowing()}, one "
         f"photograph each; got {strangers:,}: add {needed - strangers:,}{possible}; {WORTH}"
     )
+
+
+def _lowest_fpir(strangers: int, guarantee: Guarantee, review: Review) -> str:
+    """An FPIR that these strangers are enough for, to a twentieth the lowest; empty for none."""
+    rate = Decimal(lowest_far(max(strangers - review.unfound, 0), guarantee) or 1)
+    while rate < 1 and strangers_needed(rate, guarantee, review) > strangers:
+        rate = Decimal(f"{rate * Decimal('1.05'):.2e}")
+    return f"{rate:.2e}" if rate < 1 else ""
 
 
 def gallery_threshold(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any, overload
 
@@ -129,6 +130,9 @@ def calibrate(
                 "far, replicates, cap, factor, frr, fold and probability are for two photographs; a gallery takes fpir="
             )
         strangers = set_of(embeddings, identities, names)
+        taken = signature(_of_gallery).parameters
+        if unknown := [name for name in of_gallery if name not in taken]:
+            raise TypeError(f"no argument is called {unknown[0]!r}; for a gallery see {', '.join([*taken][2:])}")
         about = {"guarantee": guarantee, "seed": seed, "names": names, "progress": progress, "accepted": accepted}
         return _of_gallery(strangers, gallery, **(about | of_gallery))
     if of_gallery:
