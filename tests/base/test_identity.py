@@ -3,6 +3,7 @@
 import json
 import logging
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,12 @@ from verisphere.base.identity import MISSING, crowds, folded, is_missing, names_
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.files.calibration import read_calibration
-from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
+from verisphere.files.embeddings import known_people, pool_embeddings, read_embeddings, same_people, write_embeddings
 from verisphere.files.ijb.people import read_people
 from verisphere.files.label_lists import read_labels
 from verisphere.files.streamed_rows import open_rows
 from verisphere.images.photos import Photos
+from verisphere.score.templates import templates_of
 from verisphere.ship.card_words import file_in_words
 
 PEOPLE = [f"Person_{number // 6}" for number in range(720)]  # 120 people of 6 images
@@ -315,6 +317,52 @@ def test_the_rule_holds_across_pooled_sets():
         assert pool_embeddings(list(zip("ab", both, strict=True))).identities.tolist() == ["Ann", "Ben", "Ann", "Cy"]
     one = Embeddings(np.eye(2), identities=["Ann", "Ben"], names_rule="exact")
     assert len(set(pool_embeddings([("a", one), ("b", other)]).identities)) == 4
+
+
+def pointed() -> list[str]:
+    """Numbers with a point and one text, beside which they stay as they are written."""
+    return [*(f"{number}.0" for number in range(100, 123)), "Ann"]
+
+
+@pytest.mark.parametrize("names_rule", [None, "merge", "exact"])
+def test_no_part_and_no_copy_of_a_settled_set_spells_a_name_in_another_way(names_rule):
+    people = Embeddings(drawn(pointed()), identities=pointed(), names_rule=names_rule)
+    numbers = people.take(people.identities != "Ann")
+    domains = np.array(["day", "night"])[np.arange(len(people)) % 2]
+    parts = [numbers, numbers.take(np.arange(3)), replace(numbers, names_rule=None),
+             replace(people, domains=domains).take(domains == "night").take(np.array([0, 1])),
+             pool_embeddings([("a", numbers)]), *same_people(("a", people), ("b", numbers)),
+             templates_of(replace(numbers, templates=numbers.names)), known_people(numbers, "a")]  # fmt: skip
+    with names_taken("merge"):
+        parts.append(numbers.take(np.array([1])))
+    assert all(set(part.identities) <= set(people.identities) for part in parts)
+    assert numbers.identities.tolist() == pointed()[:-1]
+    assert replace(numbers, identities=pointed()[:-1][::-1]).identities[-1] == "100.0"
+    with pytest.raises(ValueError, match="text of a missing value"):
+        replace(numbers, identities=["nan"] * len(numbers))
+
+
+def test_merged_names_of_two_sets_are_the_same_in_both(tmp_path: Path, monkeypatch, capsys):
+    """One file has a text beside its numbers, so its points stay; the other has numbers alone."""
+    monkeypatch.chdir(tmp_path)
+    plain = [name.removesuffix(".0") for name in pointed()]
+    for file, people in (("points.npz", pointed()), ("right.npz", plain), ("plain.npz", [*plain[:-1], "123"])):
+        images = [f"{file}/{row}" for row in range(24)]
+        np.savez(file, embeddings=drawn(plain), names=images, identities=np.array(people))
+    one, other = read_embeddings("points.npz"), read_embeddings("plain.npz")
+    with names_taken("merge"):
+        assert [sides.identities[0] for sides in same_people(("a", one), ("b", other))] == ["100.0"] * 2
+        assert [sides.identities[0] for sides in same_people(("b", other), ("a", one))] == ["100"] * 2
+
+    def printed(*words: str) -> str:
+        assert main([*words, "--names", "merge"]) == 0
+        return capsys.readouterr().out
+
+    two_sets = ("evaluate", "two-sets", "--far", "1e-1")
+    assert printed(*two_sets, "points.npz", "plain.npz") == printed(*two_sets, "right.npz", "plain.npz")
+    for title in ("points", "right"):
+        rank_one = printed("evaluate", "identification", "plain.npz", "--gallery", f"{title}.npz", "--closed-set")
+        assert "23 / 23" in rank_one
 
 
 def test_the_option_decides_where_one_file_records_that_names_were_merged():

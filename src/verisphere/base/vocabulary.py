@@ -67,7 +67,7 @@ class Embeddings:
         names: text or whole numbers; None numbers the rows.
         identities: text or whole numbers.
         domains, media, templates: text or whole numbers, or None.
-        origin, in_training, pooled_from: see below.
+        origin, in_training, pooled_from, spelled: see below.
         names_rule: `merge` or `exact` decides about identities that are equal once folded (`verisphere.base.identity`).
 
     Attributes:
@@ -82,6 +82,8 @@ class Embeddings:
         names_rule: how identities that are equal once folded were taken; None if nothing had to decide.
         pooled_from: the rows that were pooled into these templates (of a large set a sample), each with the name of its
             template; None for rows that were not pooled. A part of the templates keeps all of them.
+        spelled: identities whose spelling was settled, by itself those of this set; a set that has no others, such as a
+            part of this one (`take`, `dataclasses.replace`), keeps them as they are.
 
     Raises:
         TypeError: there are no identities.
@@ -99,6 +101,7 @@ class Embeddings:
     in_training: RowsInTraining | None = None
     names_rule: Names | None = None
     pooled_from: "Embeddings | None" = None
+    spelled: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -112,6 +115,7 @@ class Embeddings:
         in_training: RowsInTraining | None = None,
         names_rule: Names | None = None,
         pooled_from: "Embeddings | None" = None,
+        spelled: frozenset[str] = frozenset(),
     ) -> None:
         if identities is None:
             raise TypeError("identities are missing; each row takes one: Embeddings(embeddings, identities=people)")
@@ -128,7 +132,10 @@ class Embeddings:
         for field, value in {"embeddings": numbers, **columns, **about}.items():
             object.__setattr__(self, field, value)
         self._check()
-        object.__setattr__(self, "identities", settled([("", self.names, self.identities)], how)[0])
+        if not spelled.issuperset(self.identities.tolist()):
+            object.__setattr__(self, "identities", settled([("", self.names, self.identities)], how)[0])
+            spelled = frozenset(self.identities.tolist())
+        object.__setattr__(self, "spelled", spelled)
         if in_training is not None:
             object.__setattr__(self, "in_training", in_training.of(self.identities))
 

@@ -254,7 +254,9 @@ def same_people(*sets: tuple[str | Path, Embeddings]) -> list[Embeddings]:
     how = rule_of_all([embeddings.names_rule for _, embeddings in sets])
     columns = settled([(f" of {title}", part.names, part.identities) for title, part in sets], how)
     return [
-        embeddings if column is embeddings.identities else replace(embeddings, identities=column)
+        embeddings
+        if column is embeddings.identities
+        else replace(embeddings, identities=column, spelled=frozenset(column.tolist()))
         for (_, embeddings), column in zip(sets, columns, strict=True)
     ]
 
@@ -293,6 +295,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
         origin=_pooled_origin([part.origin for _, part in sets]),
         in_training=pooled_rows([part.in_training for _, part in sets]),
         names_rule=max((part.names_rule for _, part in sets), key=("merge", None, "exact").index),
+        spelled=frozenset().union(*(part.spelled for _, part in sets)),
     )
 
 

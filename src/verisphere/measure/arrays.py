@@ -36,7 +36,7 @@ def set_of(embeddings: Any, identities: Any = None, names: Names | None = None) 
         embeddings = Embeddings(embeddings, identities=identities, names_rule=names)
         identities = None
     elif names is not None:
-        embeddings = replace(embeddings, names_rule=names)
+        embeddings = replace(embeddings, names_rule=names, spelled=frozenset())
     if not len(embeddings):
         raise ValueError("embeddings are empty; give at least two rows of one person and one of another")
     if identities is not None:

@@ -108,5 +108,9 @@ def same_rows(embeddings: Embeddings, file: Path, feature_norm: FeatureNorm = "k
     if not np.array_equal(theirs.identities[rows], ours.identities):
         raise ValueError(f"{file}: it gives some of the images to other people, so the two cannot be compared")
     return replace(
-        other.take(rows), identities=embeddings.identities, domains=embeddings.domains, names_rule=embeddings.names_rule
+        other.take(rows),
+        identities=embeddings.identities,
+        domains=embeddings.domains,
+        names_rule=embeddings.names_rule,
+        spelled=embeddings.spelled,
     )

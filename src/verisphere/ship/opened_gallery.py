@@ -98,6 +98,7 @@ def open_gallery(
         used,
         origin=model.origin(ImageSource(str(gallery), None, alignment)),
         names_rule=decided(),
+        spelled=frozenset(owners),
     )
     left_out = tuple(sorted(everybody - set(used.tolist())))
     return OpenedGallery(gallery, Gallery(enrolled, np.array(digests, np.int64)), left_out, photographs.skipped)
