@@ -1,11 +1,14 @@
 """Functions by `module:function`: only with trust, and one line where there is none."""
 
+import hashlib
 import json
+import posixpath
 import sys
+from pathlib import Path
 
 import pytest
 
-from verisphere.files.named_function import named_function
+from verisphere.files.named_function import find_function, named_function
 
 
 def test_a_function_of_a_module():
@@ -37,3 +40,57 @@ def test_nothing_is_imported_without_trust(tmp_path, monkeypatch):
 def test_what_names_no_function(path: str, line: str):
     with pytest.raises(ValueError, match=line):
         named_function(path, "detector", trust=True)
+
+
+def digests(*functions: str) -> list[str]:
+    """The digest of each function, as a new process finds it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("faces", "shown", "alone")]:
+        del sys.modules[name]
+    return [find_function(name, trust=True)[2] for name in functions]
+
+
+def test_the_code_of_a_function_is_its_package_and_the_file_that_defines_it(tmp_path: Path, monkeypatch):
+    """Each file changes the digest of every function that lives in its package, or that it defines."""
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "faces"
+    (package / "inner").mkdir(parents=True)
+    files = {
+        package / "__init__.py": "from .inner.net import net\nfrom .inner.net import Net\nobject_ = Net()\n",
+        package / "inner" / "__init__.py": "",
+        package / "inner" / "net.py": "def net(x): return x\nclass Net:\n    def __call__(self, x): return x\n",
+        package / "helper.py": "",
+        tmp_path / "shown.py": "from functools import partial\nfrom faces import net, object_\npart = partial(net)\n",
+        tmp_path / "alone.py": "def net(x): return x\n",
+        tmp_path / "unread.py": "",
+    }
+    for path, text in files.items():
+        path.write_text(text)
+    (package / "broken.py").symlink_to("nowhere")  # as an editor leaves it
+    of_package, of_shown = (
+        ["faces:net", "faces:object_", "faces.inner.net:net"],
+        ["shown:net", "shown:part", "shown:object_"],
+    )
+    names = [*of_package, *of_shown, "alone:net"]
+    before = digests(*names)
+    assert before[-1] == hashlib.sha256((tmp_path / "alone.py").read_bytes()).hexdigest()
+    changing = {
+        package / "__init__.py": of_package,
+        package / "helper.py": of_package,
+        package / "inner" / "net.py": [*of_package, *of_shown],
+        tmp_path / "shown.py": of_shown,
+        tmp_path / "alone.py": ["alone:net"],
+        tmp_path / "unread.py": [],
+    }
+    for path, changed in changing.items():
+        path.write_text(files[path] + "\n")
+        after = digests(*names)
+        assert [name for name, old, new in zip(names, before, after, strict=True) if old != new] == changed, path
+        path.write_text(files[path])
+    assert digests(*names) == before
+
+
+def test_a_function_without_source_is_refused():
+    with pytest.raises(ValueError, match="time:time: its module has no source file"):
+        find_function("time:time", trust=True)
+    digest = hashlib.sha256(Path(posixpath.__file__).read_bytes()).hexdigest()
+    assert find_function("posixpath:join", trust=True)[2] == digest

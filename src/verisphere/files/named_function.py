@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +34,37 @@ def named_function(path: str, what: str, trust: bool) -> Callable[..., Any]:
     return function
 
 
-def find_function(function: str, trust: bool, what: str = "function") -> tuple[Callable[..., Any], Path]:
-    """A function by its name `module:function`, and the source file of its module."""
+def find_function(function: str, trust: bool, what: str = "function") -> tuple[Callable[..., Any], Path, str]:
+    """A function by its name `module:function`, the source file of its module, and the SHA-256 of its code.
+
+    The code is every .py file of the package that the module lies in, or the module's one file, and the file that
+    defines the function, or the class of an object that is called. Other modules, compiled code and files that the
+    function reads do not count.
+    """
     call = named_function(function, what, trust)
-    try:
-        source = inspect.getsourcefile(importlib.import_module(function.partition(":")[0]))
-    except TypeError:  # a module that is part of the interpreter
-        source = None
+    name = function.partition(":")[0]
+    source, package = _source(importlib.import_module(name)), importlib.import_module(name.partition(".")[0])
     if source is None:
         raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
-    return call, Path(source)
+    folders = [Path(folder).resolve() for folder in getattr(package, "__path__", ())]
+    files = {file: str(file.relative_to(top)) for top in folders for file in top.rglob("*.py") if file.is_file()}
+    defined = call
+    while isinstance(defined, partial):
+        defined = defined.func
+    defined = inspect.unwrap(defined)
+    for file in (source, _source(defined) or _source(type(defined))):
+        if file is not None:
+            files.setdefault(file, file.name)
+    digests = sorted((title, hashlib.sha256(file.read_bytes()).hexdigest()) for file, title in files.items())
+    if len(digests) == 1:
+        return call, source, digests[0][1]
+    return call, source, hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
-def source_digest(source: Path) -> str:
-    """SHA-256 of a source file, in hexadecimal."""
-    return hashlib.sha256(source.read_bytes()).hexdigest()
+def _source(thing: object) -> Path | None:
+    """The source file of a module, function, method or class; None for other objects and built-in ones."""
+    try:
+        file = inspect.getsourcefile(thing)  # type: ignore[arg-type]  # TypeError where it takes none
+    except (TypeError, OSError):
+        return None
+    return Path(file).resolve() if file is not None and Path(file).is_file() else None

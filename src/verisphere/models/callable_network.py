@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.backbones.backbone import LARGEST_EMBEDDING, Backbone
-from verisphere.files.named_function import find_function, source_digest
+from verisphere.files.named_function import find_function
 
 
 class CallableNetwork(Backbone):
@@ -22,7 +22,7 @@ class CallableNetwork(Backbone):
         function: the module, as Python would import it, and the function in it.
         embedding_size: numbers in an embedding.
         height, width: size of a face, in pixels.
-        sha256: SHA-256 of the module's source when it was adopted; None takes any.
+        sha256: SHA-256 of its code when it was adopted (see `find_function`); None takes any.
     """
 
     mean, scale = 0.0, 1.0
@@ -32,8 +32,8 @@ class CallableNetwork(Backbone):
     ) -> None:
         super().__init__(embedding_size)
         self.input_size, self.function = (height, width), function
-        self._call, source = find_function(function, trust=True)  # the caller that builds this class trusts the module
-        if sha256 is not None and source_digest(source) != sha256:
+        self._call, source, digest = find_function(function, trust=True)  # the caller of this class trusts the module
+        if sha256 is not None and digest != sha256:
             raise ValueError(
                 f"{source}: not the code that was adopted as {function}; it has changed since, and no threshold holds "
                 "for it: adopt it again"

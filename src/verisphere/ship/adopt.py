@@ -17,7 +17,7 @@ from verisphere.base.vocabulary import Progress, TrainingRecord, printable, quie
 from verisphere.base.words import unknown_name
 from verisphere.files.disk import write_whole
 from verisphere.files.errors import errors_naming
-from verisphere.files.named_function import find_function, source_digest
+from verisphere.files.named_function import find_function
 from verisphere.files.results import Result
 from verisphere.images.detect import TEMPLATES, FaceDetector
 from verisphere.models.callable_network import CallableNetwork
@@ -163,8 +163,8 @@ def adopt_callable(
 ) -> AdoptResult:
     """Create a model folder from a user's function, from uint8 RGB images (n, height, width, 3) to vectors (n, dim).
 
-    The folder holds only the name of the function, `module:function`, and the SHA-256 of its module's source, which
-    shows changes; it can be used where the module can be imported and `trust_code` is given.
+    The folder holds only the name of the function, `module:function`, and the SHA-256 of its code, which shows changes
+    (see `find_function`); it can be used where the module can be imported and `trust_code` is given.
     """
     for_graphs = {"--colour": told.colour, "--mean": told.mean, "--scale": told.scale, "--layout": told.layout,
                   "--output": told.output}  # fmt: skip
@@ -173,9 +173,8 @@ def adopt_callable(
         raise ValueError(f"{', '.join(given)} describe an ONNX file; a function is given uint8 RGB images as they are")
     refuse_place(out, [], [])
     height, width = told.size or (112, 112)
-    call, code = find_function(function, trust_code)
+    call, _, digest = find_function(function, trust_code)
     run = first_calls(call, function, (height, width))
-    digest = source_digest(code)
     arguments: dict[str, Any] = {
         **{"function": function, "embedding_size": run.embedding_size, "height": height, "width": width},
         "sha256": digest,

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from verisphere.base.words import did_you_mean
-from verisphere.files.named_function import find_function, source_digest
+from verisphere.files.named_function import find_function
 from verisphere.images.detect.detections import FaceDetector
 from verisphere.images.detect.detector import Detector
 from verisphere.images.detect.from_function import FunctionDetector
@@ -38,8 +38,8 @@ def detector_named(
     if name.endswith(".onnx") or Path(name).is_file():
         return YuNet(Path(name), min_face)
     if colon:
-        function, source = find_function(name, trust_code, "detector")
-        return FunctionDetector(function, f"{name} ({source_digest(source)[:12]})", min_face)
+        function, _, digest = find_function(name, trust_code, "detector")
+        return FunctionDetector(function, f"{name} ({digest[:12]})", min_face)
     if name == "yunet":
         raise ValueError("detector 'yunet' is named by its file, such as face_detection_yunet_2023mar.onnx of OpenCV's "
                          "model zoo")  # fmt: skip
