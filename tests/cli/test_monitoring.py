@@ -56,6 +56,7 @@ def test_a_wrong_call_is_one_line(tmp_path: Path, calibrated: Path, refused):
     log.write_text("score,person,other_person\n0.1,a,b\n")
     named = "--calibration", calibrated
     assert "name the promise by its rate, one of 1e-1; got 1e-5" in refused("monitor", log, *named, "--far", "1e-5")
+    assert "--genuine does nothing here" in refused("monitor", log, *named, "--genuine", "0.3")
     assert "not the file calibrated on" in refused("monitor", log, *named, "--reference", log)
     assert "log.csv" in refused("monitor", log, *named, "--state", log)
     assert "there is no such file" in refused("monitor", tmp_path / "none.csv", *named)

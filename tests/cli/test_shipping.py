@@ -372,7 +372,9 @@ def test_faces_by_another_detector(place, says, refused, tmp_path):
     assert "detector 'people:find' is not part of verisphere" in line
     assert "--trust-code" in line
     line = refused("verify", one, other, *model, "--detector", weights, "--aligned")
-    assert "--aligned looks for no face, and --detector says what finds it" in line
+    assert "--detector does nothing here: --aligned looks for no face" in line
+    line = refused("verify", one, other, *model, "--min-face", "40", "--aligned")
+    assert "--min-face does nothing here: --aligned looks for no face" in line
 
 
 def test_faces_by_a_function(says, tmp_path, monkeypatch):

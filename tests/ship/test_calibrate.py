@@ -253,6 +253,14 @@ def test_files_that_are_neither(tmp_path: Path):
         calibrate(tmp_path / "text.csv", ["0.1"], "expected", independent=True)
 
 
+def test_skipping_where_there_is_nothing_to_skip_is_refused(tmp_path: Path):
+    people = faces(60)
+    with pytest.raises(ValueError, match=r"set\.npz: --skip-empty .* does nothing here: no file has domains or lacks"):
+        calibrate(saved(tmp_path, "set.npz", people), ["0.1"], "expected", skip_empty=True)
+    domains = np.array(["day", "night"])[np.arange(len(people)) % 2]
+    calibrate(saved(tmp_path, "set.npz", replace(people, domains=domains)), ["0.1"], "expected", skip_empty=True)
+
+
 def test_a_check_of_another_model_is_refused(tmp_path: Path):
     own = saved(tmp_path, "own.npz", replace(faces(60), origin=MADE))
     wide = saved(tmp_path, "wide.npz", faces(20, dim=16, seed=1))

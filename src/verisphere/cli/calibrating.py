@@ -60,6 +60,8 @@ def _of_pairs(options: argparse.Namespace) -> str:
     from verisphere.ship.review import Side, write_review
 
     refuse_unread(options, _OF_GALLERY, "it is for the threshold of a --gallery")
+    if options.guarantee not in ("approximate", "tail") and not options.check:
+        refuse_unread(options, ("replicates",), "people are redrawn for --guarantee approximate and tail, and --check")
     if not options.far:
         raise ValueError("name the FAR of a threshold for two photographs (--far 1e-3), or a --gallery and its --fpir")
     if options.probability is None:
@@ -156,8 +158,6 @@ def _gallery(options: argparse.Namespace) -> "OpenedGallery":
         return open_gallery(options.gallery)
     if options.model is None:
         raise ValueError(f"{options.gallery}: photographs need the model that embeds them: name it by --model")
-    if options.aligned:
-        refuse_unread(options, ("detector", "min_face"), "--aligned looks for no face")
     return open_gallery(options.gallery, *model_and_faces(options, [options.gallery], others=False), progress())
 
 
@@ -170,6 +170,9 @@ def model_and_faces(
     from verisphere.models.folder import load
     from verisphere.ship.face_search import aligned_faces, detected_faces, recorded_alignments
 
+    if options.aligned or not photographs:
+        no_face = "--aligned looks for no face" if options.aligned else "no photograph is given"
+        refuse_unread(options, ("detector", "min_face"), no_face)
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
     if options.aligned or not photographs:

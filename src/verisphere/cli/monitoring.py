@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, show_result
@@ -13,6 +14,8 @@ def monitor(options: argparse.Namespace) -> Outcome:
     from verisphere.files.gallery_calibration import read_thresholds
     from verisphere.ship.monitor import Monitor
 
+    if options.reference is None:
+        refuse_unread(options, ("genuine",), "it is for the scores of any people that --reference watches")
     watch = options_as(Monitor, options, calibration=read_thresholds(options.calibration))
     result = watch.follow(options.scores, options.state, progress())
     if not result.since:

@@ -203,8 +203,6 @@ def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, Fin
     """The model of `verify` and `identify`, and the function that finds its faces."""
     from verisphere.images.detect.unaligned import warn_if_files_unaligned
 
-    if options.aligned and options.detector is not None:
-        raise ValueError("--aligned looks for no face, and --detector says what finds it; omit one")
     model, find = model_and_faces(options, photographs, others=True)
     for path in photographs if options.aligned else ():
         warn_if_files_unaligned(path, model.backbone.input_size, drawn=bool(model.training.drawn))
@@ -234,6 +232,7 @@ def _use(verb: argparse.ArgumentParser) -> None:
     )
     add_detector(verb)
     add_min_face(verb)
+    verb.set_defaults(min_face=None)
     add_trust_code(verb)
     add_device(verb)
 

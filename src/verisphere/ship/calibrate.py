@@ -85,6 +85,11 @@ def calibrate(
     redrawing = Redrawing(replicates, seed)
     asked = AskedThresholds(fars, guarantee, redrawing, independent, labels, cap, factor, frr, fold, probability)
     accepted = Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels)
+    if skip_empty and not any(len(lacks) > 1 or lacks[ALL] for lacks in (file.lacking() for file in opened)):
+        raise ValueError(
+            f"{path}: --skip-empty (skip_empty=True) does nothing here: no file has domains or lacks comparisons; omit "
+            "it"
+        )
     return _calibrated(_same_people(opened), asked, skip_empty, accepted)
 
 
