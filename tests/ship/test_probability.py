@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import verisphere
+from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Redrawing
+from verisphere.decide.guarantee import one_row_each
 from verisphere.decide.probability import WeighedScores
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import write_embeddings
@@ -32,6 +34,28 @@ def people(photographs=3, seed: int = 0) -> verisphere.Embeddings:
 
 def probability_of(embeddings, **options):
     return calibrate_set(embeddings, "set", replace(ASKED, **options)).probability
+
+
+def test_cosines_in_a_narrow_range_are_told_apart():
+    """With a large part that all embeddings share, all cosines lie above 0.99."""
+    apart = people()
+    person = np.unique(apart.identities, return_inverse=True)[1]
+    photographs = np.isin(np.arange(3 * PEOPLE), one_row_each(person, numpy_generator(0)))
+    rows = apart.embeddings.astype(np.float64) + 40.0
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    product, name = units @ units.T, apart.identities
+    left, right = np.triu_indices(len(name), 1)
+    same, single = name[left] == name[right], photographs[left] & photographs[right]
+    genuine, impostor = product[left, right][same], product[left, right][single]
+    every = np.concatenate([genuine, impostor])
+    order = np.argsort(every)
+    of_kind = np.repeat([1 / len(genuine), 1 / len(impostor)], [len(genuine), len(impostor)])[order]
+    is_genuine = (np.arange(len(every)) < len(genuine))[order]
+    exact = WeighedScores(every[order], of_kind * is_genuine, of_kind * ~is_genuine).fitted(PEOPLE, PEOPLE // 2)
+    found = probability_of(replace(apart, embeddings=rows.astype(np.float32)))
+    assert impostor.min() > 0.99
+    assert found.cllr == pytest.approx(exact.cllr, abs=0.02)
+    assert found.min_cllr == pytest.approx(exact.min_cllr, abs=0.02)
 
 
 def test_each_person_counts_once_and_every_two_by_one_image_of_each():

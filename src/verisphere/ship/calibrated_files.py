@@ -55,7 +55,7 @@ from verisphere.measure.protocols.redrawn import ALL, fars_over_people
 from verisphere.models.gallery import Gallery, half_seals
 from verisphere.score import pair_scores, unit_rows
 
-BINS = 512  # of cosines, in which they are counted for a probability
+BINS = 512  # of equally many scores of each kind, in which they are counted for a probability
 MOST_REDRAWN = 1 << 21  # impostor pairs whose reliability is measured above a score
 Pools: TypeAlias = dict[str, tuple[Ordered, Ordered]]  # (genuine, impostor) scores of each domain, and of ALL
 
@@ -263,7 +263,9 @@ class EmbeddingsSet:
         genuine, impostor = every.all_scores(genuine=True), single.everything(genuine=False)
         person = every.person[genuine.rows[:, 0]]
         place, pairs_of = np.unique(person, return_inverse=True, return_counts=True)[1:]
-        edges = np.linspace(-1 - 1e-9, 1 + 1e-9, BINS + 1)  # rounding may take a cosine past 1
+        shares = np.linspace(0, 1, BINS)
+        of_impostor = [impostor.near(1 + round(share * (impostor.total - 1))) for share in shares]
+        edges = np.unique([-1 - 1e-9, *np.quantile(genuine.scores, shares), *of_impostor, 1 + 1e-9])  # cosines round
         same = np.histogram(genuine.scores, edges, weights=1 / pairs_of[place])[0] / len(pairs_of)
         other = impostor.histogram(edges) / impostor.total
         seen = same + other > 0
