@@ -314,6 +314,17 @@ def test_one_person_of_many_images_is_no_alarm_however_weak_the_model(noise: flo
     assert reasons(*faces(101, np.array([10, *[2] * 100]), noise, seed)) == ()
 
 
+@pytest.mark.parametrize(("noise", "spread"), [(0.7, 0.8), (1.2, 0.5), (1.5, 0.5)])
+def test_people_with_hard_images_are_no_crowds(noise: float, spread: float):
+    """Each person has noise of its own; of the 60 with many images, the hardest are as near to chance as a crowd."""
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        person = np.repeat(np.arange(300), np.where(np.arange(300) < 60, random.integers(10, 40, 300), 2))
+        centers, noises = random.normal(size=(300, 64)), noise * np.exp(spread * random.normal(size=300))
+        rows = centers[person] + noises[person][:, None] * random.normal(size=(len(person), 64))
+        assert reasons(rows.astype(np.float32), person) == ()
+
+
 def test_a_crowd_on_one_of_two_sides_is_named():
     joined, right = crowd(0.5, 26), crowd(0.5, 1)
     (found,) = implausible_sides(right, joined, ("left.npz", "right.npz"))
