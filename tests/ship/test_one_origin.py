@@ -41,6 +41,14 @@ OTHERS = {
     "mean": (replace(OURS, preprocessing=replace(PIXELS, mean=0.0)), "mean 0 against 127.5"),
     "scale": (replace(OURS, preprocessing=replace(PIXELS, scale=127.50001)), "scale 127.50001 against 127.5"),
     "output": (replace(OURS, preprocessing=replace(PIXELS, output="other")), "output other against embedding"),
+    "output with a number": (
+        replace(OURS, preprocessing=replace(PIXELS, output="embedding (2)")),
+        "output embedding (2) against embedding",
+    ),
+    "template with a blank": (
+        replace(OURS, alignment="mine (tight) by MTCNN"),
+        "template mine (tight) against arcface_112x112",
+    ),
     "template": (replace(OURS, alignment="mine by MTCNN"), "template mine against arcface_112x112"),
     "detector": (replace(OURS, alignment="arcface_112x112 by SCRFD"), "detector SCRFD against MTCNN"),
     "flip": (replace(OURS, flip=True), "flip true against false"),

@@ -11,6 +11,8 @@ from verisphere.base.words import printable
 ANY_DETECTOR = "any detector"
 #: How the finder begins where landmarks were given with the images, and no detector found them.
 GIVEN_LANDMARKS = "the landmarks in "
+#: The alignment of drawn faces, which has no template.
+DRAWN_IN_PLACE = "the place they are drawn at"
 #: What is wrong with a file of a version that did not record pixels.
 UNRECORDED = (
     "made by an earlier version, which did not record the pixels that its model took (size, colours, mean, scale), so "
@@ -42,6 +44,8 @@ class ImageSource:
         'arcface_112x112'
         >>> ImageSource("lfw.zip", None, "sphereface_112x96").template
         'sphereface_112x96'
+        >>> ImageSource("lfw.zip", None, "mine (tight) by MTCNN").template
+        'mine (tight)'
         >>> ImageSource("faces", True, "the place they are drawn at").template
         >>> ImageSource("mixed", True, "the place they are drawn at and arcface_112x112 by MTCNN").template
         """
@@ -59,7 +63,9 @@ class ImageSource:
 
     def _aligned(self) -> tuple[str | None, str | None]:
         template, named, finder = (self.alignment or "").partition(" by ")
-        return (None, None) if " " in template else (template or None, finder if named else None)
+        if template.startswith(DRAWN_IN_PLACE) or (" " in template and not named):
+            return None, None
+        return template or None, finder if named else None
 
     def described(self, people: int | None = None) -> str:
         """The source in words, with the number of people if given.
@@ -172,7 +178,7 @@ class Origin:
         return tuple(
             f"{name} {_in_words(name, ours[name])} against {_in_words(name, theirs[name])}"
             for name in ours
-            if name not in but and None not in (ours[name], theirs[name]) and not _alike(ours[name], theirs[name])
+            if name not in but and None not in (ours[name], theirs[name]) and not _alike(name, ours[name], theirs[name])
         )
 
     def _settings(self) -> dict[str, Any]:
@@ -188,9 +194,10 @@ class Origin:
         }
 
 
-def _alike(ours: Any, theirs: Any) -> bool:
+def _alike(name: str, ours: Any, theirs: Any) -> bool:
     """Whether two values are equal, or one is a detector of an earlier version, named without a digest of its code."""
-    return ours == theirs or any(str(one).startswith(f"{other} (") for one, other in ((ours, theirs), (theirs, ours)))
+    of_code = any(str(one).startswith(f"{other} (") for one, other in ((ours, theirs), (theirs, ours)))
+    return ours == theirs or (name == "detector" and of_code)
 
 
 def _in_words(name: str, value: Any) -> str:

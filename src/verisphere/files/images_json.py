@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.provenance import DRAWN_IN_PLACE
 from verisphere.base.vocabulary import ImageSource
 from verisphere.files.class_paths import present_name
 from verisphere.files.disk import read_file, real_path, regular
@@ -22,7 +23,7 @@ from verisphere.files.json_values import from_json
 
 NAME = "images.json"
 #: The record for images of `verisphere.images.SyntheticFaces`.
-SYNTHETIC = ImageSource("verisphere.images.SyntheticFaces", drawn=True, alignment="the place they are drawn at")
+SYNTHETIC = ImageSource("verisphere.images.SyntheticFaces", drawn=True, alignment=DRAWN_IN_PLACE)
 FORMAT = 1
 _MOST_BYTES = 2**16  # bytes
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
