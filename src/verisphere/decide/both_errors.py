@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -29,13 +29,24 @@ from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.sample_size import SMALLEST_FAR, Guarantee, comparisons_needed, independent_rank, lowest_far
 
 Fold = Literal["one", "median", "lowest"]
-FOLDS: tuple[Fold, ...] = get_args(Fold)
 #: The chance of failing that `confident` leaves to each of the two promises.
 FAR_CHANCE, FRR_CHANCE = Decimal("0.04"), Decimal("0.01")
 _FOLDED = {
-    "one": ("pairs of one person", "of people's scores, each of a random pair of their images,"),
-    "median": ("people", "of people's medians over all pairs of their images"),
-    "lowest": ("people", "of people's lowest scores over all pairs of their images"),
+    "one": (
+        "pairs of one person",
+        "are called different",
+        "of people's scores, each of a random pair of their images,",
+    ),
+    "median": (
+        "people",
+        "are called different by the median of all pairs of their photographs",
+        "of people's medians over all pairs of their images",
+    ),
+    "lowest": (
+        "people",
+        "have a pair of photographs that is called different",
+        "of people's lowest scores over all pairs of their images",
+    ),
 }
 
 
@@ -114,8 +125,8 @@ class PromisedFrr:
 
     def promise(self) -> str:
         """What is promised about one person's photographs, for people, without subject or end."""
-        things = _FOLDED[self.fold][0]
-        return f"at most {of_things(share(float(exact_rate(self.frr_target)), 'upper'), things)} are called different"
+        things, are, _ = _FOLDED[self.fold]
+        return f"at most {of_things(share(float(exact_rate(self.frr_target)), 'upper'), things)} {are}"
 
     def band(self, high: float) -> str:
         """Where the answer is unsure, and how often, for people."""
@@ -127,7 +138,7 @@ class PromisedFrr:
         """The promise in its exact wording."""
         there = "where photographs are called different" if self.threshold <= high else "and the threshold is lower"
         return (
-            f"{_FOLDED[self.fold][1]} at most {self.frr_target} lie below {self.threshold:.6g}, {there} (rank "
+            f"{_FOLDED[self.fold][2]} at most {self.frr_target} lie below {self.threshold:.6g}, {there} (rank "
             f"{self.rank:,} from below of {self.people:,} people with two images or more); {self.band(high)}"
         )
 
