@@ -1,19 +1,23 @@
 """A FAR and an FRR promised at once: calibrated from files and arrays, written, read, checked, and used by `verify`."""
 
 import json
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import verisphere
 from verisphere.decide import TooFewComparisonsError
-from verisphere.decide.both_errors import AskedFrr
+from verisphere.decide.both_errors import FRR_CHANCE, AskedFrr
 from verisphere.decide.order import SortedScores
+from verisphere.decide.sample_size import independent_rank
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.verdicts import verdicts_csv
 from verisphere.report.calibration_tables import calibration_text
 from verisphere.score import unit_rows
-from verisphere.ship.calibrate import calibrate
+from verisphere.ship.calibrate import calibrate, review_pairs
 
 PEOPLE = 400
 
@@ -63,7 +67,8 @@ def test_a_calibration_is_read_as_it_was_written_and_the_folds_say_what_they_are
     )
     assert 0 < on_other.impostor < 1
     text = calibration_text(found)
-    assert text.count("of genuine comparisons are called different") >= 4
+    assert text.count("of genuine comparisons are called different") == 4
+    assert "of people are called different" in text
     again = verisphere.calibrate(rows, whose, far=["5e-2", "0.1"], frr="0.05", fold=fold)
     assert [one.frr for one in again.thresholds] == [one.frr for one in found.thresholds]
 
@@ -103,8 +108,29 @@ def test_what_no_frr_can_be_promised_for_is_refused(calibrated_on, tmp_path):
         verisphere.calibrate(rows, np.arange(50) + 100, gallery=gallery, frr="0.05")
 
 
-def test_the_frr_is_the_same_whatever_reviews_remove_on_the_other_side():
-    numbers = SortedScores(np.linspace(0, 1, 300))
-    asked = AskedFrr("0.05", "one", numbers)
-    found = asked.promised("confident", SortedScores(np.linspace(-1, 0.5, 200)), 0.4)
-    assert found.threshold == numbers.ranked(294)
+def test_people_whom_a_review_found_twice_or_may_have_missed_do_not_count(calibrated_on, tmp_path):
+    path = calibrated_on[0]
+    pairs, embeddings = review_pairs(path, 6)
+    (tmp_path / "review.csv").write_text(verdicts_csv([replace(pair, verdict="same") for pair in pairs]))
+    (plain,) = calibrate(path, ["0.1"], frr="0.05").thresholds
+    (found,) = calibrate(path, ["0.1"], frr="0.05", reviewed=tmp_path / "review.csv", unfound=20).thresholds
+    several = {person for person, images in Counter(embeddings.identities.tolist()).items() if images > 1}
+    twice = {pair.person for pair in pairs} & several
+    assert 0 < len(twice) <= 6
+    assert (plain.frr.people, found.frr.people) == (300, 300 - len(twice) - 20)
+    assert found.frr.rank == independent_rank(found.frr.people, "0.05", "confident", FRR_CHANCE) < plain.frr.rank
+    assert found.frr.threshold <= plain.frr.threshold
+    asked = AskedFrr("0.05", "one", SortedScores(np.linspace(0, 1, 300)), unfound=100)
+    promised = asked.promised("confident", SortedScores(np.linspace(-1, 0.5, 200)), 0.4)
+    assert (promised.people, promised.threshold) == (200, pytest.approx((promised.rank - 1) / 299))
+    too_few = AskedFrr("0.05", "one", SortedScores(np.linspace(0, 1, 300)), unfound=211)
+    assert "needs 90 people with two images or more; there are 89" in too_few.promised("confident", asked.numbers, 0.4)
+
+
+def test_a_check_that_says_too_little_of_the_unsure_is_refused(calibrated_on, tmp_path):
+    calibrate(calibrated_on[0], ["5e-2", "0.1"], frr="0.05").write_json(tmp_path / "c.json")
+    document = json.loads((tmp_path / "c.json").read_text())
+    del document["checks"][0]["unsure"][0]
+    (tmp_path / "c.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="says how many are unsure at other thresholds"):
+        read_calibration(tmp_path / "c.json")

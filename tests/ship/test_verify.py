@@ -119,6 +119,10 @@ def test_a_score_between_the_thresholds_of_both_errors_is_unsure(tmp_path):
         answers[found.text().split("score ")[0].splitlines()[-1]] = (found.same, found.unsure)
     assert answers == {"Same person: ": (True, False), "Unsure: ": (False, True), "Different people: ": (False, False)}
     assert json.loads(found.json())["unsure"] is False
+    photo(tmp_path / "set" / "1.png", 4, 9)
+    photo(tmp_path / "set" / "2.png", 4, 9)
+    sets = verify(left, tmp_path / "set", both, FIND).text()
+    assert "One person's are called different at most twice as often as one comparison, too." in sets
 
 
 def test_folders_need_more_than_half_of_their_comparisons(tmp_path):

@@ -76,16 +76,20 @@ class Unsure:
         between = [(scores.above(below) - scores.above(high)) / scores.total for scores in pools]
         return cls((genuine.total - genuine.above(below)) / genuine.total, *between)
 
-    def __str__(self) -> str:
+    def of(self, genuine: str) -> str:
         """For people.
 
-        >>> print(Unsure(0.01, 0.052, 0.0004))
-        1 % of genuine comparisons are called different; 5.2 % of them and 0.04 % of impostor ones are unsure
+        >>> Unsure(0.01, 0.052, 0.0004).of("genuine comparisons")
+        '1 % of genuine comparisons are called different; 5.2 % of them and 0.04 % of impostor ones are unsure'
+
+        Args:
+            genuine: what the genuine ones are called.
         """
-        called, genuine, impostor = (f"{100 * rate:.2g} %" for rate in (self.rejected, self.genuine, self.impostor))
-        unsure = f"{genuine} of them and {impostor} of impostor ones are unsure"
+        shares = (share(rate, per_cent=True) for rate in (self.rejected, self.genuine, self.impostor))
+        called, between, impostor = shares
+        unsure = f"{between} of them and {impostor} of impostor ones are unsure"
         unsure = unsure if self.genuine or self.impostor else "none is unsure"
-        return f"{called} of genuine comparisons are called different; {unsure}"
+        return f"{called} of {genuine} are called different; {unsure}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class PromisedFrr:
     Attributes:
         frr_target: the FRR asked for, as it was given.
         threshold: u, the lower threshold; where it lies above that of the FAR, no score is unsure.
-        people: number of people who gave a number.
+        people: number of people who gave a number, without those that a review allows to be others.
         rank: j, where u is the j-th lowest number.
         fold: which number a person gives; see the module.
         measured: how the numbers that the thresholds come from are answered.
@@ -132,7 +136,7 @@ class PromisedFrr:
         """Where the answer is unsure, and how often, for people."""
         if self.threshold > high:
             return "no score is unsure"
-        return f"from {self.threshold:.6g} to {high:.6g} the answer is unsure: {self.measured}"
+        return f"from {self.threshold:.6g} to {high:.6g} the answer is unsure: {self.measured.of('people')}"
 
     def meaning(self, high: float) -> str:
         """The promise in its exact wording."""
@@ -145,15 +149,19 @@ class PromisedFrr:
 
 @dataclass(frozen=True, eq=False)
 class AskedFrr:
-    """An FRR that is asked for, and the numbers of people that promise it."""
+    """An FRR that is asked for, and the numbers of people that promise it; `unfound` ones may be others once more.
+
+    Without those the j-th lowest number is no lower, so the rank that the rest allow keeps the promise.
+    """
 
     frr: Far
     fold: Fold
     numbers: SortedScores
+    unfound: int = 0
 
     def promised(self, guarantee: Guarantee, impostor: Ordered, high: float) -> PromisedFrr | str:
         """The promise beside a threshold at a FAR, or why people are too few for it."""
-        people = self.numbers.total
+        people = max(self.numbers.total - self.unfound, 0)
         rank = independent_rank(people, self.frr, guarantee, FRR_CHANCE)
         if rank < 1:
             needed = comparisons_needed(self.frr, guarantee, FRR_CHANCE)
@@ -163,7 +171,7 @@ class AskedFrr:
                 f"guarantee {guarantee!r} at FRR {far_text(self.frr)} needs {counted(needed, 'person')} with two "
                 f"images or more; there are {people:,}{possible}"
             )
-        low = self.numbers.ranked(people + 1 - rank)
+        low = self.numbers.ranked(self.numbers.total + 1 - rank)
         measured = Unsure.at(self.numbers, impostor, low, high)
         return PromisedFrr(far_text(self.frr), low, people, rank, self.fold, measured)
 

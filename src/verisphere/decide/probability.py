@@ -81,6 +81,8 @@ class ScoreProbability:
     def __post_init__(self) -> None:
         if not (0 < self.slope < math.inf and self.lowest < self.highest and min(self.people, self.comparisons) > 0):
             raise ValueError(f"a ratio that rises by {self.slope} from score {self.lowest} to {self.highest}")
+        if not 0 <= self.min_cllr < math.inf or not 0 <= self.cllr < math.inf or len(self.observed) != len(self.stated):
+            raise ValueError(f"Cllr {self.cllr}, at least {self.min_cllr}, with {len(self.observed)} observed shares")
 
     def ratios(self, scores: Scores) -> Scores:
         """The log-likelihood ratio of each score."""
@@ -96,6 +98,8 @@ class ScoreProbability:
     def at(self, score: float, prior: float) -> StatedProbability:
         """The probability that a comparison with this score is of one person, if it was `prior` before."""
         check_prior(prior)
+        if score != score:
+            raise ValueError("score must be a number, got NaN")
         ratio = float(self.ratios(np.array([score]))[0])
         return StatedProbability(float(expit(logit(prior) + ratio)), prior, ratio, ratio in self.bounds)
 
@@ -103,7 +107,7 @@ class ScoreProbability:
         """The map, its bounds and its cost, in one sentence."""
         return (
             f"the log-likelihood ratio of one person is {self.slope:.4g} * score {self.intercept:+.4g}, from "
-            f"{self.bounds[0]:.2f} to {self.bounds[1]:.2f} ({counted(self.people, 'person')} with several images; "
+            f"{self.bounds[0]:.2f} to {self.bounds[1]:.2f} ({counted(self.people, 'person')} with genuine comparisons; "
             f"{counted(self.comparisons, 'comparison')} of two people that share nobody); Cllr {self.cllr:.4f}, at "
             f"least {self.min_cllr:.4f} by an increasing map"
         )

@@ -104,7 +104,7 @@ class Check:
         )
 
     def above_target(self, threshold: int) -> tuple[tuple[str, OperatingPoint, Interval], ...]:
-        """The points of `at` at which the FAR is above the target in more than 97.5 % of redrawings of the people."""
+        """The points of `at` at which the FAR over people lies above the target by its lower bound."""
         return tuple(
             (name, point, interval)
             for name, point, interval in self.over_target(threshold)
@@ -142,6 +142,8 @@ class Calibration(Result):
         distinct_fars([threshold.far_target for threshold in self.thresholds])
         stated = [(threshold.far_target, threshold.threshold) for threshold in self.thresholds]
         for check in self.checks:
+            if check.unsure and len(check.unsure) != sum(threshold.frr is not None for threshold in self.thresholds):
+                raise ValueError(f"the check on {check.source.file!r} says how many are unsure at other thresholds")
             for points in ([] if check.lacking else [check.points]) + list(check.domains.values()):
                 if [(point.far_target, point.threshold) for point in points] != stated:
                     raise ValueError(f"the check on {check.source.file!r} is not of the thresholds that are stated")

@@ -92,7 +92,7 @@ def _check_text(check: Check, calibration: Calibration) -> str:
     for place, threshold in enumerate(calibration.thresholds):
         lines += target_lines(check, place, threshold.far_target)
         if check.unsure:
-            lines.append(f"at FAR {threshold.far_target}: {check.unsure[place]}")
+            lines.append(f"at FAR {threshold.far_target}: {check.unsure[place].of('genuine comparisons')}")
     if any(point.below_resolution for points in (check.points, *check.domains.values()) for point in points):
         lines.append("* too few impostors to show a FAR this low")
     lines.append("bounds take comparisons as independent; where they share people, they are too narrow")

@@ -184,7 +184,7 @@ class EmbeddingsSet:
         refuse_wrong(len(verdicts), labels.wrong)
         review = Review(len(verdicts), len(same), labels.unfound, labels.wrong)
         people, ordered = self.source.people or 0, SortedScores(torch.from_numpy(scores))
-        frr = None if asked.frr is None else self._asked_frr(asked.frr, asked.fold or "one", seed)
+        frr = None if asked.frr is None else self._asked_frr(asked.frr, asked, verdicts)
         about = guarantee, people, seed, review, frr
         return asked.each(people, lambda far: independent_threshold(ordered, far, *about)), verdicts
 
@@ -201,11 +201,18 @@ class EmbeddingsSet:
             for (left, right), score in zip(rows.tolist(), scores.tolist(), strict=True)
         ]
 
-    def _asked_frr(self, frr: Far, fold: Fold, seed: int) -> AskedFrr:
+    def _asked_frr(self, frr: Far, asked: AskedThresholds, verdicts: Sequence[Verdict]) -> AskedFrr:
         """One number of each person who has two images or more."""
-        genuine = self.pairs.all_scores(genuine=True)
-        numbers = folded(genuine.scores, self.pairs.person[genuine.rows[:, 0]], fold, seed)
-        return AskedFrr(frr, fold, SortedScores(numbers))
+        pairs, fold = PairsOfSet(self._once(verdicts), self.progress), asked.fold or "one"
+        genuine = pairs.all_scores(genuine=True)
+        numbers = folded(genuine.scores, pairs.person[genuine.rows[:, 0]], fold, asked.redrawing.seed)
+        return AskedFrr(frr, fold, SortedScores(numbers), asked.labels.unfound)
+
+    def _once(self, verdicts: Sequence[Verdict]) -> Embeddings:
+        """The rows without the people whom a review found to be others of the set."""
+        names, people = self.embeddings.names, self.embeddings.identities
+        twice = people[np.isin(names, [verdict.photograph for verdict in verdicts if verdict.word == "same"])]
+        return self.embeddings.take(~np.isin(people, twice)) if len(twice) else self.embeddings
 
     def _approximate(self, asked: AskedThresholds) -> tuple[GuaranteedThreshold, ...]:
         largest, people = max(asked.fars, key=exact_rate), self.source.people or 0
@@ -256,9 +263,7 @@ class EmbeddingsSet:
 
     def probability(self, verdicts: Sequence[Verdict], redrawing: Redrawing) -> ScoreProbability:
         """The log-likelihood ratios of scores: each person, and each two people by one image of each, count once."""
-        names, people = self.embeddings.names, self.embeddings.identities
-        twice = people[np.isin(names, [verdict.photograph for verdict in verdicts if verdict.word == "same"])]
-        rows = self.embeddings.take(~np.isin(people, twice))
+        rows = self._once(verdicts)
         every, single = PairsOfSet(rows, self.progress), _one_image_each(rows, redrawing.seed, self.progress)
         genuine, impostor = every.all_scores(genuine=True), single.everything(genuine=False)
         person = every.person[genuine.rows[:, 0]]
@@ -333,8 +338,8 @@ class ScoresFile:
         if not asked.independent:
             raise ValueError(
                 f"guarantee {guarantee!r} needs comparisons that share no person, which a scores file cannot show: say "
-                "--independent (independent=True) where no person is in two of its impostor comparisons, else "
-                "calibrate from the embeddings file"
+                "--independent (independent=True) where no person is in two of its impostor comparisons (for "
+                "--probability: of all its comparisons), else calibrate from the embeddings file"
             )
         if asked.frr is not None:
             raise ValueError(

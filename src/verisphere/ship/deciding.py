@@ -182,6 +182,7 @@ class Promise:
         fact = (
             f"the threshold is for two photographs ({of_things(share(rate, 'upper'), 'pairs of strangers')} pass), so "
             f"among {counted(people, 'person')} a stranger is found with a chance of up to {share(chance, 'upper')}"
+            + ("; nobody is unsure here, for the promised FAR's threshold alone decides" if self.threshold.frr else "")
         )
         if chance > MOST_STRANGERS and not accept:
             raise ValueError(

@@ -31,6 +31,10 @@ SETS_IN_GALLERY = (
 )
 
 
+#: Further note where an FRR is promised.
+SETS_DIFFERENT = "One person's are called different at most twice as often as one comparison, too."
+
+
 def notes_on_model(
     model: Model,
     threshold: GuaranteedThreshold | GalleryThreshold,

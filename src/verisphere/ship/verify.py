@@ -13,6 +13,7 @@ from verisphere.ship.face_search import FindFaces
 from verisphere.ship.notes import (
     PHOTOGRAPHS_NAMED,
     SETS,
+    SETS_DIFFERENT,
     notes_on_faces,
     notes_on_model,
     notes_on_skipped,
@@ -75,6 +76,7 @@ class Verification(Result):
         if self.comparisons > 1:
             score = f"{self.passed} of {self.comparisons} comparisons pass, median {score}"
         lines = [*self.notes, f"{answer}: {score}.", self.promise, *([SETS] if self.comparisons > 1 else [])]
+        lines += [SETS_DIFFERENT] if self.comparisons > 1 and self.threshold.frr else []
         lines += [] if self.probability is None else [str(self.probability)]
         lines += [self.meaning, self.misses] if explain else []
         return "\n".join([*lines, *notes_on_skipped(self.left), *notes_on_skipped(self.right)])
