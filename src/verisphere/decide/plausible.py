@@ -5,7 +5,7 @@ set with few pairs, or of a weak model, raises no alarm. The tests are made at F
 resolve.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -28,6 +28,8 @@ FEWEST = 10  # people, or comparisons of a list, and impostors; fewer show nothi
 SAMPLED = 10_000  # comparisons of each kind that are scored
 ROUNDING = 2.0**-23  # share of the largest score by which scores that are equal differ, as float32 rounds them
 SURE = 0.998  # two-sided confidence of each test
+WORKING = 0.9  # AUC from which on a model should distinguish people across two domains, or inside a crowd
+RISES = 0.1  # TAR by which labels in another order have to be better
 MOVED = {1: "the row before", -1: "the row after"}  # how far labels are moved, and where right ones would have been
 
 
@@ -136,6 +138,25 @@ def implausible(
             "the labels belonged to other rows, or the model distinguished nobody under these conditions"
         )
     return tuple(reasons)
+
+
+def reordered(sampled: Sampled, others: Iterable[tuple[str, Sampled]]) -> tuple[str, ...]:
+    """The reason why labels are in another order than their rows; none if no other order makes a model work.
+
+    A model works there if its AUC is at least 0.9, and its TAR higher by 0.1 and beyond chance. Right labels in another
+    order are worse.
+
+    Args:
+        sampled: the scores under the labels as they are.
+        others: how the same labels are ordered otherwise, and the scores of the same people under them.
+    """
+    for how, other in others:
+        if sampled.judged and other.auc >= WORKING and other.tar >= sampled.tar + RISES and _more(other, sampled, True):
+            return (
+                f"with the labels {how}, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {other.tar:.3f}, as if they "
+                "were in another order than the rows",
+            )
+    return ()
 
 
 def _more(one: Sampled, other: Sampled, paired: bool) -> bool:

@@ -279,6 +279,63 @@ def test_lfw_with_its_label_errors_is_no_alarm_and_its_shifted_and_mixed_labels_
         assert says in found
 
 
+# --- labels in another order than the rows ---
+
+
+def in_order_of_texts(noise: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of 100 people with two to five images, in the order of their numbers as texts, and these texts."""
+    rows, person = faces(100, np.random.default_rng(1).integers(2, 6, 100), noise)
+    order = np.argsort(person.astype(str), kind="stable")
+    return rows[order], person.astype(str)[order]
+
+
+TEXTS, TEXT_LABELS = in_order_of_texts()
+BY_NUMBER = np.argsort(TEXT_LABELS.astype(int), kind="stable")
+MIXED = np.random.default_rng(0).permutation(len(TEXTS))
+FEW = MIXED[TEXT_LABELS[MIXED].astype(int) < 30]  # where labels of other rows are no alarm
+LOST = len(TEXTS) // 2  # the row whose label is missing, so that those after it stand a row too early
+OTHERWISE = {
+    "numbers beside texts": (TEXTS, TEXT_LABELS[BY_NUMBER], "sorted as text"),
+    "numbers in names": (TEXTS, np.char.add("p", TEXT_LABELS[BY_NUMBER]), "sorted as text"),
+    "texts beside numbers": (TEXTS[BY_NUMBER], TEXT_LABELS, "sorted by the numbers in them"),
+    "reversed": (TEXTS[FEW], TEXT_LABELS[FEW][::-1], "reversed"),
+    "a label lost": (TEXTS[MIXED], np.delete(TEXT_LABELS[MIXED], LOST).repeat([1] * (len(TEXTS) - 2) + [2]),
+                     f"moved by one row from row {LOST} on"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_labels_in_another_order_than_the_rows_are_named(name: str, tmp_path: Path):
+    rows, labels, how = OTHERWISE[name]
+    (found,) = reasons(rows, labels)
+    assert f"with the labels {how}, TAR at FAR 0.1 rises from 0." in found
+    assert found.endswith("as if they were in another order than the rows")
+    write_embeddings(tmp_path / "set.npz", Embeddings(rows, identities=labels))
+    with pytest.raises(ValueError, match=f"implausible: with the labels {how}"):
+        calibrate(tmp_path / "set.npz", ["2e-1"])
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0, 2.0, 4.0])
+def test_right_labels_are_no_alarm_in_any_order(noise: float):
+    rows, labels = in_order_of_texts(noise)
+    for order in (np.arange(len(rows)), MIXED, BY_NUMBER, np.arange(len(rows))[::-1]):
+        assert reasons(rows[order], labels[order]) == ()
+        assert reasons(rows[order], np.char.add("p", labels[order])) == ()
+
+
+def test_a_gallery_whose_labels_are_in_another_order_than_its_rows_is_named():
+    first = np.unique(TEXT_LABELS, return_index=True)[1]
+    rest = np.setdiff1d(np.arange(len(TEXTS)), first)
+    probes = Embeddings(TEXTS[rest], identities=TEXT_LABELS[rest])
+    people = TEXT_LABELS[first]
+    right, wrong = (Embeddings(TEXTS[first], identities=names) for names in (people, sorted(people, key=int)))
+    assert implausible_sides(probes, right, ("probes.npz", "gallery.npz")) == ()
+    (found,) = implausible_sides(probes, wrong, ("probes.npz", "gallery.npz"))
+    assert found.startswith("with the labels sorted as text of gallery.npz, TAR at FAR 0.1 rises from 0.")
+    (found,) = implausible_sides(wrong, probes, ("gallery.npz", "probes.npz"))
+    assert found.startswith("with the labels sorted as text of gallery.npz, TAR at FAR 0.1 rises from 0.")
+
+
 # --- a crowd under one name ---
 
 

@@ -3,6 +3,8 @@
 A seeded sample of people is scored, so that the cost does not grow with the number of pairs.
 """
 
+import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -14,18 +16,29 @@ from scipy.special import stdtrit
 from verisphere.base.identity import CROWD, CROWD_TIMES
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
-from verisphere.decide.plausible import CHANCE, FEWEST, MOST, MOVED, SAMPLED, Sampled, implausible, implausible_list
+from verisphere.decide.plausible import (
+    CHANCE,
+    FEWEST,
+    MOST,
+    MOVED,
+    SAMPLED,
+    WORKING,
+    Sampled,
+    implausible,
+    implausible_list,
+    reordered,
+)
 from verisphere.measure.protocols.listed_pairs import domains_of_pairs
 from verisphere.score import pair_scores, unit_rows
 
 MOST_PEOPLE = 2_000  # sampled
 SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand, as photographs that were posted again do
 SHARE_UNDER_OTHERS = 0.01  # of the rows of a set, whose vector may stand under another person too
-WORKING = 0.9  # AUC from which on a model should distinguish people across two domains, or inside a crowd
 MOST_CROWDS = 100  # people with the most images who are tested for a crowd
 MOST_IMAGES = 100  # of a name, whose pairs are all scored where a sample of them shows a crowd
 MOST_PAIRS = 60  # of domains that are compared, or as many as there are domains
 PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
+_NUMBERS = re.compile(r"([0-9]+)")
 _EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
 _NUMBERS_AT_ONCE = 1 << 22
 
@@ -34,7 +47,8 @@ def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
     """The reasons why a set cannot be that of a working model with these identities; none for a set that can.
 
     If there are none for the whole set, its domains are tested too, since a healthy domain hides one that is not, and
-    pairs of domains; then the rows that were pooled into its templates, since a mean hides a wrong row.
+    pairs of domains; then the labels in other orders, and the rows that were pooled into its templates, since a mean
+    hides a wrong row.
     """
     person = _numbered(embeddings.identities)
     found, auc = _of_rows(embeddings.embeddings, person, domain=embeddings.domains)
@@ -42,6 +56,7 @@ def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
         (*repeated_vectors(embeddings.embeddings, person), *found)
         or crowds_of_strangers(embeddings)
         or _of_domains(embeddings, person, auc)
+        or _of_rows(embeddings.embeddings, person, None, embeddings.domains, np.unique(embeddings.identities))[0]
         or implausible_before_pooling(embeddings)
     )
 
@@ -153,27 +168,49 @@ def _of_rows(
     person: Int64[np.ndarray, " rows"],
     whole: float | None = None,
     domain: np.ndarray | None = None,
+    names: np.ndarray | None = None,
 ) -> tuple[tuple[str, ...], float]:
     """The reasons, and the AUC; `whole` is that of the whole set, if these rows are a domain.
 
-    Impostor pairs have the domains of genuine pairs, since most models score pairs inside a domain higher.
+    Impostor pairs have the domains of genuine pairs, since most models score pairs inside a domain higher. If the names
+    of the people are given, the labels are also tried in other orders.
     """
     if len(rows) < 2:
         return (), CHANCE
     one, other = numpy_generator(0).integers(len(person), size=(2, SAMPLED))
     score = _scores(rows, one, other)
 
-    def sample(moved: int) -> Sampled:
-        labels = np.roll(person, -moved)
+    def sample(labels: Int64[np.ndarray, " rows"]) -> Sampled:
         if domain is not None:
             return _sampled(rows, labels, domain)
         left, right = _genuine(labels)
         genuine = _scores(rows, left.ravel(), right.ravel()).reshape(left.shape)
         return Sampled(genuine, score[labels[one] != labels[other]])
 
-    moved = {where: sample(by) for by, where in MOVED.items()}
-    right = sample(0)
-    return implausible(right, moved, True, whole), right.auc if right.judged else CHANCE
+    right, moved = sample(person), {where: sample(np.roll(person, -by)) for by, where in MOVED.items()}
+    reasons = implausible(right, moved, True, whole)
+    if names is not None and not reasons:
+        reasons = reordered(right, ((how, sample(labels)) for how, labels in _orders(person, names)))
+    return reasons, right.auc if right.judged else CHANCE
+
+
+def _orders(person: Int64[np.ndarray, " rows"], names: np.ndarray) -> Iterator[tuple[str, Int64[np.ndarray, " rows"]]]:
+    """The same labels in orders that the rows may have, if labels were sorted by themselves, or one of them was lost.
+
+    Labels that are in no order were not sorted: sorting them would also mend a few wrong ones.
+    """
+    parts = [[int(part) if part.isdecimal() else part for part in _NUMBERS.split(name)] for name in names.tolist()]
+    by_number = np.array(sorted(range(len(names)), key=parts.__getitem__), np.int64)
+    orders = {
+        "sorted as text": np.sort(person),
+        "sorted by the numbers in them": by_number[np.sort(np.argsort(by_number)[person])],
+    }
+    if any(np.array_equal(person, labels[::step]) for labels in orders.values() for step in (1, -1)):
+        yield from orders.items()
+    yield "reversed", person[::-1]
+    for row in (len(person) * quarter // 4 for quarter in (1, 2, 3)):
+        for by in (1, -1):
+            yield f"moved by one row from row {row:,} on", np.concatenate([person[:row], np.roll(person[row:], by)])
 
 
 def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str]) -> tuple[str, ...]:
@@ -182,8 +219,8 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
     If there are none for the whole sets, each domain of one is tested against all of the other, then each by itself for
     crowds under one name.
     """
-    people = np.unique(np.concatenate([left.identities, right.identities]), return_inverse=True)[1].astype(np.int64)
-    sides, persons = (left.embeddings, right.embeddings), (people[: len(left)], people[len(left) :])
+    people, person = np.unique(np.concatenate([left.identities, right.identities]), return_inverse=True)
+    sides, persons = (left.embeddings, right.embeddings), (person[: len(left)], person[len(left) :])
     reasons = tuple(
         f"{name}: {reason}"
         for name, rows, person in zip(names, sides, persons, strict=True)
@@ -198,6 +235,7 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
             for domain, rows in _domains(embeddings)
             for reason in _between(_with(sides, side, rows), _with(persons, side, rows), names, auc)[0]
         )
+        or _between(sides, persons, names, people=people)[0]
         or tuple(
             f"{name}: {reason}"
             for name, side in zip(names, (left, right), strict=True)
@@ -216,19 +254,25 @@ def _between(
     persons: tuple[np.ndarray, np.ndarray],
     names: tuple[str, str],
     whole: float | None = None,
+    people: np.ndarray | None = None,
 ) -> tuple[tuple[str, ...], float]:
-    """The reasons, and the AUC; `whole` is that of the whole set, if these rows are a domain."""
+    """The reasons, and the AUC; `whole` is that of the whole set, if these rows are a domain; see `_of_rows`."""
     one, other = (numpy_generator(seed).integers(len(person), size=SAMPLED) for seed, person in enumerate(persons))
     score = _scores(sides[0], one, other, sides[1])
 
-    def sample(*moved: int) -> Sampled:
-        first, second = (np.roll(person, -by) for person, by in zip(persons, moved, strict=True))
+    def sample(first: np.ndarray, second: np.ndarray) -> Sampled:
         return Sampled(_genuine_between(sides, (first, second)), score[first[one] != second[other]])
 
-    moved = {f"{where} of {names[0]}": sample(by, 0) for by, where in MOVED.items()}
-    moved |= {f"{where} of {names[1]}": sample(0, by) for by, where in MOVED.items()}
-    right = sample(0, 0)
-    return implausible(right, moved, True, whole), right.auc if right.judged else CHANCE
+    left, right = persons
+    as_they_are = sample(left, right)
+    moved = {f"{where} of {names[0]}": sample(np.roll(left, -by), right) for by, where in MOVED.items()}
+    moved |= {f"{where} of {names[1]}": sample(left, np.roll(right, -by)) for by, where in MOVED.items()}
+    reasons = implausible(as_they_are, moved, True, whole)
+    if people is not None and not reasons:
+        others = [(f"{how} of {names[0]}", (labels, right)) for how, labels in _orders(left, people)]
+        others += [(f"{how} of {names[1]}", (left, labels)) for how, labels in _orders(right, people)]
+        reasons = reordered(as_they_are, ((how, sample(*labels)) for how, labels in others))
+    return reasons, as_they_are.auc if as_they_are.judged else CHANCE
 
 
 def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple[str, ...]:
