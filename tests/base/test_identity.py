@@ -342,6 +342,15 @@ def test_no_part_and_no_copy_of_a_settled_set_spells_a_name_in_another_way(names
         replace(numbers, identities=["nan"] * len(numbers))
 
 
+def test_a_set_whose_names_were_taken_exactly_is_merged_where_that_is_asked_for():
+    names = [["Person 1", "PERSON 1", "Person 2"][row % 3] for row in range(24)]
+    exact = Embeddings(drawn(names), identities=names, names_rule="exact")
+    merged = replace(exact, names_rule="merge")
+    assert len(np.unique(exact.identities)) == 3
+    assert np.unique(merged.identities).tolist() == ["PERSON 1", "Person 2"]
+    assert np.array_equal(merged.take(np.arange(4)).identities, merged.identities[:4])
+
+
 def test_merged_names_of_two_sets_are_the_same_in_both(tmp_path: Path, monkeypatch, capsys):
     """One file has a text beside its numbers, so its points stay; the other has numbers alone."""
     monkeypatch.chdir(tmp_path)

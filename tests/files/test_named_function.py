@@ -66,6 +66,12 @@ def test_the_code_of_a_function_is_its_package_and_the_file_that_defines_it(tmp_
     for path, text in files.items():
         path.write_text(text)
     (package / "broken.py").symlink_to("nowhere")  # as an editor leaves it
+    linked = tmp_path / "elsewhere" / "part.py"
+    linked.parent.mkdir()
+    linked.write_text("")
+    (package / "linked").symlink_to(linked.parent)
+    (package / "inner" / "again").symlink_to(package)  # folders that lead back are entered once
+    files[linked] = ""
     of_package, of_shown = (
         ["faces:net", "faces:object_", "faces.inner.net:net"],
         ["shown:net", "shown:part", "shown:object_"],
@@ -76,6 +82,7 @@ def test_the_code_of_a_function_is_its_package_and_the_file_that_defines_it(tmp_
     changing = {
         package / "__init__.py": of_package,
         package / "helper.py": of_package,
+        linked: of_package,
         package / "inner" / "net.py": [*of_package, *of_shown],
         tmp_path / "shown.py": of_shown,
         tmp_path / "alone.py": ["alone:net"],

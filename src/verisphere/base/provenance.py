@@ -46,6 +46,8 @@ class ImageSource:
         'sphereface_112x96'
         >>> ImageSource("lfw.zip", None, "mine (tight) by MTCNN").template
         'mine (tight)'
+        >>> ImageSource("lfw.zip", None, "mine wide").template
+        'mine wide'
         >>> ImageSource("faces", True, "the place they are drawn at").template
         >>> ImageSource("mixed", True, "the place they are drawn at and arcface_112x112 by MTCNN").template
         """
@@ -63,7 +65,7 @@ class ImageSource:
 
     def _aligned(self) -> tuple[str | None, str | None]:
         template, named, finder = (self.alignment or "").partition(" by ")
-        if template.startswith(DRAWN_IN_PLACE) or (" " in template and not named):
+        if template.startswith(DRAWN_IN_PLACE):
             return None, None
         return template or None, finder if named else None
 

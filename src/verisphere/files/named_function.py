@@ -3,7 +3,8 @@
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def find_function(function: str, trust: bool, what: str = "function") -> tuple[C
     if source is None:
         raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
     folders = [Path(folder).resolve() for folder in getattr(package, "__path__", ())]
-    files = {file: str(file.relative_to(top)) for top in folders for file in top.rglob("*.py") if file.is_file()}
+    files = {file.resolve(): title for top in folders for title, file in _python_files(top)}
     defined = call
     while isinstance(defined, partial):
         defined = defined.func
@@ -59,6 +60,19 @@ def find_function(function: str, trust: bool, what: str = "function") -> tuple[C
     if len(digests) == 1:
         return call, source, digests[0][1]
     return call, source, hashlib.sha256(repr(digests).encode()).hexdigest()
+
+
+def _python_files(top: Path) -> Iterator[tuple[str, Path]]:
+    """The .py files of a folder, linked folders included, each with its path inside; no folder is entered twice."""
+    entered = set()
+    for place, folders, names in os.walk(top, followlinks=True):
+        if os.path.realpath(place) in entered:
+            folders.clear()
+            continue
+        entered.add(os.path.realpath(place))
+        for file in (Path(place, name) for name in names if name.endswith(".py")):
+            if file.is_file():
+                yield str(file.relative_to(top)), file
 
 
 def _source(thing: object) -> Path | None:

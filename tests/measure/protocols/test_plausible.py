@@ -323,6 +323,14 @@ def test_right_labels_are_no_alarm_in_any_order(noise: float):
         assert reasons(rows[order], np.char.add("p", labels[order])) == ()
 
 
+def test_digits_of_other_scripts_are_text_in_any_order():
+    rows, labels = in_order_of_texts(0.5)
+    others = labels.astype("U9")
+    others[labels == labels[0]] = "\u0663\u0664"  # Arabic-Indic digits: int() would read them
+    for names in (others, np.sort(others)):
+        assert isinstance(reasons(rows, names), tuple)
+
+
 def test_a_gallery_whose_labels_are_in_another_order_than_its_rows_is_named():
     first = np.unique(TEXT_LABELS, return_index=True)[1]
     rest = np.setdiff1d(np.arange(len(TEXTS)), first)

@@ -199,7 +199,9 @@ def _orders(person: Int64[np.ndarray, " rows"], names: np.ndarray) -> Iterator[t
 
     Labels that are in no order were not sorted: sorting them would also mend a few wrong ones.
     """
-    parts = [[int(part) if part.isdecimal() else part for part in _NUMBERS.split(name)] for name in names.tolist()]
+    parts = [
+        [int(part) if place % 2 else part for place, part in enumerate(_NUMBERS.split(name))] for name in names.tolist()
+    ]
     by_number = np.array(sorted(range(len(names)), key=parts.__getitem__), np.int64)
     orders = {
         "sorted as text": np.sort(person),
