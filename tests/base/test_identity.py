@@ -349,6 +349,9 @@ def test_a_set_whose_names_were_taken_exactly_is_merged_where_that_is_asked_for(
     assert len(np.unique(exact.identities)) == 3
     assert np.unique(merged.identities).tolist() == ["PERSON 1", "Person 2"]
     assert np.array_equal(merged.take(np.arange(4)).identities, merged.identities[:4])
+    nobody = ["-1.0", "Ann", "Ben"] * 8
+    exact = Embeddings(drawn(nobody), identities=nobody, names_rule="exact")
+    assert np.unique(replace(exact, names_rule="merge").identities).tolist() == ["-1", "Ann", "Ben"]
 
 
 def test_merged_names_of_two_sets_are_the_same_in_both(tmp_path: Path, monkeypatch, capsys):

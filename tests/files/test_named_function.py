@@ -94,6 +94,28 @@ def test_the_code_of_a_function_is_its_package_and_the_file_that_defines_it(tmp_
         assert [name for name, old, new in zip(names, before, after, strict=True) if old != new] == changed, path
         path.write_text(files[path])
     assert digests(*names) == before
+    other = tmp_path / "elsewhere" / "other.py"
+    other.write_text("# other code\n")
+    (package / "switched.py").symlink_to(linked)
+    before = digests("faces:net")
+    (package / "switched.py").unlink()
+    (package / "switched.py").symlink_to(other)
+    assert digests("faces:net") != before
+
+
+def test_a_link_that_is_switched_inside_a_package_changes_the_digest(tmp_path: Path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "faces"
+    for version in ("one", "two"):
+        (package / version).mkdir(parents=True)
+        (package / version / "net.py").write_text(f"def net(x): return {version!r}\n")
+    (package / "__init__.py").write_text("from .used.net import net\n")
+    found = set()
+    for version in ("one", "two"):
+        (package / "used").unlink(missing_ok=True)
+        (package / "used").symlink_to(package / version)
+        found |= set(digests("faces:net"))
+    assert len(found) == 2
 
 
 def test_a_function_without_source_is_refused():

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from verisphere.base.arrays import rows_of_numbers, text_column
-from verisphere.base.identity import NOBODY, decided, folded, settled  # noqa: F401
+from verisphere.base.identity import NOBODY, decided, folded, settled
 from verisphere.base.provenance import ImageSource, Origin, Preprocessing, TrainingRecord  # noqa: F401  # custom data sets import them from here
 from verisphere.base.seeds import check_seed
 from verisphere.base.trained_on import RowsInTraining, SharedWithTraining
@@ -133,7 +133,8 @@ class Embeddings:
             object.__setattr__(self, field, value)
         self._check()
         known = set(self.identities.tolist())
-        merged = how != "merge" or len({folded(name) for name in known}) == len(known)
+        once = {folded(name): name for name in known} if how == "merge" else {}
+        merged = how != "merge" or (len(once) == len(known) and once.get(NOBODY, NOBODY) == NOBODY)
         if not (merged and spelled.issuperset(known)):
             object.__setattr__(self, "identities", settled([("", self.names, self.identities)], how)[0])
             spelled = frozenset(self.identities.tolist())

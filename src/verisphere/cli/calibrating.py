@@ -60,8 +60,6 @@ def _of_pairs(options: argparse.Namespace) -> str:
     from verisphere.ship.review import Side, write_review
 
     refuse_unread(options, _OF_GALLERY, "it is for the threshold of a --gallery")
-    if options.guarantee not in ("approximate", "tail") and not options.check:
-        refuse_unread(options, ("replicates",), "people are redrawn for --guarantee approximate and tail, and --check")
     if not options.far:
         raise ValueError("name the FAR of a threshold for two photographs (--far 1e-3), or a --gallery and its --fpir")
     if options.probability is None:

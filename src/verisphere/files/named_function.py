@@ -47,29 +47,29 @@ def find_function(function: str, trust: bool, what: str = "function") -> tuple[C
     source, package = _source(importlib.import_module(name)), importlib.import_module(name.partition(".")[0])
     if source is None:
         raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
-    folders = [Path(folder).resolve() for folder in getattr(package, "__path__", ())]
-    files = {file.resolve(): title for top in folders for title, file in _python_files(top)}
+    folders = [Path(folder) for folder in getattr(package, "__path__", ())]
+    files = {title: file for top in folders for title, file in _python_files(top)}
+    inside = {file.resolve() for file in files.values()}
     defined = call
     while isinstance(defined, partial):
         defined = defined.func
     defined = inspect.unwrap(defined)
     for file in (source, _source(defined) or _source(type(defined))):
-        if file is not None:
-            files.setdefault(file, file.name)
-    digests = sorted((title, hashlib.sha256(file.read_bytes()).hexdigest()) for file, title in files.items())
+        if file is not None and file not in inside:
+            files[f"../{file.name}"] = file
+    digests = [(title, hashlib.sha256(files[title].read_bytes()).hexdigest()) for title in sorted(files)]
     if len(digests) == 1:
         return call, source, digests[0][1]
     return call, source, hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
 def _python_files(top: Path) -> Iterator[tuple[str, Path]]:
-    """The .py files of a folder, linked folders included, each with its path inside; no folder is entered twice."""
-    entered = set()
+    """The .py files of a folder, each with its path inside; linked folders too, but none that leads back to itself."""
     for place, folders, names in os.walk(top, followlinks=True):
-        if os.path.realpath(place) in entered:
+        above = [Path(place), *Path(place).parents]
+        if os.path.realpath(place) in [os.path.realpath(folder) for folder in above[1 : above.index(top) + 1]]:
             folders.clear()
             continue
-        entered.add(os.path.realpath(place))
         for file in (Path(place, name) for name in names if name.endswith(".py")):
             if file.is_file():
                 yield str(file.relative_to(top)), file

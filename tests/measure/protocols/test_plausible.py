@@ -344,6 +344,18 @@ def test_a_gallery_whose_labels_are_in_another_order_than_its_rows_is_named():
     assert found.startswith("with the labels sorted as text of gallery.npz, TAR at FAR 0.1 rises from 0.")
 
 
+def test_labels_of_both_sides_that_are_wrong_in_one_way_are_named():
+    """Both sides agree with each other, as one script wrote them; each by itself does not."""
+    rows, labels = in_order_of_texts(0.5)
+    every = np.arange(len(rows))
+    left, right = (Embeddings(rows[half], identities=labels[half]) for half in (every % 2 == 0, every % 2 == 1))
+    assert implausible_sides(left, right, ("a", "b")) == ()
+    moved = [replace(side, identities=np.roll(side.identities, 1)) for side in (left, right)]
+    found = implausible_sides(*moved, ("a", "b"))
+    assert any("moved by one row" in reason for reason in found)
+    assert {reason.partition(":")[0] for reason in found} <= {"a", "b"}
+
+
 # --- a crowd under one name ---
 
 

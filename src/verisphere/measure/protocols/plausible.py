@@ -38,7 +38,7 @@ MOST_CROWDS = 100  # people with the most images who are tested for a crowd
 MOST_IMAGES = 100  # of a name, whose pairs are all scored where a sample of them shows a crowd
 MOST_PAIRS = 60  # of domains that are compared, or as many as there are domains
 PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
-_NUMBERS = re.compile(r"([0-9]+)")
+_NUMBERS = re.compile(r"([0-9]{1,1000})")  # Python reads no number of more than 4,300 digits
 _EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
 _NUMBERS_AT_ONCE = 1 << 22
 
@@ -218,8 +218,8 @@ def _orders(person: Int64[np.ndarray, " rows"], names: np.ndarray) -> Iterator[t
 def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str]) -> tuple[str, ...]:
     """The reasons why two sets that are compared with each other cannot be those of a working model.
 
-    If there are none for the whole sets, each domain of one is tested against all of the other, then each by itself for
-    crowds under one name.
+    If there are none for the whole sets, each domain of one is tested against all of the other, then each by itself,
+    since labels of both that are wrong in one way still agree.
     """
     people, person = np.unique(np.concatenate([left.identities, right.identities]), return_inverse=True)
     sides, persons = (left.embeddings, right.embeddings), (person[: len(left)], person[len(left) :])
@@ -241,7 +241,7 @@ def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str
         or tuple(
             f"{name}: {reason}"
             for name, side in zip(names, (left, right), strict=True)
-            for reason in crowds_of_strangers(side) or implausible_before_pooling(side)
+            for reason in implausible_set(side)
         )
     )
 
