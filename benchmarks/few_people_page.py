@@ -109,6 +109,8 @@ def disjoint(rows: list[Line]) -> str:
     for far in dict.fromkeys(row["far"] for row in chosen):
         for name in dict.fromkeys(row["population"] for row in chosen):
             of = [row for row in chosen if (row["population"], row["far"]) == (name, far)]
+            if not of:
+                continue
             people = ", ".join(dict.fromkeys(f"{int(row['people']):,}" for row in of))
             least = [
                 min(float(row["held"]) for row in of if row["promise"] == promise)
