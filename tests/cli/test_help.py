@@ -97,9 +97,9 @@ def test_a_bare_call_shows_the_help(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("evaluate all-pairs e.npz --fra 1e-3", "--fra 1e-3 (did you mean --far?)"),
+        ("evaluate all-pairs e.npz --fars 1e-3", "--fars 1e-3 (did you mean --far?)"),
         ("evaluate all-pairs e.npz --fmr=1e-3", "--fmr=1e-3 (did you mean --far?)"),
-        ("calibrate e.npz --out t.json --fra 1e-3", "unrecognised arguments: --fra 1e-3 (did you mean --far?)"),
+        ("calibrate e.npz --out t.json --fars 1e-3", "unrecognised arguments: --fars 1e-3 (did you mean --far?)"),
         ("embed m f --out e.npz --batchsize 3", "did you mean --batch-size?"),
         ("export run --out m --xyz", "unrecognised arguments: --xyz ("),
         ("trian photos", "did you mean train?"),
