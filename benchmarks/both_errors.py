@@ -36,7 +36,7 @@ class Row:
     Attributes:
         population: where the people are from.
         people: number of people in each set.
-        guarantee: of both.
+        guarantee: the guarantee that both rates were promised with.
         sets: how many were drawn.
         far: share of them in which the FAR held; of `expected` the mean FAR over the target.
         frr: the same of the FRR.

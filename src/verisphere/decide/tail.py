@@ -78,7 +78,7 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
     """The upper 95 % quantile over redrawn people of the fitted threshold at a FAR, and the tail of the set itself.
 
     Args:
-        pairs: all pairs, with at least `tail_pairs` + 1 of the highest scores.
+        pairs: scores of all pairs, of which at least the `tail_pairs` + 1 highest must be there.
         far: target FAR.
         redrawing: how often people are redrawn, and the seed of the draws.
         progress: reports the progress over replicates.
