@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from verisphere.models.folder import Model
     from verisphere.ship.face_search import FindFaces
     from verisphere.ship.identify import Identification
+    from verisphere.ship.living.enrolment import Claim
     from verisphere.ship.verify import Verification
 
 
@@ -115,7 +116,7 @@ def verify(options: argparse.Namespace) -> str:
 
     model, find = _model(options, options.left, options.right)
     accept, told = options.accept_drawn_model, progress()
-    return _shown(options_as(run, options, model=model, find=find, accept_drawn=accept, progress=told), options)
+    return shown(options_as(run, options, model=model, find=find, accept_drawn=accept, progress=told), options)
 
 
 def add_verify(verbs: Verbs) -> None:
@@ -157,7 +158,7 @@ def identify(options: argparse.Namespace) -> Outcome:
     choice = options_as(Choice, options, accept_drawn=options.accept_drawn_model)
     shared: dict[str, Any] = {"model": model, "find": find, "choice": choice, "progress": progress()}
     if options.each is None:
-        return _shown(options_as(run, options, **shared), options)
+        return shown(options_as(run, options, **shared), options)
     found = identify_each(options.probe, options.gallery, **shared)
     found.write_each(options.each)
     return found.json() if options.json else found.text()
@@ -209,15 +210,21 @@ def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, Fin
     return model, find
 
 
-def _shown(result: "Verification | Identification", options: argparse.Namespace) -> str:
+def shown(result: "Verification | Identification | Claim", options: argparse.Namespace) -> str:
+    """A result as JSON or as text, as the options ask."""
     if options.json and options.explain:
         raise ValueError("--json has the exact wording that --explain prints; omit one")
     return result.json() if options.json else result.text(explain=options.explain)
 
 
 def _use(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--model", type=Path, required=True, help="exported model folder, with a threshold")
     verb.add_argument("--far", metavar="F", help="FAR of the threshold to use, if the model has several")
+    add_use(verb)
+
+
+def add_use(verb: argparse.ArgumentParser) -> None:
+    """Add the options of a verb that compares photographs by a model."""
+    verb.add_argument("--model", type=Path, required=True, help="exported model folder, with a threshold")
     verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
     verb.add_argument(
         "--explain",

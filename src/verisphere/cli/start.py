@@ -20,6 +20,7 @@ from verisphere.cli.calibrating import add_calibrate
 from verisphere.cli.cleaning import add_clean
 from verisphere.cli.data import add_data
 from verisphere.cli.evaluating import add_evaluate
+from verisphere.cli.galleries import add_gallery
 from verisphere.cli.images import add_align, add_embed
 from verisphere.cli.inverting import add_invert, add_leak
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
@@ -58,6 +59,7 @@ VERBS = (
     add_export,
     add_verify,
     add_identify,
+    add_gallery,
     add_monitor,
     add_report,
 )

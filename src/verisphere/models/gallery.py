@@ -14,7 +14,8 @@ from verisphere.decide import STATISTICS, lower_median
 from verisphere.decide.statistics import CANDIDATES, Best
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.json_values import shown
-from verisphere.score import pair_scores, top_k, unit_rows
+from verisphere.score import pair_scores, unit_rows
+from verisphere.score.best_people import best_people
 
 _PROBES_AT_ONCE = 1024
 _PAIRS_AT_ONCE = 1 << 20
@@ -182,7 +183,7 @@ class Gallery:
             raise ValueError(f"a cohort needs 2 people, this one has {len(cohort.rows)}")
 
     def _search(self, probes: Tensor, statistic: str, cohort: Cohort | None, count: int) -> Searched:
-        rows, scores = self._best_rows(probes, count)
+        scores, rows = best_people(probes, self.units, self.person, count)
         persons = np.where(rows >= 0, self.person[rows], -1)
         best = Best(scores)
         if statistic == "median":
@@ -196,17 +197,6 @@ class Gallery:
             of_probes = cohort.spread(probes, nearest) if STATISTICS[statistic].both else None
             best = Best(scores, photographs=(normal[0], normal[1]), probes=of_probes)
         return Searched(STATISTICS[statistic].values(best), scores, persons, rows)
-
-    def _best_rows(self, probes: Tensor, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Row and score of the best photograph of each of a probe's best people."""
-        photographs = np.sort(np.bincount(self.person))[::-1]
-        needed = min(int(photographs[: count - 1].sum()) + 1, len(self.person))  # surely holds so many people
-        scores, rows = (part.numpy() for part in top_k(probes, self.units, needed, "float32"))
-        found = np.full((len(probes), count), -1, np.int64), np.full((len(probes), count), -np.inf)
-        for probe, persons in enumerate(self.person[rows]):
-            first = np.sort(np.unique(persons, return_index=True)[1])[:count]  # scores descend
-            found[0][probe, : len(first)], found[1][probe, : len(first)] = rows[probe, first], scores[probe, first]
-        return found
 
     def _medians(self, probes: Tensor, persons: Int64[np.ndarray, "probes candidates"]) -> np.ndarray:
         """The lower median of the scores of all photographs of each candidate."""

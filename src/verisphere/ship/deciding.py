@@ -15,9 +15,11 @@ from verisphere.decide.statistics import CANDIDATES
 from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import NO_GALLERY, GalleryCalibration, read_gallery_calibration
+from verisphere.files.gallery_store import is_gallery
 from verisphere.files.json_values import shown
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Cohort, Gallery, check_cohort
+from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.notes import sealed_origin
 from verisphere.ship.opened_gallery import OpenedGallery
 from verisphere.ship.people import scores_between
@@ -69,7 +71,7 @@ class ByGallery:
     """
 
     threshold: GalleryThreshold
-    gallery: Gallery
+    gallery: Gallery | LivingGallery
     cohort: Cohort | None = None
 
     def whole(self, rows: Float32[np.ndarray, "photographs dim"]) -> list[Match]:
@@ -148,11 +150,19 @@ class Promise:
     origin: Origin | None
     calibration: GalleryCalibration | None = None
     or_pairs: bool = False
+    living: LivingGallery | None = None
 
     @classmethod
-    def of(cls, model: Model, choice: Choice) -> "Promise":
-        """The promise that is asked for, or that a model ships."""
+    def of(cls, model: Model, choice: Choice, gallery: Path) -> "Promise":
+        """The promise that is asked for, that a model ships, or that a living gallery keeps itself."""
         far, fpir, calibration = choice.far, choice.fpir, choice.calibration
+        if is_gallery(gallery):
+            if not (far is fpir is calibration is choice.cohort is None):
+                raise ValueError(
+                    f"{gallery}: a living gallery has one threshold, its own; omit far, fpir, calibration and cohort"
+                )
+            living = LivingGallery(gallery)
+            return cls(living.threshold, living.path, living.origin, living=living)
         if far is not None and (fpir is not None or calibration is not None):
             raise ValueError("a FAR is that of a threshold for two photographs, an FPIR that of a gallery; omit one")
         promised = model.gallery_calibration() if calibration is None else read_gallery_calibration(calibration)
@@ -207,9 +217,9 @@ class Promise:
                 f"{opened.path}: {refused}; calibrate again for this gallery (verisphere calibrate STRANGERS --gallery "
                 f"{opened.path} --again {self.file} --out FILE){otherwise}"
             )
-        by = ByGallery(self.threshold, opened.gallery, self._cohort(self.calibration, cohort, opened))
-        by.gallery.check(self.calibration.statistic, by.cohort)
-        return by
+        normal = self._cohort(self.calibration, cohort, opened)
+        opened.gallery.check(self.calibration.statistic, normal)
+        return ByGallery(self.threshold, opened.gallery, normal)
 
     def _cohort(self, promised: GalleryCalibration, cohort: Path | None, opened: OpenedGallery) -> Cohort | None:
         if promised.cohort is None:

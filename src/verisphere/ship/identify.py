@@ -15,8 +15,9 @@ from verisphere.files.tables import csv_for_people
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
 from verisphere.report.tables import number, table
-from verisphere.ship.deciding import Choice, Deciding, Match, Promise
+from verisphere.ship.deciding import ByGallery, Choice, Deciding, Match, Promise
 from verisphere.ship.face_search import FindFaces, Skipped
+from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.notes import (
     PHOTOGRAPHS_NAMED,
     SETS_IN_GALLERY,
@@ -139,7 +140,7 @@ def identify(
     """
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    promise = Promise.of(model, choice)
+    promise = Promise.of(model, choice, gallery)
     probed = embedded_person(probe, model, find, progress)
     search = _Search.of(promise, choice, gallery, model, find, len(probed.rows) > 1, progress)
     by, threshold = search.by, promise.threshold
@@ -170,7 +171,7 @@ def identify(
         probe=probed.person,
         skipped=search.opened.skipped,
         gallery_note=search.gallery_note,
-        names_rule=search.opened.enrolled.names_rule,
+        names_rule=search.opened.names_rule,
         model=str(model.folder),
     )
 
@@ -228,7 +229,7 @@ def identify_each(
     progress: Progress = quietly,
 ) -> Identifications:
     """Finds the person of a gallery on each of many photographs or rows of embeddings, each a probe by itself."""
-    promise = Promise.of(model, choice)
+    promise = Promise.of(model, choice, gallery)
     search = _Search.of(promise, choice, gallery, model, find, False, progress)
     if is_embeddings(probes):
         rows = read_templates(probes)
@@ -261,7 +262,7 @@ def identify_each(
 class _Search:
     """A gallery that is ready to be searched, what decides, and what weakens the promise, the gravest first."""
 
-    opened: OpenedGallery
+    opened: OpenedGallery | LivingGallery
     by: Deciding
     notes: tuple[str, ...]
     gallery_note: str
@@ -279,6 +280,9 @@ class _Search:
     ) -> "_Search":
         """Open a gallery, unless the promise does not allow it, for probes that are sets of photographs or single."""
         notes = list(notes_on_model(model, promise.threshold, choice.accept_drawn, find, promise.file, promise.origin))
+        if promise.living is not None and isinstance(promise.threshold, GalleryThreshold):
+            notes += [SETS_IN_GALLERY] if sets else []
+            return cls(promise.living, ByGallery(promise.threshold, promise.living), tuple(notes), "")
 
         def check(people: int, several: bool) -> None:
             if note := promise.refuse_people(gallery, people, sets or several, choice.accept_pair_threshold):

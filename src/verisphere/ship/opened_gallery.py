@@ -8,6 +8,7 @@ import numpy as np
 
 from verisphere.base.identity import decided
 from verisphere.base.vocabulary import Embeddings, ImageSource, Progress, quietly
+from verisphere.base.words import Names
 from verisphere.files.embeddings import note_crowds, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import PromisedGallery
@@ -42,6 +43,11 @@ class OpenedGallery:
         """The rows."""
         return self.gallery.enrolled
 
+    @property
+    def names_rule(self) -> Names | None:
+        """How names that are equal once folded were taken; None if nothing decided."""
+        return self.enrolled.names_rule
+
     def promised(self) -> PromisedGallery:
         """The gallery as a calibration records it."""
         return PromisedGallery.of(self.path.name, len(self.gallery.people), self.gallery.digests)
@@ -73,7 +79,7 @@ def open_gallery(
     if model is None or find is None:
         raise ValueError(f"{gallery}: photographs need the model that embeds them: name it by --model")
     files = image_files(gallery, "Name/image.jpg")
-    owners = [_owner(name, gallery) for name in files.names]
+    owners = [owner_of(name, gallery) for name in files.names]
     with errors_naming(gallery):
         owners = list(spelled_once(owners, files.names, decided()))
     note_crowds(gallery, np.array(owners))
@@ -104,7 +110,8 @@ def open_gallery(
     return OpenedGallery(gallery, Gallery(enrolled, np.array(digests, np.int64)), left_out, photographs.skipped)
 
 
-def _owner(name: str, gallery: Path) -> str:
+def owner_of(name: str, gallery: Path) -> str:
+    """The person of a photograph: the folder that it lies in."""
     folder, _, _ = name.rpartition("/")
     if not folder:
         raise ValueError(f"{gallery}: {name!r} lies in no person's folder; a gallery has one folder a person")

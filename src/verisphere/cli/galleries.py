@@ -1,0 +1,270 @@
+"""`gallery`: a gallery that people are enrolled in, removed from, and searched in."""
+
+import argparse
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from verisphere.base.words import counted, printable
+from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded, model_and_faces
+from verisphere.cli.evaluation_options import refuse_unread
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import (
+    Outcome,
+    Parser,
+    Run,
+    Verbs,
+    add_detector,
+    add_device,
+    add_min_face,
+    add_names,
+    add_trust_code,
+    new_verb,
+    options_as,
+)
+from verisphere.cli.results import add_json, add_output
+from verisphere.cli.shipping import add_use, identify, shown
+
+if TYPE_CHECKING:
+    from verisphere.models.folder import Model
+    from verisphere.ship.face_search import FindFaces, Skipped
+
+
+def gallery_create(options: argparse.Namespace) -> str:
+    """Make an empty gallery with a promise about strangers."""
+    from verisphere.ship.calibrated_files import EmbeddingsSet
+    from verisphere.ship.calibration_check import Accepted
+    from verisphere.ship.living.gallery import create_gallery
+
+    accepted = Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
+    strangers = EmbeddingsSet.read(options.strangers)
+    gallery = options_as(create_gallery, options, folder=options.gallery, strangers=strangers, accepted=accepted)
+    terms = gallery.promise.terms
+    return (
+        f"{printable(str(options.gallery))}: an empty gallery, {terms.guarantee} at FPIR {terms.fpir} by "
+        f"{counted(len(strangers.people), 'stranger')}. To enrol people: verisphere gallery enrol "
+        f"{printable(str(options.gallery))} PEOPLE --model MODEL"
+    )
+
+
+def gallery_strangers(options: argparse.Namespace) -> str:
+    """Give a gallery other strangers, or another FPIR, and find its threshold anew."""
+    from verisphere.ship.calibrated_files import EmbeddingsSet
+    from verisphere.ship.calibration_check import Accepted
+    from verisphere.ship.living.gallery import LivingGallery
+
+    gallery = LivingGallery(options.gallery)
+    accepted = Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
+    gallery.promise.set_strangers(
+        EmbeddingsSet.read(options.strangers),
+        options.fpir or gallery.promise.terms.fpir,
+        options.guarantee or gallery.promise.terms.guarantee,
+        options.seed or 0,
+        accepted,
+    )
+    return gallery.info().text()
+
+
+def gallery_enrol(options: argparse.Namespace) -> str:
+    """Enrol photographs of people, or rows of an embeddings file."""
+    from verisphere.ship.living.enrolment import new_photographs, new_rows
+    from verisphere.ship.living.gallery import LivingGallery
+    from verisphere.ship.notes import first_few
+    from verisphere.ship.opened_gallery import is_embeddings
+
+    gallery = LivingGallery(options.gallery)
+    skipped: tuple[Skipped, ...] = ()
+    if is_embeddings(options.people):
+        names = ("model", "aligned", "detector", "min_face", "device", "person", "keep_images")
+        refuse_unread(options, names, "the rows are embedded already, and have names")
+        found = new_rows(options.people, gallery)
+    else:
+        model, find = _model(options, options.people)
+        found, skipped = options_as(
+            new_photographs, options, path=options.people, gallery=gallery, model=model, find=find, progress=progress()
+        )
+    done = options_as(
+        gallery.enrol,
+        options,
+        photographs=found,
+        expires=None if options.expires is None else _date(options.expires),
+        progress=progress(),
+    )
+    people = counted(done.people, "person")
+    what = f"Enrolled {counted(done.photographs, 'photograph')}; {people} new to this gallery."
+    lines = [what, f"{done.known:,} were enrolled before."] if done.known else [what]
+    lines += first_few(done.strangers_left, "Strangers no longer, for they are enrolled now")
+    lines += first_few([f"{photo.name} ({photo.reason})" for photo in skipped], "Skipped")
+    return "\n".join([*lines, gallery.info().text()])
+
+
+def gallery_remove(options: argparse.Namespace) -> str:
+    """Remove people from a gallery with all of their photographs."""
+    from verisphere.ship.living.gallery import LivingGallery
+
+    gallery = LivingGallery(options.gallery)
+    if bool(options.name) == options.expired:
+        raise ValueError("name the people to remove by --name, or say --expired for those whose consent has expired")
+    operator = options.operator
+    gone = gallery.remove_expired(operator) if options.expired else gallery.remove(options.name, operator)
+    place = printable(str(options.gallery))
+    again = f"verisphere gallery compact {place} removes their last traces from the disk."
+    return f"Removed {counted(gone, 'photograph')}. {again}\n{gallery.info().text()}"
+
+
+def gallery_verify(options: argparse.Namespace) -> Outcome:
+    """Decide whether a photograph shows the person whom it is said to show."""
+    from verisphere.ship.living.enrolment import verify_claim
+    from verisphere.ship.living.gallery import LivingGallery
+
+    model, find = _model(options, options.probe)
+    claim = verify_claim(
+        LivingGallery(options.gallery),
+        options.probe,
+        options.person,
+        model,
+        find,
+        accept_drawn=options.accept_drawn_model,
+        progress=progress(),
+    )
+    return shown(claim, options)
+
+
+def gallery_list(options: argparse.Namespace) -> Outcome:
+    """List everybody who is enrolled."""
+    from verisphere.ship.living.gallery import LivingGallery
+
+    return LivingGallery(options.gallery).listing()
+
+
+def gallery_info(options: argparse.Namespace) -> Outcome:
+    """Say what a gallery holds and promises."""
+    from verisphere.ship.living.gallery import LivingGallery
+
+    return LivingGallery(options.gallery).info()
+
+
+def gallery_compact(options: argparse.Namespace) -> str:
+    """Remove every trace of removed people from the files of a gallery."""
+    from verisphere.ship.living.gallery import LivingGallery
+
+    gallery = LivingGallery(options.gallery)
+    before = gallery.store.size()
+    left = gallery.store.compact()
+    return f"{left or 'Compacted'}: {before:,} bytes before, {gallery.store.size():,} now."
+
+
+def _model(options: argparse.Namespace, path: Path) -> "tuple[Model, FindFaces]":
+    if options.model is None:
+        raise ValueError(f"{path}: photographs need the model that embeds them: name it by --model")
+    return model_and_faces(options, [path], others=False)
+
+
+def _date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"--expires: {text!r} is no date such as 2027-12-31") from None
+
+
+def add_gallery(verbs: Verbs) -> None:
+    """Add `gallery` and its verbs."""
+    text = "Keep a gallery: enrol people, find them, remove them, under a promise about strangers."
+    gallery = verbs.add_parser(
+        "gallery",
+        help=text,
+        description=text,
+        examples=(
+            "verisphere gallery create door --strangers strangers.npz --fpir 1e-2",
+            "verisphere gallery enrol door people/ --model model",
+        ),
+    )
+    kinds = gallery.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
+    verb = _verb(
+        kinds,
+        "create",
+        gallery_create,
+        "--strangers strangers.npz --fpir 1e-2",
+        "--strangers strangers.npz --fpir 1e-3 --guarantee expected",
+    )
+    _add_strangers(verb, "--strangers", required=True)
+    verb = _verb(kinds, "strangers", gallery_strangers, "more.npz", "more.npz --fpir 1e-3")
+    _add_strangers(verb, "strangers")
+    verb = _verb(kinds, "enrol", gallery_enrol, "people/ --model model", "ann.jpg --person Ann --model model")
+    verb.add_argument(
+        "people",
+        type=Path,
+        metavar="PEOPLE",
+        help="folder or zip archive: a folder a person; or an embeddings file; with --person photographs of one person",
+    )
+    verb.add_argument("--person", metavar="NAME", help="the person whom all of these photographs show")
+    verb.add_argument("--consent", metavar="TEXT", help="what the people have agreed to, or where it is written down")
+    verb.add_argument("--expires", metavar="DATE", help="the day from which they are not found, such as 2027-12-31")
+    verb.add_argument("--keep-images", action="store_const", const=True, help="also keep the aligned crops")
+    _add_operator(verb)
+    _add_photographs(verb)
+    verb = _verb(kinds, "remove", gallery_remove, "--name Ann --name Ben", "--expired")
+    verb.add_argument("--name", action="append", metavar="NAME", help="a person to remove; repeat for several")
+    verb.add_argument("--expired", action="store_true", help="remove everybody whose consent has expired")
+    _add_operator(verb)
+    verb = _verb(kinds, "identify", identify, "unknown.jpg --model model", "day/ --model model --each found.csv")
+    verb.add_argument(
+        "probe",
+        type=Path,
+        metavar="PROBE",
+        help="photograph, or folder or archive of one person's; with --each of many people's, or an embeddings file",
+    )
+    add_output(
+        verb, "--each", metavar="OUT.csv", help="take each photograph as a probe by itself, and list the answers"
+    )
+    verb.add_argument("--top", type=int, help="how many matches to list (5)")
+    verb.set_defaults(far=None, fpir=None, calibration=None, cohort=None, accept_pair_threshold=False)
+    add_use(verb)
+    verb = _verb(
+        kinds, "verify", gallery_verify, "door.jpg --person Ann --model model", "ann/ --person Ann --model model --json"
+    )
+    verb.add_argument("probe", type=Path, metavar="PROBE", help="photograph, or folder or archive of one person's")
+    verb.add_argument("--person", required=True, metavar="NAME", help="the person whom it is said to show")
+    add_use(verb)
+    add_json(_verb(kinds, "list", gallery_list, "", "--json people.json", names=False), "also write it as JSON")
+    add_json(_verb(kinds, "info", gallery_info, "", "--json door.json", names=False))
+    _verb(kinds, "compact", gallery_compact, "", "--threads 1", names=False)
+
+
+def _verb(kinds: Verbs, name: str, run: Run, *examples: str, names: bool = True) -> argparse.ArgumentParser:
+    commands = [f"verisphere gallery {name} door {example}".strip() for example in examples]
+    verb = new_verb(kinds, name, run, examples=commands)
+    if names:
+        add_names(verb)
+    verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder of the gallery")
+    return verb
+
+
+def _add_strangers(verb: argparse.ArgumentParser, name: str, **settings: bool) -> None:
+    verb.add_argument(
+        name,
+        type=Path,
+        metavar="FILE",
+        help="embeddings file of people who are not enrolled, one photograph of each of whom is drawn",
+        **settings,  # type: ignore[arg-type]
+    )
+    verb.add_argument("--fpir", metavar="F", help="at most so many strangers are found, such as 1e-2", **settings)  # type: ignore[arg-type]
+    verb.add_argument("--guarantee", choices=("confident", "expected"), help="see verisphere calibrate (confident)")
+    verb.add_argument("--seed", type=int, help="of the draw of a photograph of each stranger (0)")
+    verb.add_argument("--accept-implausible", action="store_true", help="see verisphere calibrate")
+    add_accept_training_people(verb)
+    add_accept_unrecorded(verb, "take files")
+
+
+def _add_operator(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--operator", metavar="NAME", help="who does this, for the gallery's records (the user's name)")
+
+
+def _add_photographs(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--model", type=Path, help="exported model folder that embeds the photographs")
+    verb.add_argument("--aligned", action="store_const", const=True, help="the photographs are aligned crops")
+    add_detector(verb)
+    add_min_face(verb)
+    verb.set_defaults(min_face=None)
+    add_trust_code(verb)
+    add_device(verb)

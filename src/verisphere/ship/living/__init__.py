@@ -1,0 +1,1 @@
+"""A gallery that changes, under a promise that is renewed with each change."""

@@ -1,0 +1,133 @@
+"""Photographs for a living gallery: found in folders and archives or read as rows, and compared with its people."""
+
+import hashlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from verisphere.base.identity import decided
+from verisphere.base.provenance import check_same_origin
+from verisphere.base.vocabulary import Progress, printable, quietly
+from verisphere.files.embeddings import note_crowds, read_known_people
+from verisphere.files.errors import errors_naming
+from verisphere.files.results import Result
+from verisphere.images.packs.columns import spelled_once
+from verisphere.images.packs.image_files import image_files
+from verisphere.models.folder import Model
+from verisphere.ship.deciding import Match
+from verisphere.ship.face_search import FindFaces, Skipped, file_contents
+from verisphere.ship.living.gallery import LivingGallery
+from verisphere.ship.living.records import NewPhotographs
+from verisphere.ship.notes import (
+    SETS_IN_GALLERY,
+    notes_on_faces,
+    notes_on_model,
+    notes_on_origin,
+    notes_on_skipped,
+    promise_in_words,
+)
+from verisphere.ship.opened_gallery import owner_of
+from verisphere.ship.people import Person, embedded_person, photographs_at, photographs_in, scores_between
+
+
+def new_rows(path: Path, gallery: LivingGallery) -> NewPhotographs:
+    """The rows of an embeddings file, made in the same way as those of a gallery."""
+    rows = read_known_people(path)
+    check_same_origin(f"{gallery.path} was", gallery.origin, path, rows.origin, "embed with its model")
+    return NewPhotographs.of(rows)
+
+
+def new_photographs(
+    path: Path,
+    gallery: LivingGallery,
+    model: Model,
+    find: FindFaces,
+    *,
+    person: str | None = None,
+    keep_images: bool = False,
+    progress: Progress = quietly,
+) -> tuple[NewPhotographs, tuple[Skipped, ...]]:
+    """The photographs of one person, or of a folder or zip archive with a folder a person, and those without a face."""
+    notes_on_origin(model, find, gallery.path, gallery.origin, "make the gallery again, or enrol")
+    if person is not None and not path.is_dir() and path.suffix.lower() != ".zip":
+        photographs, contents = photographs_at(path, find, progress), [path.read_bytes]
+    else:
+        files = image_files(path, "" if person else "Name/image.jpg")
+        photographs, contents = photographs_in(files, find, progress), list(file_contents(files))
+    owners = [person or owner_of(name, path) for name in photographs.names]
+    with errors_naming(path):
+        owners = list(spelled_once(owners, photographs.names, decided()))
+        rows = photographs.embed(model)
+    note_crowds(path, np.array(owners))
+    used = photographs.used
+    crops = [photographs.faces[place].pixels for place in used]
+    found = NewPhotographs(
+        [owners[place] for place in used],
+        [photographs.names[place] for place in used],
+        [hashlib.sha256(contents[place]()).hexdigest() for place in used],
+        NewPhotographs.units(rows),
+        [_png(crop) for crop in crops if crop is not None] if keep_images else None,
+    )
+    return found, photographs.skipped
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+@dataclass(frozen=True)
+class Claim(Result):
+    """Whether photographs show the person of a gallery whom they are said to show.
+
+    The score of a photograph is the highest over the person's own; more than half of the photographs must be above the
+    threshold. Fewer strangers pass as one person than are found as anybody, so the gallery's promise covers a claim.
+    """
+
+    person: str
+    match: Match
+    threshold: float
+    promise: str
+    meaning: str
+    notes: tuple[str, ...]
+    probe: Person
+
+    @property
+    def same(self) -> bool:
+        """Whether the claim is accepted."""
+        return self.match.score > self.threshold
+
+    def text(self, *, explain: bool = False) -> str:
+        """The notes, the verdict and the promise, and on request its exact wording."""
+        verdict = f"{'This is' if self.same else 'This is not shown to be'} {printable(self.person)}"
+        answer = f"{verdict}: score {self.match.score:.4f}, threshold {self.threshold:.4f}. {self.promise}"
+        exact = [self.meaning] if explain else []
+        return "\n".join([*self.notes, answer, *exact, *notes_on_skipped(self.probe)])
+
+
+def verify_claim(
+    gallery: LivingGallery,
+    probe: Path,
+    person: str,
+    model: Model,
+    find: FindFaces,
+    *,
+    accept_drawn: bool = False,
+    progress: Progress = quietly,
+) -> Claim:
+    """Whether a photograph, or more than half of several, shows a person of a gallery."""
+    with gallery.store.reading():
+        threshold, (name, rows) = gallery.threshold, gallery.person(person)
+    notes = notes_on_model(model, threshold, accept_drawn, find, gallery.path, gallery.origin)
+    probed = embedded_person(probe, model, find, progress)
+    scores = np.sort(scores_between(probed.rows, rows).max(1))
+    limit = threshold.threshold
+    match = Match(name, float(scores[(len(scores) - 1) // 2]), int((scores > limit).sum()), len(scores))
+    several = (SETS_IN_GALLERY,) if len(scores) > 1 else ()
+    words, meaning = promise_in_words(model, threshold), threshold.meaning()
+    seen = (*notes, *several, *notes_on_faces(probed.person))
+    return Claim(name, match, limit, words, meaning, seen, probed.person)

@@ -1,0 +1,297 @@
+"""A gallery that changes: people are enrolled and removed, and the promise about strangers is renewed with each change.
+
+The gallery keeps the embeddings of strangers. Whatever changes it scores them anew in the same transaction, and writes
+the threshold with its promise, so that there is no moment at which people are searched by another gallery's threshold.
+A person's score is the highest over their photographs, and the number of people is what the promise names.
+"""
+
+import getpass
+import json
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from verisphere.base.identity import NOBODY, decided, folded, is_missing
+from verisphere.base.vocabulary import Origin, Progress, quietly
+from verisphere.decide import Far, GalleryThreshold, Guarantee
+from verisphere.files.gallery_store import SqliteStore, Store, among, count_of, create_sqlite, fact
+from verisphere.files.json_values import from_json, shown
+from verisphere.models.gallery import Cohort, Searched
+from verisphere.score import unit_rows
+from verisphere.ship.calibrated_files import EmbeddingsSet
+from verisphere.ship.calibration_check import NOTHING, Accepted
+from verisphere.ship.living.promise import KeptPromise
+from verisphere.ship.living.records import Enrolled, GalleryInfo, GalleryListing, NewPhotographs, PersonListed
+
+_AT_ONCE = 1 << 13  # rows of a transaction
+_CANDIDATES = 64  # people of a probe that are looked at first; more where all of these pass
+
+
+class _Names:
+    """The names of people by their numbers, of which a search has looked up those it found."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.known = count, dict[int, str]()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, person: int) -> str:
+        return self.known[person]
+
+
+class LivingGallery:
+    """A gallery on disk that people are enrolled in, removed from, and searched in; see the module.
+
+    Args:
+        place: folder of the gallery, or a store that was opened.
+
+    Attributes:
+        store: its tables and rows.
+        promise: its strangers, and what follows from them.
+        origin: how its rows were made; the photographs of probes must be embedded in the same way.
+        people: names by the numbers of people that `search` gives; its length is the number of people.
+    """
+
+    left_out: tuple[str, ...] = ()
+    skipped: tuple[Any, ...] = ()
+    names_rule = None
+
+    def __init__(self, place: str | Path | Store) -> None:
+        self.store: Store = SqliteStore(place) if isinstance(place, (str, Path)) else place
+        self.path = Path(self.store.name)
+        origin = fact(self.store, "origin")
+        self.origin = None if origin is None else from_json(Origin, origin)
+        self.promise = KeptPromise(self.store)
+        self.people = _Names(count_of(self.store, "people"))
+
+    @property
+    def threshold(self) -> GalleryThreshold:
+        """The threshold with its promise, for the gallery as it is now."""
+        return self.promise.threshold
+
+    @property
+    def gallery(self) -> "LivingGallery":
+        """Itself, as what is searched."""
+        return self
+
+    def search(
+        self,
+        probes: Float32[np.ndarray, "probes dim"],
+        statistic: str = "best",
+        cohort: Cohort | None = None,
+        candidates: int = _CANDIDATES,
+        progress: Progress = quietly,
+    ) -> Searched:
+        """The best people of each probe, as `Gallery.search` gives them, but no more than those who pass and a few.
+
+        People whose consent has expired are not found.
+        """
+        units = unit_rows(probes)
+        with self.store.reading():
+            expired = self._expired()
+            everybody = count_of(self.store, "people") - len(expired)
+            count, limit = max(min(candidates, _CANDIDATES, everybody), 1), self.threshold.threshold
+            while True:
+                scores, persons, slots = self.store.nearest(units, count, expired)
+                if count >= min(candidates, everybody) or not (scores[:, -1] > limit).any():
+                    break
+                count = min(4 * count, candidates, everybody)
+            self.people.count = everybody
+            numbers = np.unique(persons[persons >= 0]).tolist()
+            self.people.known.update(among(self.store, "SELECT person, name FROM people WHERE person IN", numbers))
+        return Searched(scores, scores, persons, slots)
+
+    def person(self, name: str) -> tuple[str, Float32[np.ndarray, "photographs dim"]]:
+        """The name of a person as it was enrolled, and their rows."""
+        with self.store.reading():
+            number, spelled, expires = self._known([name])[0]
+            if expires and expires <= _today():
+                raise ValueError(f"{self.path}: the consent of {shown(spelled)} has expired on {expires}")
+            found = self.store.select("SELECT slot FROM photographs WHERE person = ? ORDER BY slot", number)
+            return spelled, self.store.rows(np.array(found, np.int64).flatten())
+
+    def enrol(
+        self,
+        photographs: NewPhotographs,
+        *,
+        consent: str = "",
+        expires: date | None = None,
+        operator: str | None = None,
+        progress: Progress = quietly,
+    ) -> Enrolled:
+        """Enrol photographs of people, some thousands at a time: each such part is enrolled as a whole or not at all.
+
+        A photograph that a person has already is not enrolled again, so that an enrolment which was interrupted is
+        repeated. A stranger of the promise who is enrolled by name is a stranger no longer.
+
+        Raises:
+            ValueError: a name is missing, or a spelling of another's; or the promise would need more strangers.
+        """
+        operator = operator or getpass.getuser()
+        if photographs.rows.shape[1] != self.promise.dim:
+            raise ValueError(f"{photographs.rows.shape[1]} numbers a row, and {self.path} has {self.promise.dim}")
+        whole = Enrolled(0, 0, 0, ())
+        order = sorted(range(len(photographs.people)), key=lambda row: folded(photographs.people[row]))
+        starts = range(0, len(order), _AT_ONCE)
+        for start in progress(starts, "enrolling", len(starts)):
+            part = photographs.take(order[start : start + _AT_ONCE])
+            with self.store.writing():
+                done = self._enrol(part, (consent, None if expires is None else expires.isoformat(), _now(), operator))
+            whole = Enrolled(*(getattr(whole, name) + getattr(done, name) for name in vars(whole)))
+        return whole
+
+    def remove(self, names: Sequence[str], operator: str | None = None) -> int:
+        """Remove people with all of their photographs; the number of these. `compact` then removes every trace."""
+        with self.store.writing():
+            return self._remove([number for number, *_ in self._known(names)], operator or getpass.getuser())
+
+    def remove_expired(self, operator: str | None = None) -> int:
+        """Remove everybody whose consent has expired; the number of their photographs."""
+        with self.store.writing():
+            return self._remove(self._expired(), operator or getpass.getuser())
+
+    def listing(self) -> GalleryListing:
+        """Everybody who is enrolled, by name."""
+        found = self.store.select(
+            "SELECT p.name, count(*), p.enrolled, p.operator, p.consent, coalesce(p.expires, '') FROM people p "
+            "JOIN photographs f ON f.person = p.person "
+            "GROUP BY p.person, p.name, p.enrolled, p.operator, p.consent, p.expires ORDER BY 1"
+        )
+        return GalleryListing(tuple(PersonListed(*row) for row in found))
+
+    def info(self) -> GalleryInfo:
+        """What the gallery holds and promises."""
+        with self.store.reading():
+            counts = {table: count_of(self.store, table) for table in ("people", "photographs", "strangers", "removed")}
+            promise = self.threshold if counts["people"] else None
+            expired, size = len(self._expired()), self.store.size()
+        return GalleryInfo(str(self.path), expired=expired, size=size, origin=self.origin, threshold=promise, **counts)
+
+    def _enrol(self, new: NewPhotographs, about: tuple[str, str | None, str, str]) -> Enrolled:
+        forms = [folded(name) for name in new.people]
+        if bad := [name for name in new.people if is_missing(name) or name == NOBODY]:
+            raise ValueError(f"{shown(bad[0])} is no name of a person")
+        there: dict[str, tuple[int, str]] = {}
+        for form, number, name in among(
+            self.store, "SELECT folded, person, name FROM people WHERE folded IN", sorted(set(forms))
+        ):
+            there[form] = number, name
+        if decided() != "merge":
+            self._refuse_spellings(new.people, forms, {form: name for form, (_, name) in there.items()})
+        numbers = {form: number for form, (number, _) in there.items()}
+        sql = "SELECT person, digest FROM photographs WHERE person IN"
+        held = set(among(self.store, sql, sorted(numbers.values())))
+        fresh = list[int]()
+        for row, (form, digest) in enumerate(zip(forms, new.digests, strict=True)):
+            if form not in numbers:
+                values = (new.people[row], form, secrets.token_hex(8), *about)
+                numbers[form] = self.store.insert_person(values)
+            if (numbers[form], digest) not in held:
+                held.add((numbers[form], digest))
+                fresh.append(row)
+        first = self.store.next_slot()
+        self.store.change(
+            "INSERT INTO photographs (slot, person, name, digest, image, enrolled, operator) VALUES "
+            "(?, ?, ?, ?, ?, ?, ?)",
+            [
+                (first + place, numbers[forms[row]], new.names[row], new.digests[row], _image(new, row), *about[2:])
+                for place, row in enumerate(fresh)
+            ],
+        )
+        self.store.add_rows(first, new.rows[fresh])
+        strangers_left = self.promise.drop(sorted(set(forms)))
+        if fresh:
+            self.promise.add_rows(first, new.rows[fresh])
+        self.promise.renew()
+        self._audit("enrol", Counter(numbers[forms[row]] for row in fresh), about[3])
+        added = len(numbers) - len(there)
+        return Enrolled(len(fresh), added, len(forms) - len(fresh), tuple(strangers_left))
+
+    def _refuse_spellings(self, names: Sequence[str], forms: Sequence[str], there: dict[str, str]) -> None:
+        """Refuse a name that is another's but for its spelling."""
+        for name, form in zip(names, forms, strict=True):
+            known = there.setdefault(form, name)
+            if known != name:
+                raise ValueError(
+                    f"{shown(name)} is {shown(known)} but for case, blanks, Unicode form, invisible letters or the "
+                    "spelling of a number; --names merge takes such names as one person"
+                )
+
+    def _remove(self, numbers: Sequence[int], operator: str) -> int:
+        count = Counter[int]()
+        slots = list[int]()
+        for person, slot in among(self.store, "SELECT person, slot FROM photographs WHERE person IN", numbers):
+            count[person] += 1
+            slots.append(slot)
+        self._audit("remove", count, operator)
+        self.store.change("INSERT INTO removed VALUES (?)", [(slot,) for slot in slots])
+        for table in ("photographs", "people"):
+            self.store.change(f"DELETE FROM {table} WHERE person = ?", [(number,) for number in numbers])
+        self.promise.rescore_removed(slots)
+        self.promise.renew()
+        return len(slots)
+
+    def _known(self, names: Sequence[str]) -> list[tuple[int, str, str | None]]:
+        """Number, name and expiry of people."""
+        found = []
+        for name in names:
+            person = self.store.select("SELECT person, name, expires FROM people WHERE folded = ?", folded(name))
+            if not person or (person[0][1] != name and decided() != "merge"):
+                spelled = f" (but {shown(person[0][1])} is)" if person else ""
+                raise ValueError(f"{self.path}: {shown(name)} is not enrolled{spelled}")
+            found += person
+        return found
+
+    def _expired(self) -> list[int]:
+        return [number for (number,) in self.store.select("SELECT person FROM people WHERE expires <= ?", _today())]
+
+    def _audit(self, action: str, photographs: Counter[int], operator: str) -> None:
+        codes = among(self.store, "SELECT person, code FROM people WHERE person IN", sorted(photographs))
+        entries = [(_now(), operator, action, code, photographs[person]) for person, code in codes]
+        columns = "moment, operator, action, code, photographs"
+        self.store.change(f"INSERT INTO audit ({columns}) VALUES (?, ?, ?, ?, ?)", entries)
+
+
+def create_gallery(
+    folder: str | Path,
+    strangers: EmbeddingsSet,
+    fpir: Far,
+    guarantee: Guarantee = "confident",
+    *,
+    origin: Origin | None = None,
+    seed: int = 0,
+    accepted: Accepted = NOTHING,
+) -> LivingGallery:
+    """Make an empty gallery for people whose photographs are embedded as these strangers, or in a known way (`origin`).
+
+    Raises:
+        ValueError: see `KeptPromise.set_strangers`.
+    """
+    origin = origin or strangers.origin
+    facts = {"dim": str(strangers.dim), **({} if origin is None else {"origin": json.dumps(asdict(origin))})}
+    create_sqlite(
+        Path(folder),
+        facts,
+        lambda store: KeptPromise(store).set_strangers(strangers, fpir, guarantee, seed, accepted),
+    )
+    return LivingGallery(folder)
+
+
+def _image(photographs: NewPhotographs, row: int) -> bytes | None:
+    return None if photographs.images is None else photographs.images[row]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _today() -> str:
+    return date.today().isoformat()

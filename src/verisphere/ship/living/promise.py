@@ -1,0 +1,169 @@
+"""The promise of a living gallery about strangers, whom it keeps and scores anew with each change."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from torch import Tensor
+
+from verisphere.base.identity import folded
+from verisphere.base.provenance import check_recorded, check_same_origin
+from verisphere.base.trained_on import SharedWithTraining
+from verisphere.base.vocabulary import ImageSource, Origin
+from verisphere.decide import (
+    Far,
+    GalleryThreshold,
+    Guarantee,
+    TooFewComparisonsError,
+    gallery_threshold,
+    one_probe_each,
+    strangers_needed,
+)
+from verisphere.decide.gallery import too_few_strangers
+from verisphere.decide.point import far_text
+from verisphere.files.gallery_calibration import check_fpirs
+from verisphere.files.gallery_store import Store, among, count_of, fact, set_fact
+from verisphere.files.json_values import from_json, shown
+from verisphere.score import unit_rows
+from verisphere.score.best_people import best_people
+from verisphere.ship.calibrated_files import EmbeddingsSet
+from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a promise is asked to be, and what is known of its strangers; see `GalleryThreshold`."""
+
+    fpir: str
+    guarantee: Guarantee
+    seed: int
+    strangers: str
+    calibrated_on: ImageSource | None = None
+    in_training: SharedWithTraining | None = None
+    implausible: str = ""
+
+
+class KeptPromise:
+    """The strangers of a gallery in its store, the highest score of each, and the promise that follows."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.dim = int(fact(store, "dim"))
+
+    @property
+    def terms(self) -> Terms:
+        """What the promise is asked to be."""
+        return from_json(Terms, fact(self.store, "terms"))
+
+    @property
+    def threshold(self) -> GalleryThreshold:
+        """The threshold with its promise, for the gallery as it is now."""
+        promise = fact(self.store, "promise")
+        if promise is None:
+            raise ValueError(f"{self.store.name}: nobody is enrolled, so there is nobody to find and no threshold")
+        return from_json(GalleryThreshold, promise)
+
+    def set_strangers(
+        self,
+        strangers: EmbeddingsSet,
+        fpir: Far,
+        guarantee: Guarantee = "confident",
+        seed: int = 0,
+        accepted: Accepted = NOTHING,
+    ) -> None:
+        """Take one row of each of these people, none of whom is enrolled, as the strangers from now on.
+
+        Raises:
+            ValueError: they are too few, or enrolled by name; the model was trained on them, or scores are implausible,
+                unless accepted; or they were embedded in another way.
+        """
+        check_fpirs([fpir], guarantee)
+        store, name, origin = self.store, strangers.name, fact(self.store, "origin")
+        known = None if origin is None else from_json(Origin, origin)
+        check_same_origin(f"{store.name} was", known, name, strangers.origin, "embed them as its people")
+        check_recorded(name, strangers.origin, accepted.unrecorded_pixels)
+        if strangers.dim != self.dim:
+            raise ValueError(f"{name}: {strangers.dim} numbers a row, and {store.name} has {self.dim}")
+        rows = strangers.embeddings
+        if not accepted.training_people:
+            refuse_training_people(rows, name)
+        reasons = refuse_implausible(name, strangers.implausible(), accepted.implausible)
+        person = np.unique(rows.identities, return_inverse=True)[1].astype(np.int64)
+        drawn = rows.take(one_probe_each(person, seed))
+        forms = [folded(person) for person in drawn.identities.tolist()]
+        terms = Terms(
+            far_text(fpir),
+            guarantee,
+            seed,
+            strangers.source.file,
+            None if rows.origin is None else rows.origin.source,
+            rows.shared_with_training or None,
+            f"scores cannot be right: {reasons[0]}" if reasons else "",
+        )
+        if len(forms) < strangers_needed(fpir, guarantee):
+            raise TooFewComparisonsError(f"{name}: {too_few_strangers(len(forms), fpir, guarantee)}")
+        with store.writing():
+            if enrolled := [person for (person,) in among(store, "SELECT name FROM people WHERE folded IN", forms)]:
+                raise ValueError(
+                    f"{name}: {len(enrolled):,} of its people are enrolled in {store.name}, such as "
+                    f"{shown(enrolled[0])}; strangers are people who are not enrolled"
+                )
+            store.change("DELETE FROM strangers")
+            units = [row.tobytes() for row in unit_rows(drawn.embeddings).numpy()]
+            columns = zip(drawn.names.tolist(), forms, units, strict=True)
+            store.change("INSERT INTO strangers (name, folded, embedding) VALUES (?, ?, ?)", columns)
+            set_fact(store, "terms", terms)
+            self.rescore(store.select("SELECT stranger, embedding FROM strangers"))
+            self.renew()
+
+    def rescore(self, strangers: Sequence[tuple[int, bytes]]) -> None:
+        """Find the highest score of some strangers, by number and row, over all photographs."""
+        if not strangers:
+            return
+        numbers, units = self._rows(strangers)
+        scores, _, slots = self.store.nearest(units, 1)
+        found = [
+            (None, None, number) if slot < 0 else (score, slot, number)
+            for score, slot, number in zip(scores[:, 0].tolist(), slots[:, 0].tolist(), numbers, strict=True)
+        ]
+        self.store.change("UPDATE strangers SET score = ?, slot = ? WHERE stranger = ?", found)
+
+    def rescore_removed(self, slots: Sequence[int]) -> None:
+        """Find the highest score of the strangers to whom one of these photographs, now removed, was nearest."""
+        self.rescore(list(among(self.store, "SELECT stranger, embedding FROM strangers WHERE slot IN", slots)))
+
+    def add_rows(self, first: int, rows: Float32[np.ndarray, "rows dim"]) -> None:
+        """Find the highest score of each stranger with new rows, whose first has this slot."""
+        numbers, units = self._rows(self.store.select("SELECT stranger, embedding FROM strangers"))
+        scores, near = best_people(units, rows, np.zeros(len(rows), np.int64), 1)
+        found = zip(scores[:, 0].tolist(), (first + near[:, 0]).tolist(), numbers, scores[:, 0].tolist(), strict=True)
+        sql = "UPDATE strangers SET score = ?, slot = ? WHERE stranger = ? AND (score IS NULL OR score < ?)"
+        self.store.change(sql, found)
+
+    def drop(self, forms: Sequence[str]) -> list[str]:
+        """Remove the strangers who are enrolled now, by their folded names; the names of their photographs."""
+        found = list(among(self.store, "SELECT stranger, name FROM strangers WHERE folded IN", forms))
+        self.store.change("DELETE FROM strangers WHERE stranger = ?", [(number,) for number, _ in found])
+        return [name for _, name in found]
+
+    def renew(self) -> None:
+        """Write the threshold and promise that follow from the strangers' scores, or refuse what has too few."""
+        people, terms = count_of(self.store, "people"), self.terms
+        scores = [score for (score,) in self.store.select("SELECT score FROM strangers")]
+        if len(scores) < strangers_needed(terms.fpir, terms.guarantee):
+            lacking = too_few_strangers(len(scores), terms.fpir, terms.guarantee)
+            hint = "verisphere gallery strangers gives this gallery others"
+            raise TooFewComparisonsError(f"{self.store.name}: {lacking}; {hint}")
+        if not people:
+            self.store.change("DELETE FROM facts WHERE name = 'promise'")
+            return
+        statistics = np.array(scores, np.float64)
+        promise = gallery_threshold(statistics, terms.fpir, terms.guarantee, people=people, seed=terms.seed)
+        about = {name: getattr(terms, name) for name in ("calibrated_on", "in_training", "implausible")}
+        set_fact(self.store, "promise", replace(promise, **about))
+
+    def _rows(self, strangers: Sequence[tuple[int, bytes]]) -> tuple[list[int], Float32[Tensor, "strangers dim"]]:
+        rows = np.frombuffer(b"".join(row for _, row in strangers), "<f4").reshape(len(strangers), self.dim)
+        return [number for number, _ in strangers], torch.from_numpy(rows.astype(np.float32))

@@ -1,0 +1,119 @@
+"""What a living gallery takes and tells: photographs to enrol, its people as a list, its figures with its promise."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32
+
+from verisphere.base.vocabulary import Embeddings, Origin, printable
+from verisphere.base.words import counted
+from verisphere.decide import GalleryThreshold
+from verisphere.files.results import Result
+from verisphere.report.tables import table
+from verisphere.score import unit_rows
+
+
+@dataclass(frozen=True, eq=False)
+class NewPhotographs:
+    """Photographs to enrol: a row of length 1 for each, with its person, its name, and a digest of its content.
+
+    Images are the aligned crops as PNG, where they are to be kept.
+    """
+
+    people: Sequence[str]
+    names: Sequence[str]
+    digests: Sequence[str]
+    rows: Float32[np.ndarray, "photographs dim"]
+    images: Sequence[bytes | None] | None = None
+
+    @classmethod
+    def of(cls, embeddings: Embeddings) -> "NewPhotographs":
+        """Rows of an embeddings file, each of which is a photograph."""
+        rows = cls.units(embeddings.embeddings)
+        digests = [hashlib.sha256(row.tobytes()).hexdigest() for row in rows]
+        return cls(embeddings.identities.tolist(), embeddings.names.tolist(), digests, rows)
+
+    @staticmethod
+    def units(rows: Float32[np.ndarray, "photographs dim"]) -> Float32[np.ndarray, "photographs dim"]:
+        """Rows at length 1, as an array."""
+        return unit_rows(rows).numpy()
+
+    def take(self, chosen: Sequence[int]) -> "NewPhotographs":
+        """Some of the photographs."""
+        people, names, digests = ([column[row] for row in chosen] for column in (self.people, self.names, self.digests))
+        images = None if self.images is None else [self.images[row] for row in chosen]
+        return NewPhotographs(people, names, digests, self.rows[list(chosen)], images)
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """What enrolment has changed."""
+
+    photographs: int
+    people: int
+    known: int
+    strangers_left: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PersonListed:
+    """A person of a gallery, and when the consent ends; empty for never."""
+
+    name: str
+    photographs: int
+    enrolled: str
+    operator: str
+    consent: str
+    expires: str
+
+
+@dataclass(frozen=True)
+class GalleryListing(Result):
+    """Everybody who is enrolled, by name."""
+
+    people: tuple[PersonListed, ...]
+
+    def text(self) -> str:
+        """A table with a line for each person."""
+        titles = ["person", "photographs", "enrolled", "by", "consent", "expires"]
+        rows = [[printable(str(value)) for value in vars(person).values()] for person in self.people]
+        return table(titles, rows) if rows else "Nobody is enrolled."
+
+
+@dataclass(frozen=True)
+class GalleryInfo(Result):
+    """The figures of a gallery.
+
+    Attributes:
+        people, photographs: who is enrolled, those whose consent has expired among them.
+        expired: people whose consent has expired; they are not found.
+        removed: removed photographs whose rows wait for `compact`.
+        strangers: people by whom the promise is made.
+        size: bytes on disk.
+        origin: how the rows were made, if known.
+        threshold: the threshold with its promise; None while nobody is enrolled.
+    """
+
+    gallery: str
+    people: int
+    photographs: int
+    expired: int
+    removed: int
+    strangers: int
+    size: int
+    origin: Origin | None
+    threshold: GalleryThreshold | None
+
+    def text(self) -> str:
+        """The promise first, and then the figures."""
+        lines = [str(self.threshold) if self.threshold else "Nobody is enrolled yet."]
+        held = f"{counted(self.people, 'person')}, {counted(self.photographs, 'photograph')}"
+        lines.append(f"{printable(self.gallery)}: {held}, {counted(self.strangers, 'stranger')}, {self.size:,} bytes")
+        if self.expired:
+            lines.append(f"The consent of {counted(self.expired, 'person')} has expired; they are not found.")
+        if self.removed:
+            left = counted(self.removed, "removed photograph")
+            lines.append(f"The files still hold numbers of {left}; `verisphere gallery compact` removes them.")
+        return "\n".join(lines)

@@ -1,0 +1,235 @@
+"""A gallery that changes: who is found in it, and which threshold follows from its strangers, after every change."""
+
+import sqlite3
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+
+from verisphere.base.identity import names_taken
+from verisphere.base.vocabulary import Embeddings
+from verisphere.decide import TooFewComparisonsError, gallery_threshold
+from verisphere.files.gallery_store import SqliteStore
+from verisphere.models.gallery import Gallery
+from verisphere.ship.calibrated_files import EmbeddingsSet
+from verisphere.ship.living.gallery import LivingGallery, create_gallery
+from verisphere.ship.living.records import NewPhotographs
+
+DIM, STRANGERS = 16, 320
+
+
+def people(prefix: str, count: int, images: int = 2, seed: int = 0) -> Embeddings:
+    random = np.random.default_rng(seed)
+    rows = np.repeat(random.standard_normal((count, DIM)), images, 0) + 0.3 * random.standard_normal(
+        (count * images, DIM)
+    )
+    owners = [f"{prefix}{number:03}" for number in range(count) for _ in range(images)]
+    return Embeddings(rows, [f"{owner}/{row}.png" for row, owner in enumerate(owners)], owners)
+
+
+STRANGE = people("stranger", STRANGERS, seed=1)
+ENROLLED = people("person", 30, 3, seed=2)
+
+
+def strangers(embeddings: Embeddings = STRANGE) -> EmbeddingsSet:
+    return EmbeddingsSet(embeddings, "strangers.npz", "0" * 64)
+
+
+@pytest.fixture
+def gallery(tmp_path):
+    made = create_gallery(tmp_path / "door", strangers(), "1e-2")
+    made.enrol(NewPhotographs.of(ENROLLED))
+    return made
+
+
+def promised(gallery: LivingGallery, enrolled: Embeddings) -> None:
+    """The gallery's threshold is that of its strangers, searched in a gallery of these rows made at once."""
+    kept = dict(gallery.store.select("SELECT name, embedding FROM strangers"))
+    rows = np.array([np.frombuffer(row, "<f4") for row in kept.values()])
+    best = Gallery(enrolled).search(rows).statistic
+    wanted = gallery_threshold(best, "1e-2", people=len(set(enrolled.identities.tolist())), seed=0)
+    found = gallery.threshold
+    assert (found.threshold, found.rank, found.people) == (wanted.threshold, wanted.rank, wanted.people)
+    scores = [score for (score,) in gallery.store.select("SELECT score FROM strangers ORDER BY stranger")]
+    assert scores == best.tolist()
+
+
+def without(names: list[str], enrolled: Embeddings = ENROLLED) -> Embeddings:
+    return enrolled.take(~np.isin(enrolled.identities, names))
+
+
+def test_the_promise_is_that_of_the_same_gallery_made_at_once_after_every_change(gallery):
+    promised(gallery, ENROLLED)
+    gallery.remove(["person003", "person017"])
+    left = without(["person003", "person017"])
+    promised(gallery, left)
+    gallery.store.compact()
+    promised(gallery, left)
+    more = people("guest", 9, 1, seed=5)
+    gallery.enrol(NewPhotographs.of(more))
+    both = Embeddings(
+        np.concatenate([left.embeddings, more.embeddings]),
+        identities=[*left.identities.tolist(), *more.identities.tolist()],
+    )
+    promised(gallery, both)
+
+
+def test_finds_the_people_that_a_gallery_made_at_once_finds(gallery):
+    probes = ENROLLED.embeddings + 0.2 * np.random.default_rng(3).standard_normal((90, DIM)).astype(np.float32)
+    whole = Gallery(ENROLLED).search(probes)
+    found = gallery.search(probes)
+    assert found.statistic.tolist() == whole.statistic.tolist()
+    names = [gallery.people[person] for person in found.person]
+    assert names == Gallery(ENROLLED).people[whole.person].tolist()
+
+
+def test_enrolling_again_changes_nothing(gallery):
+    before = gallery.info()
+    done = gallery.enrol(NewPhotographs.of(ENROLLED))
+    assert (done.photographs, done.people, done.known) == (0, 0, 90)
+    after = gallery.info()
+    assert (after.people, after.photographs, after.threshold) == (before.people, before.photographs, before.threshold)
+
+
+def test_a_removed_person_is_not_found_and_leaves_no_trace(tmp_path, gallery):
+    row = ENROLLED.embeddings[:1]
+    gone = (row / np.linalg.norm(row)).astype("<f4")
+    photo = ENROLLED.names[0].encode()
+    assert gallery.people[gallery.search(row).person[0]] == "person000"
+    gallery.remove(["person000"], operator="Olga")
+    assert gallery.people[gallery.search(row).person[0]] != "person000"
+    assert gallery.info().removed == 3
+    assert gallery.store.compact() == ""
+    assert gallery.info().removed == 0
+    held = b"".join(file.read_bytes() for file in (tmp_path / "door").iterdir())
+    assert b"person001" in held
+    for trace in (b"person000", photo, gone.tobytes(), gone.tobytes()[:64]):
+        assert trace not in held
+    entries = gallery.store.select("SELECT operator, action, photographs, code FROM audit WHERE operator = 'Olga'")
+    assert entries[0][:3] == ("Olga", "remove", 3)
+    assert gallery.store.select("SELECT count(*) FROM audit WHERE code = ?", entries[0][3]) == [(2,)]
+
+
+def test_another_reader_sees_changes_and_survives_a_compaction(tmp_path, gallery):
+    other = LivingGallery(tmp_path / "door")
+    row = ENROLLED.embeddings[15:16]
+    assert other.people[other.search(row).person[0]] == "person005"
+    gallery.remove(["person005"])
+    gallery.store.compact()
+    gallery.enrol(NewPhotographs.of(people("guest", 4, 2, seed=9)))
+    assert other.people[other.search(row).person[0]] != "person005"
+    guest = people("guest", 4, 2, seed=9).embeddings[6:7]
+    assert other.people[other.search(guest).person[0]] == "guest003"
+    assert other.threshold == gallery.threshold
+
+
+def test_a_stranger_who_is_enrolled_is_a_stranger_no_longer_while_the_promise_lasts(gallery):
+    done = gallery.enrol(NewPhotographs.of(STRANGE.take(np.arange(40))))  # 20 people
+    assert len(done.strangers_left) == 20
+    assert gallery.threshold.strangers == 300
+    before = replace(gallery.info(), size=0)
+    with pytest.raises(TooFewComparisonsError, match=r"needs 299 strangers.*got 298: add 1"):
+        gallery.enrol(NewPhotographs.of(STRANGE.take(np.arange(40, 44))))
+    assert replace(gallery.info(), size=0) == before
+    gallery.search(ENROLLED.embeddings[:1])  # finding people never ends
+
+
+def test_other_strangers_change_the_promise(gallery):
+    more = people("other", 1000, 1, seed=8)
+    gallery.promise.set_strangers(strangers(more), "5e-3", "expected", seed=4)
+    assert (gallery.threshold.strangers, gallery.threshold.fpir_target) == (1000, "5e-3")
+    numbers = np.concatenate([more.embeddings, ENROLLED.embeddings[:1]])
+    both = Embeddings(numbers, identities=[*more.identities.tolist(), "person000"])
+    with pytest.raises(ValueError, match=r"1 of its people are enrolled in .*, such as 'person000'"):
+        gallery.promise.set_strangers(strangers(both), "1e-2")
+    assert gallery.threshold.strangers == 1000
+
+
+def test_too_few_strangers_make_no_gallery(tmp_path):
+    with pytest.raises(TooFewComparisonsError, match=r"strangers\.npz: guarantee 'confident' at FPIR 1e-3 needs 2,995"):
+        create_gallery(tmp_path / "door", strangers(), "1e-3")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_spelling_of_a_name_is_refused_unless_it_is_to_be_merged(gallery):
+    other = Embeddings(ENROLLED.embeddings[:1] + 0.1, identities=["PERSON000"])
+    with pytest.raises(ValueError, match="'PERSON000' is 'person000' but for case"):
+        gallery.enrol(NewPhotographs.of(other))
+    with names_taken("merge"):
+        gallery.enrol(NewPhotographs.of(other))
+    assert gallery.info().people == 30
+    with pytest.raises(ValueError, match=r"'Person000' is not enrolled \(but 'person000' is\)"):
+        gallery.remove(["Person000"])
+
+
+def test_people_whose_consent_has_expired_are_not_found(gallery):
+    guest = people("guest", 1, 2, seed=11)
+    gallery.enrol(NewPhotographs.of(guest), consent="form 7", expires=date(2020, 1, 1), operator="Olga")
+    gallery.enrol(NewPhotographs.of(people("later", 1, 2, seed=12)), expires=date(2999, 1, 1))
+    assert gallery.people[gallery.search(guest.embeddings[:1]).person[0]] != "guest000"
+    with pytest.raises(ValueError, match="the consent of 'guest000' has expired on 2020-01-01"):
+        gallery.person("guest000")
+    assert gallery.info().expired == 1
+    assert {(one.consent, one.operator) for one in gallery.listing().people if one.name == "guest000"} == {
+        ("form 7", "Olga")
+    }
+    assert gallery.remove_expired() == 2
+    assert gallery.info().expired == 0
+
+
+def test_rows_of_a_writer_that_was_killed_before_its_commit_do_not_count(tmp_path, gallery):
+    rows = tmp_path / "door" / "rows-1.f32"
+    with rows.open("ab") as file:
+        file.write(b"\x01" * 4 * DIM * 3 + b"half a row")
+    (tmp_path / "door" / "rows-2.f32").write_bytes(b"of a compaction that was killed")
+    assert gallery.info().photographs == 90
+    gallery.enrol(NewPhotographs.of(people("guest", 2, 1, seed=13)))
+    promised_rows = gallery.store.rows(np.arange(92))
+    assert np.allclose(np.linalg.norm(promised_rows, axis=1), 1, atol=1e-6)
+    assert rows.stat().st_size == 92 * 4 * DIM
+    assert not (tmp_path / "door" / "rows-2.f32").exists()
+
+
+def test_a_second_writer_waits_and_then_says_so(tmp_path, gallery):
+    other = sqlite3.connect(tmp_path / "door" / "gallery.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    gallery.store.select("PRAGMA busy_timeout = 50")
+    with pytest.raises(ValueError, match="another process has been writing to this gallery"):
+        gallery.remove(["person001"])
+    assert gallery.people[gallery.search(ENROLLED.embeddings[3:4]).person[0]] == "person001"
+    other.execute("ROLLBACK")
+    gallery.remove(["person001"])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "rows-1.f32").write_bytes(b"12"), "2 bytes, but 90 rows of 16 numbers take 5,760"),
+        (lambda folder: (folder / "rows-1.f32").unlink(), r"No such file .*rows-1\.f32"),
+        (lambda folder: (folder / "gallery.db").write_bytes(b"no database" * 100), "is not the database of a gallery"),
+        (lambda folder: (folder / "gallery.db").unlink(), "no gallery that `verisphere gallery create` made"),
+    ],
+)
+def test_a_damaged_gallery_is_refused_in_one_line(tmp_path, gallery, damage, message):
+    gallery.store.close()
+    for file in (tmp_path / "door").glob("gallery.db-*"):
+        file.unlink()
+    damage(tmp_path / "door")
+    with pytest.raises((ValueError, OSError), match=message):
+        LivingGallery(tmp_path / "door").search(ENROLLED.embeddings[:1])
+
+
+def test_another_format_is_refused(tmp_path, gallery):
+    gallery.store.change("UPDATE facts SET value = 'verisphere gallery 9' WHERE name = 'format'")
+    with pytest.raises(ValueError, match="format 'verisphere gallery 9', and this version reads"):
+        SqliteStore(tmp_path / "door")
+
+
+def test_everybody_can_leave(gallery):
+    gallery.remove([f"person{number:03}" for number in range(30)])
+    assert gallery.info().text().startswith("Nobody is enrolled yet.")
+    with pytest.raises(ValueError, match="nobody is enrolled, so there is nobody to find"):
+        gallery.search(ENROLLED.embeddings[:1])
+    gallery.enrol(NewPhotographs.of(ENROLLED))
+    promised(gallery, ENROLLED)
