@@ -219,7 +219,7 @@ class SqliteStore:
 
 
 def create_sqlite(folder: Path, facts: dict[str, str], fill: Callable[[SqliteStore], object]) -> None:
-    """Make the folder of a gallery with these facts and what is then filled in, whole or not at all."""
+    """Make the folder of a gallery with these facts and what is then filled in, completely or not at all."""
 
     def write(partial: Path) -> None:
         partial.mkdir(mode=0o700)

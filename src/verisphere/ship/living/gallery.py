@@ -54,8 +54,8 @@ class LivingGallery:
         place: folder of the gallery, or a store that was opened.
 
     Attributes:
-        store: its tables and rows.
-        promise: its strangers, and what follows from them.
+        store: the tables and rows of the gallery.
+        promise: the strangers that the gallery keeps, and what follows from them.
         origin: how its rows were made; the photographs of probes must be embedded in the same way.
         people: names by the numbers of people that `search` gives; its length is the number of people.
     """
@@ -127,7 +127,7 @@ class LivingGallery:
         operator: str | None = None,
         progress: Progress = quietly,
     ) -> Enrolled:
-        """Enrol photographs of people, some thousands at a time: each such part is enrolled as a whole or not at all.
+        """Enrol photographs of people, some thousands at a time: each such part is enrolled completely or not at all.
 
         A photograph that a person has already is not enrolled again, so that an enrolment which was interrupted is
         repeated. A stranger of the promise who is enrolled by name is a stranger no longer.

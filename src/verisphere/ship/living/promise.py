@@ -76,8 +76,8 @@ class KeptPromise:
         """Take one row of each of these people, none of whom is enrolled, as the strangers from now on.
 
         Raises:
-            ValueError: they are too few, or enrolled by name; the model was trained on them, or scores are implausible,
-                unless accepted; or they were embedded in another way.
+            ValueError: the strangers are too few, or some are enrolled by name; the model was trained on them, or their
+                scores are implausible, unless accepted; or they were embedded in another way.
         """
         check_fpirs([fpir], guarantee)
         store, name, origin = self.store, strangers.name, fact(self.store, "origin")
