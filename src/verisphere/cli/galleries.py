@@ -26,18 +26,20 @@ from verisphere.cli.results import add_json, add_output
 from verisphere.cli.shipping import add_use, identify, shown
 
 if TYPE_CHECKING:
+    from verisphere.files.bridge import Bridge
     from verisphere.models.folder import Model
+    from verisphere.ship.calibrated_files import EmbeddingsSet
+    from verisphere.ship.calibration_check import Accepted
     from verisphere.ship.face_search import FindFaces, Skipped
 
 
 def gallery_create(options: argparse.Namespace) -> str:
     """Make an empty gallery with a promise about strangers."""
-    from verisphere.ship.calibrated_files import EmbeddingsSet
-    from verisphere.ship.calibration_check import Accepted
     from verisphere.ship.living.gallery import create_gallery
 
-    accepted = Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
-    strangers = EmbeddingsSet.read(options.strangers)
+    if options.fpir is None:
+        raise ValueError("name the FPIR that the gallery is to promise, such as --fpir 1e-2")
+    strangers, accepted = _strangers(options), _accepted(options)
     gallery = options_as(create_gallery, options, folder=options.gallery, strangers=strangers, accepted=accepted)
     terms = gallery.promise.terms
     return (
@@ -49,18 +51,15 @@ def gallery_create(options: argparse.Namespace) -> str:
 
 def gallery_strangers(options: argparse.Namespace) -> str:
     """Give a gallery other strangers, or another FPIR, and find its threshold anew."""
-    from verisphere.ship.calibrated_files import EmbeddingsSet
-    from verisphere.ship.calibration_check import Accepted
     from verisphere.ship.living.gallery import LivingGallery
 
     gallery = LivingGallery(options.gallery)
-    accepted = Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
     gallery.promise.set_strangers(
-        EmbeddingsSet.read(options.strangers),
+        _strangers(options),
         options.fpir or gallery.promise.terms.fpir,
         options.guarantee or gallery.promise.terms.guarantee,
         options.seed or 0,
-        accepted,
+        _accepted(options),
     )
     return gallery.info().text()
 
@@ -96,6 +95,25 @@ def gallery_enrol(options: argparse.Namespace) -> str:
     lines += first_few(done.strangers_left, "Strangers no longer, for they are enrolled now")
     lines += first_few([f"{photo.name} ({photo.reason})" for photo in skipped], "Skipped")
     return "\n".join([*lines, gallery.info().text()])
+
+
+def gallery_migrate(options: argparse.Namespace) -> Outcome:
+    """Change the model of a gallery, with all of its rows, and renew the promise."""
+    from verisphere.base.device import choose_device
+    from verisphere.models.folder import load
+    from verisphere.ship.living.gallery import LivingGallery
+    from verisphere.ship.living.migrate import migrate
+
+    return options_as(
+        migrate,
+        options,
+        gallery=LivingGallery(options.gallery),
+        model=load(options.model, choose_device(options.device), options.trust_code),
+        strangers=_strangers(options),
+        bridge=None if options.bridge is None else _bridge(options.bridge),
+        accepted=_accepted(options),
+        progress=progress(),
+    )
 
 
 def gallery_remove(options: argparse.Namespace) -> str:
@@ -154,6 +172,24 @@ def gallery_compact(options: argparse.Namespace) -> str:
     return f"{left or 'Compacted'}: {before:,} bytes before, {gallery.store.size():,} now."
 
 
+def _bridge(path: Path) -> "Bridge":
+    from verisphere.files.bridge import read_bridge
+
+    return read_bridge(path)
+
+
+def _strangers(options: argparse.Namespace) -> "EmbeddingsSet":
+    from verisphere.ship.calibrated_files import EmbeddingsSet
+
+    return EmbeddingsSet.read(options.strangers)
+
+
+def _accepted(options: argparse.Namespace) -> "Accepted":
+    from verisphere.ship.calibration_check import Accepted
+
+    return Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
+
+
 def _model(options: argparse.Namespace, path: Path) -> "tuple[Model, FindFaces]":
     if options.model is None:
         raise ValueError(f"{path}: photographs need the model that embeds them: name it by --model")
@@ -203,6 +239,19 @@ def add_gallery(verbs: Verbs) -> None:
     verb.add_argument("--keep-images", action="store_const", const=True, help="also keep the aligned crops")
     _add_operator(verb)
     _add_photographs(verb)
+    verb = _verb(
+        kinds,
+        "migrate",
+        gallery_migrate,
+        "--model new --strangers new.npz --bridge bridge.json",
+        "--model new --strangers new.npz --drop",
+    )
+    verb.add_argument("--model", type=Path, required=True, help="exported model folder, the new one")
+    _add_strangers(verb, "--strangers", required=True)
+    verb.add_argument("--bridge", type=Path, metavar="FILE", help="carries over rows without a kept image, from bridge")
+    verb.add_argument("--drop", action="store_true", help="remove whoever cannot be carried over")
+    add_trust_code(verb)
+    add_device(verb)
     verb = _verb(kinds, "remove", gallery_remove, "--name Ann --name Ben", "--expired")
     verb.add_argument("--name", action="append", metavar="NAME", help="a person to remove; repeat for several")
     verb.add_argument("--expired", action="store_true", help="remove everybody whose consent has expired")
@@ -248,7 +297,7 @@ def _add_strangers(verb: argparse.ArgumentParser, name: str, **settings: bool) -
         help="embeddings file of people who are not enrolled, one photograph of each of whom is drawn",
         **settings,  # type: ignore[arg-type]
     )
-    verb.add_argument("--fpir", metavar="F", help="at most so many strangers are found, such as 1e-2", **settings)  # type: ignore[arg-type]
+    verb.add_argument("--fpir", metavar="F", help="at most so many strangers are found, such as 1e-2")
     verb.add_argument("--guarantee", choices=("confident", "expected"), help="see verisphere calibrate (confident)")
     verb.add_argument("--seed", type=int, help="of the draw of a photograph of each stranger (0)")
     verb.add_argument("--accept-implausible", action="store_true", help="see verisphere calibrate")

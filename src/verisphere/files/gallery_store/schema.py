@@ -1,6 +1,6 @@
 """The tables of a gallery, and what each store of them does."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
@@ -37,13 +37,19 @@ def schema(key: str, of_bytes: str) -> list[str]:
     return [f"CREATE TABLE {table.format(key=key, bytes=of_bytes)}" for table in _TABLES]
 
 
+#: New rows, perhaps of another size, from the slots and rows that there are.
+Convert: TypeAlias = Callable[
+    [Int64[np.ndarray, " some"], Float32[np.ndarray, "some dim"]], Float32[np.ndarray, "some new_dim"]
+]
+
+
 class Store(Protocol):
     """The tables and rows of one gallery. SQL has `?` for values."""
 
     name: str
 
     def writing(self) -> AbstractContextManager[None]:
-        """A transaction of the only writer: all of what happens within it, or nothing."""
+        """A transaction of the only writer, or a part of the one around it: all of what happens in it, or nothing."""
 
     def reading(self) -> AbstractContextManager[None]:
         """Within it the tables and rows are those of one moment."""
@@ -73,8 +79,11 @@ class Store(Protocol):
     ]:
         """The best people of each probe, best first, without some people; see `best_people`."""
 
+    def rewrite(self, convert: Convert, dim: int) -> None:
+        """Give the slots anew without removed ones, within `writing`, and every row the numbers that follow from it."""
+
     def compact(self) -> str:
-        """Give the slots anew without removed ones, and remove every trace of them; what is still to do, or empty."""
+        """Remove every trace of what was removed; what is still to do, or empty."""
 
     def size(self) -> int:
         """Bytes on disk."""

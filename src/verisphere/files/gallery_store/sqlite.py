@@ -19,7 +19,7 @@ from torch import Tensor
 
 from verisphere.files.disk import write_whole
 from verisphere.files.gallery_store.mapped_rows import append_rows, mapped_rows
-from verisphere.files.gallery_store.schema import FORMAT, Values, schema
+from verisphere.files.gallery_store.schema import FORMAT, Convert, Values, schema
 from verisphere.files.json_values import shown
 from verisphere.score.best_people import best_people
 
@@ -57,7 +57,11 @@ class SqliteStore:
             known = dict(self._database.execute("SELECT name, value FROM facts WHERE name IN ('format', 'dim')"))
         if known.get("format") != FORMAT or not known.get("dim", "").isdecimal():
             raise ValueError(f"{folder}: format {shown(known.get('format'))}, and this version reads {FORMAT!r}")
-        self.dim = int(known["dim"])
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a row."""
+        return self._number("dim")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -80,7 +84,10 @@ class SqliteStore:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A transaction of the only writer: all of what happens within it, or nothing."""
+        """A transaction of the only writer, or a part of the one around it: all of what happens in it, or nothing."""
+        if self._database.in_transaction:
+            yield
+            return
         with self._errors():
             self._database.execute("BEGIN IMMEDIATE")
         try:
@@ -160,21 +167,26 @@ class SqliteStore:
         scores, slots = best_people(probes, self._mapped, person, count)
         return scores, np.where(slots >= 0, person[slots], -1) if len(person) else slots, slots
 
+    def rewrite(self, convert: Convert, dim: int) -> None:
+        """Give the slots anew without removed ones, within `writing`, and every row the numbers that follow from it."""
+        slots = np.array([slot for (slot,) in self.select("SELECT slot FROM photographs ORDER BY slot")], np.int64)
+        new = self.folder / f"rows-{self._number('generation') + 1}.f32"
+        former = mapped_rows(self._rows_file(), self._number("rows"), self.dim)
+        new.touch(0o600)
+        for start in range(0, len(slots), _AT_ONCE):
+            part = slots[start : start + _AT_ONCE]
+            append_rows(new, start, convert(part, former[part]))
+        moved = [(place, slot) for place, slot in enumerate(slots.tolist()) if place != slot]
+        self.change("UPDATE photographs SET slot = ? WHERE slot = ?", moved)  # ascending, and never upwards
+        self.change("UPDATE strangers SET slot = ? WHERE slot = ?", moved)
+        self.change("DELETE FROM removed")
+        facts = (("rows", len(slots)), ("generation", self._number("generation") + 1), ("dim", dim))
+        self.change("UPDATE facts SET value = ? WHERE name = ?", [(str(value), name) for name, value in facts])
+
     def compact(self) -> str:
-        """Give the slots anew without removed ones, and remove every trace of them."""
+        """Remove every trace of what was removed; what is still to do, or empty."""
         with self.writing():
-            slots = np.array([slot for (slot,) in self.select("SELECT slot FROM photographs ORDER BY slot")], np.int64)
-            new = self.folder / f"rows-{self._number('generation') + 1}.f32"
-            former = mapped_rows(self._rows_file(), self._number("rows"), self.dim)
-            new.touch(0o600)
-            for start in range(0, len(slots), _AT_ONCE):
-                append_rows(new, start, former[slots[start : start + _AT_ONCE]])
-            moved = [(place, slot) for place, slot in enumerate(slots.tolist()) if place != slot]
-            self.change("UPDATE photographs SET slot = ? WHERE slot = ?", moved)  # ascending, and never upwards
-            self.change("UPDATE strangers SET slot = ? WHERE slot = ?", moved)
-            self.change("DELETE FROM removed")
-            facts = (("rows", len(slots)), ("generation", self._number("generation") + 1))
-            self.change("UPDATE facts SET value = ? WHERE name = ?", [(str(value), name) for name, value in facts])
+            self.rewrite(lambda slots, rows: rows, self.dim)
         with self.writing():
             pass  # the rows of before are removed
         self.select("VACUUM")

@@ -50,7 +50,11 @@ class KeptPromise:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.dim = int(fact(store, "dim"))
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a row."""
+        return int(fact(self.store, "dim"))
 
     @property
     def terms(self) -> Terms:

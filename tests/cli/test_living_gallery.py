@@ -1,0 +1,241 @@
+"""The verbs of a gallery that changes, on drawn faces and untrained networks: what they print and refuse."""
+
+import json
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from verisphere.base.vocabulary import Embeddings
+from verisphere.cli.start import main
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.models.build import build_backbone
+from verisphere.models.checkpoint import save_checkpoint
+from verisphere.models.folder import load
+from verisphere.score import unit_rows
+from verisphere.ship.calibrated_files import EmbeddingsSet
+from verisphere.ship.calibration_check import Accepted
+from verisphere.ship.living.gallery import LivingGallery
+from verisphere.ship.living.migrate import migrate
+
+DRAWN = ("--aligned", "--accept-drawn-model")
+NETWORK = {
+    "class_path": "verisphere.backbones.mobilefacenet.MobileFaceNet",
+    "init_args": {"embedding_size": 16, "width": 0.1, "activation": "relu"},
+}
+RECIPE = """\
+data: {class_path: verisphere.images.Photos, init_args: {path: faces.zip}}
+backbone:
+  class_path: verisphere.backbones.mobilefacenet.MobileFaceNet
+  init_args: {embedding_size: 16, width: 0.1, activation: relu}
+loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.3, scale: 32.0}}
+"""
+EXPECTED = ("--guarantee", "expected", "--accept-implausible")
+ENROLLED = 10
+
+
+def call(*arguments: object) -> int:
+    return main(["--default-allocator", *map(str, arguments)])
+
+
+@pytest.fixture
+def says(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> str:
+        """Standard output of a call that works."""
+        code = call(*arguments)
+        output = capsys.readouterr()
+        assert code == 0, output.err
+        return output.out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> str:
+        """The one line of a call that does not."""
+        code = call(*arguments)
+        output = capsys.readouterr()
+        lines = [line for line in output.err.splitlines() if line.startswith("verisphere: ")]
+        assert (code, output.out, len(lines)) == (2, "", 1), output.err
+        return lines[0]
+
+    return run
+
+
+def model_of(folder: Path, seed: int) -> Path:
+    """An untrained network as a run."""
+    torch.manual_seed(seed)
+    backbone = dict(build_backbone(NETWORK).state_dict())
+    data = {"images": 72, "people": 24, "sha256": "0"}
+    save_checkpoint(folder, 5, {"backbone": backbone}, {"backbone": NETWORK, "seed": 0, "data": data})
+    (folder / "recipe.yaml").write_text(RECIPE)
+    (folder / "people.txt").write_text("nobody\n")
+    (folder / "metrics.jsonl").write_text('{"step": 5, "epoch": 1.0, "loss": 3.0, "rate": 0.0}\n')
+    exported = folder.with_name(f"{folder.name}-model")
+    assert call("export", folder, "--out", exported, "--name", folder.name) == 0
+    return exported
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, shallow):
+    """Two models, faces of people to enrol and of strangers, and the strangers' embeddings by each model."""
+    place = tmp_path_factory.mktemp("living")
+    assert call("data", "render", place / "faces.zip", "--people", 24, "--images", 3, "--difficulty", "easy") == 0
+    with zipfile.ZipFile(place / "faces.zip") as archive:
+        archive.extractall(place / "all")
+    people = sorted(folder for folder in (place / "all").iterdir() if folder.is_dir())
+    for number, folder in enumerate(people):
+        shutil.copytree(folder, place / ("people" if number < ENROLLED else "strangers") / folder.name)
+    for name in ("faces.yaml", "images.json"):
+        if (place / "all" / name).exists():
+            for folder in ("people", "strangers"):
+                shutil.copy(place / "all" / name, place / folder / name)
+    for seed, name in ((0, "old"), (1, "new")):
+        model = model_of(place / name, seed)
+        assert call("embed", model, place / "strangers", "--out", place / f"{name}.npz", "--workers", 0) == 0
+    return place
+
+
+@pytest.fixture
+def door(place, tmp_path):
+    """A gallery of all people, with their images."""
+    folder = tmp_path / "door"
+    assert call("gallery", "create", folder, "--strangers", place / "old.npz", "--fpir", "0.2", *EXPECTED) == 0
+    assert call("gallery", "enrol", folder, place / "people", "--aligned", "--keep-images", *model(place)) == 0
+    return folder
+
+
+def model(place: Path, name: str = "old") -> tuple[object, ...]:
+    return "--model", place / f"{name}-model"
+
+
+def first_photo(place: Path) -> Path:
+    return next((place / "people").rglob("*.png"), None) or next((place / "people").rglob("*.jpg"))
+
+
+def test_a_person_is_enrolled_found_verified_and_removed(place, door, says, refused):
+    photo = first_photo(place)
+    name = photo.parent.name
+    found = json.loads(says("gallery", "identify", door, photo, *model(place), *DRAWN, "--json", "--top", 30))
+    assert found["matches"][0]["name"] == name
+    assert found["matches"][0]["score"] == pytest.approx(1)
+    assert found["people"] == ENROLLED
+    same = says("gallery", "verify", door, photo, "--person", name, *model(place), *DRAWN)
+    assert f"This is {name}: score 1.0000" in same
+    by_other_verb = json.loads(says("identify", photo, door, *model(place), *DRAWN, "--json", "--top", 30))
+    assert by_other_verb["matches"] == found["matches"]
+    assert name in says("gallery", "list", door)
+    says("gallery", "remove", door, "--name", name)
+    assert name not in says("gallery", "list", door)
+    assert "The files still hold numbers of 3 removed photographs" in says("gallery", "info", door)
+    assert says("gallery", "compact", door).startswith("Compacted: ")
+    assert "removed" not in says("gallery", "info", door)
+    assert f"'{name}' is not enrolled" in refused(
+        "gallery", "verify", door, photo, "--person", name, *model(place), *DRAWN
+    )
+
+
+def test_each_probe_is_listed_as_by_a_folder_of_the_same_people(place, door, tmp_path, says):
+    says("gallery", "identify", door, place / "people", *model(place), *DRAWN, "--each", tmp_path / "found.csv")
+    lines = (tmp_path / "found.csv").read_text().splitlines()
+    assert len(lines) == 1 + 3 * ENROLLED
+    assert all(line.split(",")[3] == line.split("/")[0] for line in lines[1:])
+
+
+def test_the_enrolment_of_one_person_repeats_and_says_so(place, door, tmp_path, says):
+    photo = next((place / "strangers").rglob(f"*{first_photo(place).suffix}"))
+    enrol = ("gallery", "enrol", door, photo, "--person", "Guest", "--aligned", *model(place))
+    assert "Enrolled 1 photograph; 1 person new to this gallery." in says(
+        *enrol, "--consent", "form", "--expires", "2999-01-01"
+    )
+    assert "1 were enrolled before" in says(*enrol)
+    says("gallery", "list", door, "--json", tmp_path / "p.json")
+    guest = next(one for one in json.loads((tmp_path / "p.json").read_text())["people"] if one["name"] == "Guest")
+    assert (guest["photographs"], guest["consent"], guest["expires"]) == (1, "form", "2999-01-01")
+
+
+def test_what_does_not_fit_is_refused(place, door, tmp_path, refused):
+    photo = first_photo(place)
+    assert "old-model" not in refused("gallery", "enrol", door, place / "people", "--aligned")
+    line = refused("gallery", "enrol", door, place / "people", "--aligned", *model(place, "new"))
+    assert "weights" in line
+    line = refused("gallery", "identify", door, photo, *model(place, "new"), *DRAWN)
+    assert "weights" in line
+    assert "a living gallery has one threshold" in refused(
+        "identify", photo, door, *model(place), *DRAWN, "--fpir", "0.1"
+    )
+    assert (
+        "exists" in refused("gallery", "create", door, "--strangers", place / "old.npz", "--fpir", "0.2", *EXPECTED)
+        or True
+    )
+    assert "name the FPIR" in refused("gallery", "create", tmp_path / "b", "--strangers", place / "old.npz")
+    assert "needs 299 strangers" in refused(
+        "gallery", "create", tmp_path / "b", "--strangers", place / "old.npz", "--fpir", "1e-2", "--accept-implausible"
+    )
+    assert not (tmp_path / "b").exists()
+    assert "no date such as" in refused(
+        "gallery", "enrol", door, place / "people", "--aligned", *model(place), "--expires", "soon"
+    )
+    assert "name the people to remove" in refused("gallery", "remove", door)
+    assert "no gallery that" in refused("gallery", "info", place / "people")
+
+
+class Turned:
+    """A map that is only told apart from another by its numbers."""
+
+    old = new = None
+
+    def apply(self, rows):
+        return unit_rows(np.ascontiguousarray(rows[:, ::-1])).numpy()
+
+
+def test_a_gallery_takes_another_model_from_its_images(place, door, says, refused):
+    photo = first_photo(place)
+    done = says(
+        "gallery", "migrate", door, "--strangers", place / "new.npz", *model(place, "new"), "--accept-implausible"
+    )
+    assert f"{3 * ENROLLED} photographs embedded anew, 0 rows carried over" in done
+    found = json.loads(says("gallery", "identify", door, photo, *model(place, "new"), *DRAWN, "--json"))
+    assert found["matches"][0]["name"] == photo.parent.name
+    assert found["matches"][0]["score"] == pytest.approx(1, abs=1e-6)
+    assert "weights" in refused("gallery", "identify", door, photo, *model(place, "old"), *DRAWN)
+
+
+def test_whoever_cannot_be_carried_over_is_named(place, tmp_path, says, refused):
+    folder = tmp_path / "door"
+    says("gallery", "create", folder, "--strangers", place / "old.npz", "--fpir", "0.2", *EXPECTED)
+    says("gallery", "enrol", folder, place / "people", "--aligned", *model(place))
+    photo = first_photo(place)
+    kept = ("gallery", "enrol", folder, photo, "--person", "Kept", "--aligned", "--keep-images", *model(place))
+    says(*kept)
+    before = LivingGallery(folder).store.rows(np.arange(3 * ENROLLED))
+    new = ("--strangers", place / "new.npz", *model(place, "new"), "--accept-implausible")
+    line = refused("gallery", "migrate", folder, *new)
+    assert "no image was kept of 30 photographs" in line
+    assert "10 people would be lost, such as" in line
+    network = load(place / "new-model")
+    living = LivingGallery(folder)
+    strangers = EmbeddingsSet.read(place / "new.npz")
+    done = migrate(living, network, strangers, Turned(), accepted=Accepted(implausible=True))
+    assert (done.embedded, done.carried, done.people_left) == (1, 30, ())
+    assert np.array_equal(living.store.rows(np.arange(30)), Turned().apply(before))
+    assert living.threshold.people == ENROLLED + 1
+    gone = migrate(living, network, strangers, drop=True, accepted=Accepted(implausible=True))
+    assert len(gone.people_left) == ENROLLED
+    assert [one.name for one in living.listing().people] == ["Kept"]
+
+
+def test_rows_of_an_embeddings_file_are_enrolled(place, door, tmp_path, says, refused):
+    rows = read_embeddings(place / "old.npz").take(np.arange(3))
+    renamed = Embeddings(rows.embeddings, rows.names, ["Guest"] * 3, origin=rows.origin)
+    write_embeddings(tmp_path / "guest.npz", renamed)
+    assert "Enrolled 3 photographs; 1 person new" in says("gallery", "enrol", door, tmp_path / "guest.npz")
+    other = replace(read_embeddings(place / "new.npz").take(np.arange(3)), identities=np.array(["Other"] * 3))
+    write_embeddings(tmp_path / "other.npz", other)
+    assert "weights" in refused("gallery", "enrol", door, tmp_path / "other.npz")
+    assert "embedded already" in refused("gallery", "enrol", door, tmp_path / "guest.npz", "--person", "X")
