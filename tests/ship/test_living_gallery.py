@@ -226,6 +226,43 @@ def test_another_format_is_refused(tmp_path, gallery):
         SqliteStore(tmp_path / "door")
 
 
+def test_a_photograph_that_looks_like_another_person_is_stopped_and_shown(gallery):
+    before = gallery.threshold
+    near = ENROLLED.embeddings[[0, 3, 6]] + 0.01
+    wrong = Embeddings(near, ["a.png", "b.png", "c.png"], ["person009", "newcomer", "person002"])
+    done = gallery.enrol(NewPhotographs.of(wrong))
+    assert (done.photographs, done.people) == (1, 0)
+    assert [(alarm.photograph, alarm.person, alarm.other) for alarm in done.stopped] == [
+        ("b.png", "newcomer", "person001"),
+        ("a.png", "person009", "person000"),
+    ]
+    assert "b.png: the first of newcomer, and it is found as person001" in str(done.stopped[0])
+    assert "a.png: nearer to person000 (0.9999) than to person009" in str(done.stopped[1])
+    assert gallery.info().photographs == 91
+    assert gallery.threshold.people == before.people
+    done = gallery.enrol(NewPhotographs.of(wrong), accept_alarms=True)
+    assert (done.photographs, done.people, done.stopped) == (2, 1, ())
+
+
+def test_photographs_of_one_batch_are_compared_with_each_other(tmp_path):
+    empty = create_gallery(tmp_path / "door", strangers(), "1e-2")
+    mixed = ENROLLED.identities.copy()
+    mixed[0] = "person001"  # one of three photographs under the name of another
+    done = empty.enrol(NewPhotographs.of(Embeddings(ENROLLED.embeddings, ENROLLED.names, mixed)))
+    assert [alarm.photograph for alarm in done.stopped] == [ENROLLED.names[0]]
+    assert done.photographs == 89
+    promised(empty, ENROLLED.take(np.arange(1, 90)))
+
+
+def test_a_margin_lets_photographs_pass_that_are_hardly_nearer_to_another_person(gallery):
+    both = (ENROLLED.embeddings[0] / np.linalg.norm(ENROLLED.embeddings[0])) + 0.95 * (
+        ENROLLED.embeddings[3] / np.linalg.norm(ENROLLED.embeddings[3])
+    )
+    new = NewPhotographs.of(Embeddings(both[None], ["between.png"], ["person001"]))
+    assert gallery.enrol(new).stopped
+    assert gallery.enrol(new, margin=0.2).photographs == 1
+
+
 def test_everybody_can_leave(gallery):
     gallery.remove([f"person{number:03}" for number in range(30)])
     assert gallery.info().text().startswith("Nobody is enrolled yet.")

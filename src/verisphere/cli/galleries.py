@@ -92,6 +92,7 @@ def gallery_enrol(options: argparse.Namespace) -> str:
     people = counted(done.people, "person")
     what = f"Enrolled {counted(done.photographs, 'photograph')}; {people} new to this gallery."
     lines = [what, f"{done.known:,} were enrolled before."] if done.known else [what]
+    lines += [f"Not enrolled: {alarm}." for alarm in done.stopped]
     lines += first_few(done.strangers_left, "Strangers no longer, for they are enrolled now")
     lines += first_few([f"{photo.name} ({photo.reason})" for photo in skipped], "Skipped")
     return "\n".join([*lines, gallery.info().text()])
@@ -237,6 +238,12 @@ def add_gallery(verbs: Verbs) -> None:
     verb.add_argument("--consent", metavar="TEXT", help="what the people have agreed to, or where it is written down")
     verb.add_argument("--expires", metavar="DATE", help="the day from which they are not found, such as 2027-12-31")
     verb.add_argument("--keep-images", action="store_const", const=True, help="also keep the aligned crops")
+    verb.add_argument(
+        "--accept-alarms",
+        action="store_const",
+        const=True,
+        help="also enrol photographs that look like another person's than their own; else these are named and skipped",
+    )
     _add_operator(verb)
     _add_photographs(verb)
     verb = _verb(

@@ -10,13 +10,13 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Int64
 
 from verisphere.base.identity import NOBODY, decided, folded, is_missing
 from verisphere.base.vocabulary import Origin, Progress, quietly
@@ -27,11 +27,16 @@ from verisphere.models.gallery import Cohort, Searched
 from verisphere.score import unit_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted
+from verisphere.ship.living.alarm import Alarm, alarms
 from verisphere.ship.living.promise import KeptPromise
 from verisphere.ship.living.records import Enrolled, GalleryInfo, GalleryListing, NewPhotographs, PersonListed
 
 _AT_ONCE = 1 << 13  # rows of a transaction
 _CANDIDATES = 64  # people of a probe that are looked at first; more where all of these pass
+
+
+class _Stopped(Exception):
+    """Some photographs of a part are not to be enrolled."""
 
 
 class _Names:
@@ -125,12 +130,15 @@ class LivingGallery:
         consent: str = "",
         expires: date | None = None,
         operator: str | None = None,
+        margin: float = 0.0,
+        accept_alarms: bool = False,
         progress: Progress = quietly,
     ) -> Enrolled:
         """Enrol photographs of people, some thousands at a time: each such part is enrolled completely or not at all.
 
-        A photograph that a person has already is not enrolled again, so that an enrolment which was interrupted is
-        repeated. A stranger of the promise who is enrolled by name is a stranger no longer.
+        Photographs that look like another person's than their own (`alarms`) are not enrolled unless it is accepted;
+        the margin is that of a gate. A photograph that a person has already is not enrolled again, so that an enrolment
+        which was interrupted is repeated. A stranger of the promise who is enrolled by name is a stranger no longer.
 
         Raises:
             ValueError: a name is missing, or a spelling of another's; or the promise would need more strangers.
@@ -138,13 +146,26 @@ class LivingGallery:
         operator = operator or getpass.getuser()
         if photographs.rows.shape[1] != self.promise.dim:
             raise ValueError(f"{photographs.rows.shape[1]} numbers a row, and {self.path} has {self.promise.dim}")
-        whole = Enrolled(0, 0, 0, ())
+        whole = Enrolled(0, 0, 0, (), ())
         order = sorted(range(len(photographs.people)), key=lambda row: folded(photographs.people[row]))
         starts = range(0, len(order), _AT_ONCE)
         for start in progress(starts, "enrolling", len(starts)):
             part = photographs.take(order[start : start + _AT_ONCE])
-            with self.store.writing():
-                done = self._enrol(part, (consent, None if expires is None else expires.isoformat(), _now(), operator))
+            about = consent, None if expires is None else expires.isoformat(), _now(), operator
+            stopped: list[Alarm] = []
+            while True:
+                try:
+                    with self.store.writing():
+                        done, fresh, slots = self._enrol(part, about)
+                        found = {} if accept_alarms else alarms(self.store, slots, self.threshold.threshold, margin)
+                        if not found:
+                            break
+                        raise _Stopped  # and once more without them
+                except _Stopped:
+                    stopped += found.values()
+                    held = {row for row, slot in zip(fresh, slots.tolist(), strict=True) if slot in found}
+                    part = part.take([row for row in range(len(part.people)) if row not in held])
+            done = replace(done, stopped=tuple(stopped))
             whole = Enrolled(*(getattr(whole, name) + getattr(done, name) for name in vars(whole)))
         return whole
 
@@ -175,7 +196,10 @@ class LivingGallery:
             expired, size = len(self._expired()), self.store.size()
         return GalleryInfo(str(self.path), expired=expired, size=size, origin=self.origin, threshold=promise, **counts)
 
-    def _enrol(self, new: NewPhotographs, about: tuple[str, str | None, str, str]) -> Enrolled:
+    def _enrol(
+        self, new: NewPhotographs, about: tuple[str, str | None, str, str]
+    ) -> tuple[Enrolled, list[int], Int64[np.ndarray, " fresh"]]:
+        """What was enrolled, the photographs that were not before, and their slots."""
         forms = [folded(name) for name in new.people]
         if bad := [name for name in new.people if is_missing(name) or name == NOBODY]:
             raise ValueError(f"{shown(bad[0])} is no name of a person")
@@ -213,7 +237,8 @@ class LivingGallery:
         self.promise.renew()
         self._audit("enrol", Counter(numbers[forms[row]] for row in fresh), about[3])
         added = len(numbers) - len(there)
-        return Enrolled(len(fresh), added, len(forms) - len(fresh), tuple(strangers_left))
+        done = Enrolled(len(fresh), added, len(forms) - len(fresh), tuple(strangers_left), ())
+        return done, fresh, first + np.arange(len(fresh))
 
     def _refuse_spellings(self, names: Sequence[str], forms: Sequence[str], there: dict[str, str]) -> None:
         """Refuse a name that is another's but for its spelling."""

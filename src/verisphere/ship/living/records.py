@@ -13,6 +13,7 @@ from verisphere.decide import GalleryThreshold
 from verisphere.files.results import Result
 from verisphere.report.tables import table
 from verisphere.score import unit_rows
+from verisphere.ship.living.alarm import Alarm
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ class Enrolled:
     people: int
     known: int
     strangers_left: tuple[str, ...]
+    stopped: tuple[Alarm, ...]
 
 
 @dataclass(frozen=True)
