@@ -64,6 +64,21 @@ def gallery_strangers(options: argparse.Namespace) -> str:
     return gallery.info().text()
 
 
+def gallery_review(options: argparse.Namespace) -> str:
+    """Show the strangers who are nearest to enrolled people, and record who of them is enrolled under another name."""
+    from verisphere.report.tables import number, table
+    from verisphere.ship.living.gallery import LivingGallery
+
+    gallery = LivingGallery(options.gallery)
+    if options.same:
+        gallery.promise.set_same(options.same)
+    near = gallery.promise.nearest_strangers(options.pairs)
+    rows = [[*map(printable, (one.photograph, one.person, one.nearest)), number(one.score)] for one in near]
+    shown_pairs = table(["stranger", "nearest person", "photograph", "score"], rows)
+    hint = "Look at the pairs; name a stranger who is that person by --same PHOTOGRAPH, from the highest score down."
+    return f"{shown_pairs}\n{hint}\n{gallery.info().text()}"
+
+
 def gallery_enrol(options: argparse.Namespace) -> str:
     """Enrol photographs of people, or rows of an embeddings file."""
     from verisphere.ship.living.enrolment import new_photographs, new_rows
@@ -227,6 +242,14 @@ def add_gallery(verbs: Verbs) -> None:
     _add_strangers(verb, "--strangers", required=True)
     verb = _verb(kinds, "strangers", gallery_strangers, "more.npz", "more.npz --fpir 1e-3")
     _add_strangers(verb, "strangers")
+    verb = _verb(kinds, "review", gallery_review, "", "--same Nan_Wang/Nan_Wang_0001.jpg")
+    verb.add_argument(
+        "--same",
+        action="append",
+        metavar="PHOTOGRAPH",
+        help="this stranger is the person whom it is nearest to; repeat",
+    )
+    verb.add_argument("--pairs", type=int, default=20, metavar="K", help="how many to show (20)")
     verb = _verb(kinds, "enrol", gallery_enrol, "people/ --model model", "ann.jpg --person Ann --model model")
     verb.add_argument(
         "people",

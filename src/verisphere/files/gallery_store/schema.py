@@ -11,7 +11,7 @@ from torch import Tensor
 FORMAT = "verisphere gallery 1"
 
 #: A slot is the number of a row; those of removed photographs wait for `compact`. Audit entries name people by random
-#: codes alone.
+#: codes alone. A stranger is the `same` as an enrolled person if an operator has said so.
 _TABLES = (
     "facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "people (person {key}, name TEXT NOT NULL, folded TEXT NOT NULL UNIQUE, code TEXT NOT NULL UNIQUE, "
@@ -20,7 +20,7 @@ _TABLES = (
     "digest TEXT NOT NULL, image {bytes}, enrolled TEXT NOT NULL, operator TEXT NOT NULL, UNIQUE (person, digest))",
     "removed (slot BIGINT PRIMARY KEY)",
     "strangers (stranger {key}, name TEXT NOT NULL, folded TEXT NOT NULL, embedding {bytes} NOT NULL, "
-    "score DOUBLE PRECISION, slot BIGINT)",
+    "score DOUBLE PRECISION, slot BIGINT, same BIGINT)",
     "audit (entry {key}, moment TEXT NOT NULL, operator TEXT NOT NULL, action TEXT NOT NULL, code TEXT NOT NULL, "
     "photographs BIGINT NOT NULL)",
 )

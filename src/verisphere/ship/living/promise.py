@@ -16,6 +16,7 @@ from verisphere.decide import (
     Far,
     GalleryThreshold,
     Guarantee,
+    Review,
     TooFewComparisonsError,
     gallery_threshold,
     one_probe_each,
@@ -43,6 +44,16 @@ class Terms:
     calibrated_on: ImageSource | None = None
     in_training: SharedWithTraining | None = None
     implausible: str = ""
+
+
+@dataclass(frozen=True)
+class NearStranger:
+    """A stranger's photograph, the enrolled person and photograph that it is nearest to, and their score."""
+
+    photograph: str
+    person: str
+    nearest: str
+    score: float
 
 
 class KeptPromise:
@@ -134,8 +145,31 @@ class KeptPromise:
         ]
         self.store.change("UPDATE strangers SET score = ?, slot = ? WHERE stranger = ?", found)
 
-    def rescore_removed(self, slots: Sequence[int]) -> None:
+    def nearest_strangers(self, count: int) -> list[NearStranger]:
+        """The strangers with the highest scores, without those who are known to be enrolled."""
+        found = self.store.select(
+            "SELECT s.name, p.name, f.name, s.score FROM strangers s JOIN photographs f ON f.slot = s.slot "
+            "JOIN people p ON p.person = f.person WHERE s.same IS NULL ORDER BY s.score DESC, s.stranger LIMIT ?",
+            count,
+        )
+        return [NearStranger(*row) for row in found]
+
+    def set_same(self, photographs: Sequence[str]) -> None:
+        """Count strangers no longer, by the names of their photographs: each is the person whom it is nearest to.
+
+        The promise then rests on these verdicts. One ends when that person is removed.
+        """
+        sql = "SELECT s.stranger, f.person FROM strangers s JOIN photographs f ON f.slot = s.slot WHERE s.name = ?"
+        with self.store.writing():
+            for name in photographs:
+                if not (found := self.store.select(sql, name)):
+                    raise ValueError(f"{self.store.name}: {shown(name)} is no photograph of a stranger of this gallery")
+                self.store.change("UPDATE strangers SET same = ? WHERE stranger = ?", [(found[0][1], found[0][0])])
+            self.renew()
+
+    def rescore_removed(self, people: Sequence[int], slots: Sequence[int]) -> None:
         """Find the highest score of the strangers to whom one of these photographs, now removed, was nearest."""
+        self.store.change("UPDATE strangers SET same = NULL WHERE same = ?", [(person,) for person in people])
         self.rescore(list(among(self.store, "SELECT stranger, embedding FROM strangers WHERE slot IN", slots)))
 
     def add_rows(self, first: int, rows: Float32[np.ndarray, "rows dim"]) -> None:
@@ -155,7 +189,8 @@ class KeptPromise:
     def renew(self) -> None:
         """Write the threshold and promise that follow from the strangers' scores, or refuse what has too few."""
         people, terms = count_of(self.store, "people"), self.terms
-        scores = [score for (score,) in self.store.select("SELECT score FROM strangers")]
+        scores = [score for (score,) in self.store.select("SELECT score FROM strangers WHERE same IS NULL")]
+        same = count_of(self.store, "strangers") - len(scores)
         if len(scores) < strangers_needed(terms.fpir, terms.guarantee):
             lacking = too_few_strangers(len(scores), terms.fpir, terms.guarantee)
             hint = "verisphere gallery strangers gives this gallery others"
@@ -164,7 +199,10 @@ class KeptPromise:
             self.store.change("DELETE FROM facts WHERE name = 'promise'")
             return
         statistics = np.array(scores, np.float64)
-        promise = gallery_threshold(statistics, terms.fpir, terms.guarantee, people=people, seed=terms.seed)
+        review = Review(same, same)
+        promise = gallery_threshold(
+            statistics, terms.fpir, terms.guarantee, people=people, review=review, seed=terms.seed
+        )
         about = {name: getattr(terms, name) for name in ("calibrated_on", "in_training", "implausible")}
         set_fact(self.store, "promise", replace(promise, **about))
 
