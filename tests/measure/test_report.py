@@ -1,6 +1,7 @@
 """`verisphere report`: a folder that stands by itself, from runs and embeddings files as they lie on the disk."""
 
 import hashlib
+import html
 import json
 import os
 import re
@@ -445,9 +446,11 @@ def test_titles_are_as_short_as_they_can_be():
 
 def test_the_calibration_s_own_set_is_known_again_and_domains_have_their_rows(tmp_path: Path):
     path = written(tmp_path / "cal.npz", some(domains=True, origin=Origin("ab" * 32, True, "float32", "here")))
-    calibration = calibrate(path, ["0.2"], "expected")
+    calibration = calibrate(path, ["0.2"], "expected", probability=True, replicates=20)
     found = report(tmp_path / "out", path, calibration=calibration)["calibrated"]
     assert found["own"] == ["cal"]
+    assert found["notes"] == [f"Probability: {calibration.probability.meaning()}."]
+    assert html.escape(found["notes"][0], quote=False) in page(tmp_path / "out")
     tried = found["shipped"][0]["sets"]["cal"]
     (check,) = calibration.checks  # the calibration's own check is over the same pairs
     assert tried["all_pairs"]["far"] == check.points[0].far

@@ -175,3 +175,37 @@ def test_in_python():
     assert verisphere.calibrate(embeddings, far="0.1", replicates=20).probability is None
     with pytest.raises(TypeError, match="probability are for two photographs"):
         verisphere.calibrate(embeddings, gallery=embeddings, probability=True)
+
+
+def test_a_check_says_what_the_ratios_cost_on_its_people(tmp_path):
+    """Half of the check's scores are of other faces: the fitted line promises too much there, and loses it."""
+    write_embeddings(tmp_path / "set.npz", people())
+    harder = people(seed=1)
+    noise = np.random.default_rng(2).normal(size=harder.embeddings.shape) * (np.arange(len(harder)) % 2)[:, None]
+    write_embeddings(tmp_path / "harder.npz", replace(harder, embeddings=(harder.embeddings + noise).astype("f4")))
+    checks = [tmp_path / "harder.npz", tmp_path / "scores.csv"]
+    checks[1].write_text("score,label\n0.9,1\n0.1,1\n0.2,0\n-0.4,0\n")
+    options = {"checks": checks, "replicates": 20}
+    found = calibrate(tmp_path / "set.npz", ["0.1"], "expected", probability=True, **options)
+    itself, other, scores = found.checks
+    assert itself.cllr is None
+    units = (rows := harder.embeddings + noise) / np.linalg.norm(rows, axis=1, keepdims=True)
+    left, right = np.triu_indices(len(units), 1)
+    ratios, same = (
+        found.probability.ratios((units @ units.T)[left, right]),
+        harder.identities[left] == harder.identities[right],
+    )
+    cost = np.log2(1 + np.exp(-ratios[same])).mean() / 2 + np.log2(1 + np.exp(ratios[~same])).mean() / 2
+    assert other.cllr[0] == pytest.approx(cost, abs=0.02)
+    assert found.probability.cllr < other.cllr[1] < other.cllr[0] - 0.01
+    exact = [found.probability.ratios(np.array(kind)) for kind in ([0.9, 0.1], [0.2, -0.4])]
+    cost = np.log2(1 + np.exp(-exact[0])).mean() / 2 + np.log2(1 + np.exp(exact[1])).mean() / 2
+    assert scores.cllr == pytest.approx((cost, 0.5), abs=1e-6)  # 0.1 and 0.2 are pooled
+    text = calibration_text(found)
+    for check in (other, scores):
+        assert f"Cllr {check.cllr[0]:.4f}, at least {check.cllr[1]:.4f} by an increasing map of these scores" in text
+    found.write_json(tmp_path / "out.json")
+    assert read_calibration(tmp_path / "out.json") == found
+    assert [check.cllr for check in calibrate(tmp_path / "set.npz", ["0.1"], "expected", **options).checks] == [
+        None
+    ] * 3

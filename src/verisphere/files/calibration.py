@@ -73,6 +73,8 @@ class Check:
         origin: the origin of the file's embeddings; None if it is not known, on the calibration file itself, and in
             files of earlier versions.
         unsure: where an FRR is promised too, how all comparisons are answered at each threshold; else empty.
+        cllr: cost on this file, in bits, of the log-likelihood ratios fitted on another, and the least cost of an
+            increasing map of its scores; None without such ratios.
     """
 
     source: Source
@@ -84,6 +86,7 @@ class Check:
     far_over_people: tuple[dict[str, Interval], ...] = ()
     origin: Origin | None = None
     unsure: tuple[Unsure, ...] = ()
+    cllr: tuple[float, float] | None = None
 
     def at(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
         """The rates at the threshold of this position: over all comparisons (named `all`), then over each domain."""
@@ -195,7 +198,9 @@ class Calibration(Result):
     def fields(self) -> dict[str, Any]:
         """The values of the JSON that `read_calibration` reads, with the meaning of each threshold."""
         document = {"format": FORMAT, **_without_empty(self, "implausible", "verdicts", "probability")}
-        document["checks"] = [_without_empty(check, "far_over_people", "origin", "unsure") for check in self.checks]
+        document["checks"] = [
+            _without_empty(check, "far_over_people", "origin", "unsure", "cllr") for check in self.checks
+        ]
         document["thresholds"] = [_fields(found) for found in self.thresholds]
         return document
 

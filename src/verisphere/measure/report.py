@@ -284,6 +284,7 @@ def _calibrated(
     """The thresholds of a calibration, with their operating points on the sets that the same model made."""
     warning = calibration.thresholds[0].warning()
     notes, tried = [f"{warning[0].upper()}{warning[1:]}."] if warning else [], []
+    notes += [f"Probability: {calibration.probability.meaning()}."] if calibration.probability else []
     for finding, pairs in zip(findings, sets, strict=True):
         if calibration.origin is None:
             notes.append(f"{finding.title}: tried on trust; the calibration does not say of which model it is.")

@@ -154,8 +154,8 @@ class Calibrated:
         file: the calibration file.
         shipped: the thresholds.
         own: titles of the sets that are the calibration file itself.
-        notes: the sets on which the thresholds were not checked, with the reason; and the sets whose model is not
-            recorded.
+        notes: the map of scores to probabilities; the sets on which the thresholds were not checked, with the reason;
+            and the sets whose model is not recorded.
     """
 
     file: File

@@ -93,6 +93,9 @@ def _check_text(check: Check, calibration: Calibration) -> str:
         lines += target_lines(check, place, threshold.far_target)
         if check.unsure:
             lines.append(f"at FAR {threshold.far_target}: {check.unsure[place].of('genuine comparisons')}")
+    if check.cllr is not None:
+        cost, least = check.cllr
+        lines.append(f"probability: Cllr {cost:.4f}, at least {least:.4f} by an increasing map of these scores")
     if any(point.below_resolution for points in (check.points, *check.domains.values()) for point in points):
         lines.append("* too few impostors to show a FAR this low")
     lines.append("bounds take comparisons as independent; where they share people, they are too narrow")

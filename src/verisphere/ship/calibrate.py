@@ -154,7 +154,8 @@ def _calibrated(
         thresholds, verdicts = own.thresholds(asked)
         probability = own.probability(verdicts, asked.redrawing) if asked.probability else None
     checked = [
-        check_of(file, empty, thresholds, own, asked.redrawing) for file, empty in zip(files, lacking, strict=True)
+        check_of(file, empty, thresholds, own, asked.redrawing, probability)
+        for file, empty in zip(files, lacking, strict=True)
     ]
     implausible = tuple(chain.from_iterable(of_files))
     follows = ""

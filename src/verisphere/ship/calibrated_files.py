@@ -53,7 +53,7 @@ from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import ALL, fars_over_people
 from verisphere.models.gallery import Gallery, half_seals
-from verisphere.score import pair_scores, unit_rows
+from verisphere.score import StreamedScores, pair_scores, unit_rows
 
 BINS = 512  # of equally many scores of each kind, in which they are counted for a probability
 MOST_REDRAWN = 1 << 21  # impostor pairs whose reliability is measured above a score
@@ -267,15 +267,8 @@ class EmbeddingsSet:
         every, single = PairsOfSet(rows, self.progress), _one_image_each(rows, redrawing.seed, self.progress)
         genuine, impostor = every.all_scores(genuine=True), single.everything(genuine=False)
         person = every.person[genuine.rows[:, 0]]
-        place, pairs_of = np.unique(person, return_inverse=True, return_counts=True)[1:]
-        shares = np.linspace(0, 1, BINS)
-        of_impostor = [impostor.near(1 + round(share * (impostor.total - 1))) for share in shares]
-        edges = np.unique([-1 - 1e-9, *np.quantile(genuine.scores, shares), *of_impostor, 1 + 1e-9])  # cosines round
-        same = np.histogram(genuine.scores, edges, weights=1 / pairs_of[place])[0] / len(pairs_of)
-        other = impostor.histogram(edges) / impostor.total
-        seen = same + other > 0
-        scores = WeighedScores(((edges[:-1] + edges[1:]) / 2)[seen], same[seen], other[seen])
-        found = scores.fitted(len(pairs_of), len(every.people) // 2)
+        scores = _weighed(genuine.scores, person, impostor)
+        found = scores.fitted(len(np.unique(person)), len(every.people) // 2)
         ratios = np.arange(math.ceil(found.bounds[0]), math.floor(found.bounds[1]) + 1)
         borders = (ratios - found.intercept) / found.slope
         single.prepare([], [], borders.tolist())
@@ -286,6 +279,12 @@ class EmbeddingsSet:
         pairs = single.with_people(single.highest_scores(0, genuine=True), highest)
         pairs = replace(pairs, genuine=genuine.scores, genuine_person=person, down_to=float(borders[0]))
         return scores.with_reliability(found, pairs, borders, redrawing, self.progress)
+
+    def weighed(self, seed: int) -> WeighedScores:
+        """The scores, counted as for a probability."""
+        genuine = self.pairs.all_scores(genuine=True)
+        impostor = _one_image_each(self.embeddings, seed, self.progress).everything(genuine=False)
+        return _weighed(genuine.scores, self.pairs.person[genuine.rows[:, 0]], impostor)
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
         """The FAR over redrawn people of the points at one threshold that are above the target by binomial bounds."""
@@ -351,11 +350,15 @@ class ScoresFile:
         return asked.each(2 * impostor.total, lambda far: independent_threshold(impostor, far, guarantee)), ()
 
     def probability(self, verdicts: Sequence[Verdict], redrawing: Redrawing) -> ScoreProbability:
-        """The log-likelihood ratios of scores, each of which counts once, without their reliability."""
-        score, genuine = self.scores.score, self.scores.genuine
-        values, place = np.unique(score, return_inverse=True)
-        kinds = [np.bincount(place[kind], minlength=len(values)) / kind.sum() for kind in (genuine, ~genuine)]
-        return WeighedScores(values, *kinds).fitted(int(genuine.sum()), int((~genuine).sum()))
+        """The log-likelihood ratios of scores, without their reliability."""
+        genuine, impostor = self.split[ALL]
+        return self.weighed(redrawing.seed).fitted(genuine.total, impostor.total)
+
+    def weighed(self, seed: int) -> WeighedScores:
+        """The scores, each of which counts once."""
+        values, place = np.unique(self.scores.score, return_inverse=True)
+        kinds = self.scores.genuine, ~self.scores.genuine
+        return WeighedScores(values, *(np.bincount(place[kind], minlength=len(values)) / kind.sum() for kind in kinds))
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
         """See `EmbeddingsSet`."""
@@ -391,6 +394,20 @@ def _one_image_each(embeddings: Embeddings, seed: int, progress: Progress) -> Pa
     """All pairs of one random image of each person."""
     person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
     return PairsOfSet(embeddings.take(one_row_each(person, numpy_generator(seed))), progress)
+
+
+def _weighed(
+    genuine: Float64[np.ndarray, " genuine"], person: Int64[np.ndarray, " genuine"], impostor: StreamedScores
+) -> WeighedScores:
+    """Scores in bins; each person counts once, and each impostor comparison."""
+    place, pairs_of = np.unique(person, return_inverse=True, return_counts=True)[1:]
+    shares = np.linspace(0, 1, BINS)
+    of_impostor = [impostor.near(1 + round(share * (impostor.total - 1))) for share in shares]
+    edges = np.unique([-1 - 1e-9, *np.quantile(genuine, shares), *of_impostor, 1 + 1e-9])  # cosines round
+    same = np.histogram(genuine, edges, weights=1 / pairs_of[place])[0] / len(pairs_of)
+    other = impostor.histogram(edges) / impostor.total
+    seen = same + other > 0
+    return WeighedScores(((edges[:-1] + edges[1:]) / 2)[seen], same[seen], other[seen])
 
 
 def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Redrawing
 from verisphere.decide import GuaranteedThreshold, lacking_text, point_at
 from verisphere.decide.both_errors import Unsure, just_below
+from verisphere.decide.probability import ScoreProbability
 from verisphere.files.calibration import Check, Source
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
@@ -64,10 +65,12 @@ def check_of(
     thresholds: Sequence[GuaranteedThreshold],
     own: CalibratedFile,
     redrawing: Redrawing,
+    probability: ScoreProbability | None,
 ) -> Check:
     """The rates of the thresholds on a file, without the domains that lack comparisons."""
     points: dict[str, tuple[OperatingPoint, ...]] = {}
     unsure: tuple[Unsure, ...] = ()
+    cllr = None
     lower = [(found.frr.threshold, found.threshold) for found in thresholds if found.frr]
     if ALL not in empty:
         with errors_naming(file.name):
@@ -81,6 +84,9 @@ def check_of(
                 for name, (genuine, impostor) in pools.items()
                 if name not in empty
             }
+        if probability and file is not own:
+            weighed = file.weighed(redrawing.seed)
+            cllr = weighed.cllr(probability.ratios(weighed.scores)), weighed.min_cllr()
     at_thresholds = [{name: found[place] for name, found in points.items()} for place in range(len(thresholds))]
     over_people = tuple(file.fars_over_people(at, redrawing) for at in at_thresholds)
     return Check(
@@ -93,6 +99,7 @@ def check_of(
         far_over_people=over_people if any(over_people) else (),
         origin=None if file is own else file.origin,
         unsure=unsure,
+        cllr=cllr,
     )
 
 
