@@ -8,7 +8,7 @@ import pytest
 from made_pairs import all_pairs, likeness
 from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import TooFewComparisonsError, independent_rank, independent_threshold
-from verisphere.decide.assumed import assumed_threshold, scores_needed
+from verisphere.decide.assumed import assumed_threshold, check_given, scores_needed
 from verisphere.decide.assumption import Assumption, under_assumptions
 from verisphere.decide.capped import capped_rank
 
@@ -16,7 +16,7 @@ PAIRS = all_pairs(likeness(300, 0.0, 3))
 
 
 def test_a_capped_threshold_is_the_score_of_its_rank_and_says_what_it_assumes():
-    found = assumed_threshold(PAIRS, "1e-3", "capped", cap=2, seed=7)
+    found = assumed_threshold(PAIRS, "1e-3", "capped", cap=2, redrawing=Redrawing(seed=7))
     rank = capped_rank(300, "1e-3", 2)
     assert (found.rank, found.threshold) == (rank, PAIRS.impostor[rank - 1])
     assert (found.people, found.comparisons, found.confidence, found.seed) == (300, 44_850, 0.95, 7)
@@ -31,13 +31,14 @@ def test_a_capped_threshold_is_the_score_of_its_rank_and_says_what_it_assumes():
 def test_a_convention_takes_pairs_as_draws_and_claims_no_confidence():
     found = assumed_threshold(PAIRS, "1e-3", "convention")
     assert found.rank == independent_rank(44_850, "1e-3", "confident")
+    assert assumed_threshold(all_pairs(likeness(120, 0.0, 0)), "1e-3", "convention").rank == 3
     assert found.confidence is None
     assert found.promise().startswith("By the convention that takes all pairs as independent, which they are not, at")
     assert "no confidence follows" in found.meaning()
 
 
 def test_a_tail_states_its_fit_and_its_replicates():
-    found = assumed_threshold(PAIRS, "1e-4", "tail", seed=1, redrawing=Redrawing(replicates=20, seed=1))
+    found = assumed_threshold(PAIRS, "1e-4", "tail", redrawing=Redrawing(replicates=20, seed=1))
     assert (found.rank, found.confidence, found.replicates) == (None, None, 20)
     assert found.assumption.tail.excesses == 448
     assert found.promise().startswith("By an estimate from a fitted tail, at most 1 in 10,000 pairs of strangers pass;")
@@ -49,9 +50,9 @@ def test_a_cap_that_the_people_contradict_is_refused_and_a_missing_one_too():
     with pytest.raises(ValueError, match=r"these people contradict a cap of 1\.5 at FAR 1e-2: among these people"):
         assumed_threshold(differing, "1e-2", "capped", cap=1.5)
     with pytest.raises(ValueError, match="guarantee 'capped' takes a cap, such as --cap 2"):
-        scores_needed("1e-2", "capped", 300, None)
+        check_given("capped", None)
     with pytest.raises(ValueError, match="a cap is for guarantee 'capped', not for 'tail'"):
-        scores_needed("1e-2", "tail", 300, 2.0)
+        check_given("tail", 2.0)
 
 
 def test_too_few_people_are_told_what_they_can_have():

@@ -109,6 +109,9 @@ def test_the_choice_of_images_follows_the_seed(embeddings):
 def test_worst_group_needs_domains_and_ships_like_the_others(embeddings, tmp_path):
     with pytest.raises(ValueError, match="is about the domains of a set, and this one has none"):
         calibrate(embeddings, ["1e-1"], "worst-group")
+    (tmp_path / "scores.csv").write_text("score,label\n0.9,1\n" + "0.1,0\n" * 60)
+    with pytest.raises(ValueError, match="a factor is for guarantee 'worst-group', not for 'confident'"):
+        calibrate(tmp_path / "scores.csv", ["0.1"], independent=True, factor=2.0)
     with pytest.raises(ValueError, match="a factor is for guarantee 'worst-group', not for 'confident'"):
         calibrate(embeddings, ["1e-1"], factor=2)
     rows, people = rows_of(embeddings), people_of(embeddings)

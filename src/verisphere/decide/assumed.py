@@ -9,7 +9,6 @@ from verisphere.decide.capped import (
     HIGHEST_SEEN,
     capped_people_needed,
     capped_rank,
-    check_cap,
     largest_cap,
     lowest_capped_far,
     observed_cap,
@@ -22,8 +21,10 @@ from verisphere.decide.tail import tail_pairs, tail_threshold
 MOST_SCORES = 4_000_000  # highest scores that are looked at for an observed cap
 
 
-def check_cap_given(guarantee: Guarantee, cap: float | None) -> None:
-    """Refuse a cap that is missing, or that is not for this guarantee, by a ValueError."""
+def check_given(guarantee: Guarantee, cap: float | None, factor: float | None = None) -> None:
+    """Refuse a cap that is missing, and a cap or factor that is not for this guarantee, by a ValueError."""
+    if factor is not None and guarantee != "worst-group":
+        raise ValueError(f"a factor is for guarantee 'worst-group', not for {guarantee!r}")
     if (cap is None) == (guarantee == "capped"):
         raise ValueError(
             "guarantee 'capped' takes a cap, such as --cap 2 (cap=2): how many times the square of the FAR the mean "
@@ -35,7 +36,6 @@ def check_cap_given(guarantee: Guarantee, cap: float | None) -> None:
 
 def scores_needed(far: Far, guarantee: Guarantee, people: int, cap: float | None) -> int:
     """The number of highest scores of all pairs of one image each that `assumed_threshold` reads."""
-    check_cap_given(guarantee, cap)
     total = people * (people - 1) // 2
     if guarantee == "tail":
         return min(tail_pairs(total) + 1, total)
@@ -47,29 +47,13 @@ def assumed_threshold(
     pairs: PairScores,
     far: Far,
     guarantee: Guarantee,
-    *,
     cap: float | None = None,
-    seed: int | None = None,
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> GuaranteedThreshold:
-    """The threshold at a FAR from all pairs of one image each, under an assumption about people.
+    """The threshold at a FAR, under an assumption, from `scores_needed` of the highest scores of one image each.
 
-    >>> import numpy as np
-    >>> left, right = np.triu_indices(120, 1)
-    >>> score, nobody = np.linspace(0.5, -0.5, len(left)), np.zeros(0, np.int64)
-    >>> pairs = PairScores(np.zeros(0), nobody, score, np.stack([left, right], 1), np.ones(120, np.int64))
-    >>> assumed_threshold(pairs, "1e-3", "convention").rank
-    3
-
-    Args:
-        pairs: at least `scores_needed` of the highest scores.
-        far: target FAR.
-        guarantee: `capped`, `tail` or `convention`.
-        cap: for `capped`, the cap c: the mean square of people's own FARs is at most c times the square of the FAR.
-        seed: seed of the choice of each person's image.
-        redrawing: how often people are redrawn, for `tail`.
-        progress: reports the progress over replicates.
+    The seed is that of the redrawings of `tail`, and of the choice of images.
 
     Raises:
         TooFewComparisonsError: too few people.
@@ -77,7 +61,7 @@ def assumed_threshold(
     """
     people, tail, observed = len(pairs.images), None, None
     if cap is not None:
-        if not capped_rank(people, far, check_cap(cap)):
+        if not capped_rank(people, far, cap):
             raise TooFewComparisonsError(_too_few(people, far, cap))
         observed = observed_cap(pairs, far)
         if observed is not None and observed.lower > cap:
@@ -104,7 +88,7 @@ def assumed_threshold(
         people=people,
         confidence=assumption.confidence,
         replicates=redrawing.replicates if tail else None,
-        seed=seed,
+        seed=redrawing.seed,
         assumption=assumption,
     )
 

@@ -77,16 +77,14 @@ class Unsure:
         return cls((genuine.total - genuine.above(below)) / genuine.total, *between)
 
     def of(self, genuine: str) -> str:
-        """For people.
+        """For people, with the word for the genuine ones.
 
         >>> Unsure(0.01, 0.052, 0.0004).of("genuine comparisons")
         '1 % of genuine comparisons are called different; 5.2 % of them and 0.04 % of impostor ones are unsure'
-
-        Args:
-            genuine: what the genuine ones are called.
         """
-        shares = (share(rate, per_cent=True) for rate in (self.rejected, self.genuine, self.impostor))
-        called, between, impostor = shares
+        called, between, impostor = (
+            share(rate, per_cent=True) for rate in (self.rejected, self.genuine, self.impostor)
+        )
         unsure = f"{between} of them and {impostor} of impostor ones are unsure"
         unsure = unsure if self.genuine or self.impostor else "none is unsure"
         return f"{called} of {genuine} are called different; {unsure}"
@@ -207,12 +205,6 @@ def folded(
     >>> scores, person = np.array([0.9, 0.5, 0.7, 0.2]), np.array([0, 0, 0, 1])
     >>> folded(scores, person, "median", 0).tolist(), folded(scores, person, "lowest", 0).tolist()
     ([0.7, 0.2], [0.5, 0.2])
-
-    Args:
-        scores: genuine scores.
-        person: number of each score's person.
-        fold: which number a person gives.
-        seed: seed of the choice of a pair, for `one`.
     """
     check_word("fold", fold, Fold)
     order = np.lexsort((scores, person))

@@ -25,7 +25,7 @@ among the N.
 """
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
@@ -48,34 +48,24 @@ _FITTED = 5  # lowest FARs with an estimate, to which a line is fitted
 _ONE_SIDED = 1.645  # standard errors to a bound that holds in 95 %
 
 
-def check_cap(cap: float) -> float:
-    """The cap, if one can be promised under it.
-
-    Raises:
-        ValueError: the cap is not finite, or less than 1.
-    """
+def check_cap(cap: float) -> None:
+    """Refuse a cap that is not finite, or below 1, by a ValueError."""
     if not (math.isfinite(cap) and cap >= 1):
         raise ValueError(
             f"cap must be a number of at least 1, got {cap}: the mean of squares is no less than that of f^2"
         )
-    return cap
 
 
+@lru_cache(maxsize=1024)
 def capped_rank(people: int, far: Far, cap: float) -> int:
     """The rank among all pairs of one image each of these people, of the score that becomes the threshold; 0 for none.
 
     >>> capped_rank(90, "1e-3", 2), capped_rank(89, "1e-3", 2), capped_rank(600, "1e-3", 2)
     (1, 0, 94)
-
-    Args:
-        people: number of people, N.
-        far: target FAR.
-        cap: the cap c, at least 1.
-
-    Raises:
-        ValueError: a cap below 1; a FAR below 1e-12, or of 1 or more.
     """
-    return _rank(people, float(promised_rate(far)), check_cap(cap))
+    check_cap(cap)
+    rate = float(promised_rate(far))
+    return 1 + max(_by_cantelli(people, rate, cap), _by_suen(people, rate, cap)) if people > 2 else 0
 
 
 def capped_people_needed(far: Far, cap: float) -> int:
@@ -84,9 +74,11 @@ def capped_people_needed(far: Far, cap: float) -> int:
     >>> [capped_people_needed(far, cap) for far in ("1e-3", "1e-4") for cap in (2, 5, 10)]
     [90, 239, 479, 253, 266, 302]
     """
-    rate = float(promised_rate(far))
+    rate, high = float(promised_rate(far)), 4
     check_cap(cap)
-    return _least(lambda people: _possible(people, rate, cap))
+    while not _possible(high, rate, cap):
+        high *= 2
+    return bisect_left(range(high), True, lo=high // 2, key=lambda people: _possible(people, rate, cap))
 
 
 def lowest_capped_far(people: int, cap: float) -> str | None:
@@ -114,21 +106,10 @@ def largest_cap(people: int, far: Far) -> float | None:
     >>> largest_cap(400, "1e-3"), largest_cap(60, "1e-3")
     (8.3, None)
     """
-    rate, low, high = float(promised_rate(far)), 1.0, 1e6
-    if not _possible(people, rate, low):
-        return None
-    while high / low > 1.001:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if _possible(people, rate, middle) else (low, middle)
-    digit = 10.0 ** (math.floor(math.log10(low)) - 1)
-    return max(round(math.floor(low / digit) * digit, 6), 1.0)
-
-
-@lru_cache(maxsize=1024)
-def _rank(people: int, rate: float, cap: float) -> int:
-    if people < 3:
-        return 0
-    return 1 + max(_by_cantelli(people, rate, cap), _by_suen(people, rate, cap))
+    rate = float(promised_rate(far))
+    caps = [digits * 10**power / 10 for power in range(6) for digits in range(10, 100)]
+    possible = bisect_left(caps, True, key=lambda cap: not _possible(people, rate, cap))
+    return caps[possible - 1] if possible else None
 
 
 def _possible(people: int, rate: float, cap: float) -> bool:
@@ -170,17 +151,6 @@ def _none_above(most: int, rate: float, cap: float) -> Float64[np.ndarray, " siz
     return np.minimum.accumulate(np.where(people < 3, 1.0, bound))
 
 
-def _least(possible: Callable[[int], bool]) -> int:
-    """The least whole number from which on something is possible."""
-    low, high = 0, 4
-    while not possible(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if possible(middle) else (middle, high)
-    return high
-
-
 @dataclass(frozen=True)
 class ObservedCap:
     """What c is at FARs that the people show, and what it seems to be at the target: a check of a cap, no proof.
@@ -212,15 +182,14 @@ class ObservedCap:
 
 
 def observed_cap(pairs: PairScores, far: Far) -> ObservedCap | None:
-    """What c is at FARs from 1e-1 down to the target; None where too few accepted pairs share a person.
+    """What c is at FARs from 1e-1 down to the target, from the highest scores of all pairs of one image each.
 
-    Args:
-        pairs: the highest scores of all pairs of one image each.
-        far: target FAR.
+    None where too few accepted pairs share a person.
     """
     target, people, total = float(promised_rate(far)), len(pairs.images), pairs.impostor_total
+    levels = [level for step in range(48) if (level := HIGHEST_SEEN / STEP**step) > target * 1.01] + [target]
     logs, estimates, deleted = [], [], []
-    for rate in _levels(target):
+    for rate in levels:
         accepted = math.floor(rate * total)
         if accepted > len(pairs.impostor):
             continue
@@ -240,12 +209,6 @@ def observed_cap(pairs: PairScores, far: Far) -> ObservedCap | None:
     lower, upper = (math.exp(value + sign * _ONE_SIDED * error) for sign in (-1, 1))
     fars, caps = (tuple(math.exp(number) for number in numbers) for numbers in (logs, estimates))
     return ObservedCap(fars, caps, math.exp(value), lower, upper)
-
-
-def _levels(target: float) -> list[float]:
-    """FARs from the highest seen down to the target, which is the last."""
-    steps = math.floor(math.log(HIGHEST_SEEN / target) / math.log(STEP) + 1e-9) if target < HIGHEST_SEEN else 0
-    return [level for step in range(steps + 1) if (level := HIGHEST_SEEN / STEP**step) > target * 1.01] + [target]
 
 
 def _degrees(

@@ -50,12 +50,8 @@ def share_bounds(
     >>> [round(end, 3) for end in share_bounds(1.0, 0.0, comparisons=1000, influence=0 * few, people=40)]
     [0.912, 1.0]
 
-    Args:
-        share: the share itself.
-        error: the standard error of the share over redrawn people; if it is 0, each person counts as one comparison.
-        comparisons: number of comparisons.
-        influence: each person's influence on the share, on any scale.
-        people: number of people with such a comparison.
+    The error is that of the share over redrawn people; if it is 0, each of the people with such a comparison counts as
+    one. The influences of people are on any scale.
     """
     share = min(max(share, 0.0), 1.0)  # a weighted mean of ones may be larger by rounding
     varies = error > 0 and 0 < share < 1

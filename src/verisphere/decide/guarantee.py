@@ -42,11 +42,7 @@ from verisphere.base.words import of_things, share
 from verisphere.decide.assumption import ASSUMED, Assumption, under_assumptions
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.both_errors import FAR_CHANCE, AskedFrr, PromisedFrr
-from verisphere.decide.each_domain import (
-    DomainThreshold,
-    meaning_within,
-    promise_within,
-)
+from verisphere.decide.each_domain import DomainThreshold, meaning_within, promise_within
 from verisphere.decide.genuine import GenuineRate
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text

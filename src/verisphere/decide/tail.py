@@ -15,13 +15,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 
 from verisphere.base.vocabulary import Progress, Redrawing
 from verisphere.decide.bootstrap import PairScores, impostor_totals, redrawn
 from verisphere.decide.point import Far, far_text
 from verisphere.decide.sample_size import promised_rate
-from verisphere.decide.weights import Weights
 
 TAIL_SHARE = 0.01  # of all pairs, of which the tail is made
 MOST_EXCESSES, FEWEST_EXCESSES = 20_000, 400
@@ -77,14 +76,7 @@ def tail_reaches(far: Far, impostor_total: int) -> bool:
 def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: Progress) -> tuple[float, FittedTail]:
     """The upper 95 % quantile over redrawn people of the fitted threshold at a FAR, and the tail of the set itself.
 
-    Args:
-        pairs: scores of all pairs, of which at least the `tail_pairs` + 1 highest must be there.
-        far: target FAR.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        progress: reports the progress over replicates.
-
-    Raises:
-        ValueError: too few pairs for a tail; a FAR that the pairs themselves show, or one too far below.
+    At least the `tail_pairs` + 1 highest scores of all pairs must be there.
     """
     rate, count, fars = float(promised_rate(far)), tail_pairs(pairs.impostor_total), tail_fars(pairs.impostor_total)
     if fars is None:
@@ -103,36 +95,28 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
     excess = np.maximum(scores - start, 0.0)
     shape, scale = (float(one[0]) for one in _fitted(excess, np.ones((1, count))))
     seen = np.arange(1, count + 1)
-    fitted = np.maximum(begin * _survival(excess, shape, scale), fars[0])  # a fitted tail may end below some scores
+    inside = np.maximum(1 + shape * excess / scale, 1e-300)  # a fitted tail may end below some scores
+    share_above = np.exp(-excess / scale) if abs(shape) < 1e-9 else inside ** (-1 / shape)
+    fitted = np.maximum(begin * share_above, fars[0])
     worst = float((seen / pairs.impostor_total / fitted)[_COMPARED - 1 :].max())
     tail = FittedTail(count, start, shape, scale, _COMPARED / pairs.impostor_total, worst)
-    runs = redrawn(len(pairs.images), redrawing, progress)
-    ordered = np.sort(
-        np.concatenate([_redrawn(run, people, excess, impostor_totals(pairs, run), rate) for run in runs])
-    )
-    return start + float(ordered[math.ceil(0.95 * redrawing.replicates) - 1]), tail
 
-
-def _redrawn(
-    weights: Weights,
-    people: Int64[np.ndarray, "pairs 2"],
-    excess: Float64[np.ndarray, " pairs"],
-    totals: Int64[np.ndarray, " replicates"],
-    rate: float,
-) -> Float64[np.ndarray, " replicates"]:
-    """The fitted threshold of each replicate, less the start of the tail."""
-    above = np.zeros(len(weights))
-    for place in range(len(weights)):
-        weight = weights.each(people, np.array([place])).astype(float)
-        if not (share := weight.sum() / totals[place] / rate):
-            continue  # nobody with a score in the tail was drawn: the threshold is no higher than its start
+    def beyond(weight: Float64[np.ndarray, "1 pairs"], total: int) -> float:
+        """The fitted threshold of a replicate, less the start of the tail."""
+        if not (share := weight.sum() / total / rate):
+            return 0.0  # nobody with a score in the tail was drawn: the threshold is no higher than its start
         (shape,), (scale,) = _fitted(excess, weight)
         if not math.isfinite(shape):
-            above[place] = excess[weight[0] > 0].max()  # one excess alone
-        else:
-            log = math.log(share)
-            above[place] = scale * (log if abs(shape) < 1e-9 else math.expm1(shape * log) / shape)
-    return above
+            return float(excess[weight[0] > 0].max())  # one excess alone
+        log = math.log(share)
+        return float(scale * (log if abs(shape) < 1e-9 else math.expm1(shape * log) / shape))
+
+    ordered = sorted(
+        beyond(run.each(people, np.array([place])).astype(float), total)
+        for run in redrawn(len(pairs.images), redrawing, progress)
+        for place, total in enumerate(impostor_totals(pairs, run).tolist())
+    )
+    return start + ordered[math.ceil(0.95 * redrawing.replicates) - 1], tail
 
 
 def _fitted(
@@ -145,11 +129,3 @@ def _fitted(
     moment = (weight * excess * exceeding).sum(1) / total
     with np.errstate(divide="ignore", invalid="ignore"):
         return 2 - mean / (mean - 2 * moment), 2 * mean * moment / (mean - 2 * moment)
-
-
-def _survival(excess: Float64[np.ndarray, " pairs"], shape: float, scale: float) -> Float64[np.ndarray, " pairs"]:
-    """Share of the excesses that the tail has above each."""
-    if abs(shape) < 1e-9:
-        return np.exp(-excess / scale)
-    inside = np.maximum(1 + shape * excess / scale, 1e-300)
-    return np.asarray(inside ** (-1 / shape))

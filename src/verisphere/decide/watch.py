@@ -143,9 +143,6 @@ def reference_limits(
         threshold: the calibrated threshold.
         genuine: scores of independent genuine comparisons; or how many are at most the threshold, and of how many.
         share: the largest share of genuine pairs among all comparisons in use, below 1.
-
-    Raises:
-        ValueError: too few reference scores.
     """
     ascending = np.sort(scores)
     cut = min([threshold, *ascending[int(_BELOW * len(ascending)) :][:1].tolist()])

@@ -23,17 +23,8 @@ def worst_group_threshold(
     >>> worst_group_threshold(scores, {"old": 40, "young": 40}, "0.2").threshold
     0.5
 
-    Args:
-        scores: impostor scores of comparisons within each domain, in none of which two share a person; with a factor
-            also those of everybody, under an empty name.
-        people: number of people of each.
-        far: target FAR: of each domain or, with a factor, of everybody.
-        factor: how many times the target the FAR within a domain may be.
-        seed: seed of the choice of comparisons.
-
-    Raises:
-        TooFewComparisonsError: a domain has too few people.
-        ValueError: a factor that is not above 1; NaN scores; a FAR that cannot be promised.
+    The impostor scores are of comparisons within each domain, in none of which two share a person; with a factor, of
+    how many times the target a domain's FAR may be, also those of everybody, under an empty name.
     """
     if factor is not None and not 1 < factor < math.inf:
         raise ValueError(f"factor must be above 1, got {factor}: how many times the target FAR a domain's may be")

@@ -171,7 +171,7 @@ def _same_people(files: Sequence[CalibratedFile]) -> list[CalibratedFile]:
     """The files, with one spelling of each person in all embeddings of them."""
     sets = [file for file in files if isinstance(file, EmbeddingsSet)]
     alike = iter(same_people(*((file.name, file.embeddings) for file in sets)))
-    return [file.spelled(next(alike)) if isinstance(file, EmbeddingsSet) else file for file in files]
+    return [file.with_rows(next(alike)) if isinstance(file, EmbeddingsSet) else file for file in files]
 
 
 def _same_model(own: CalibratedFile, other: CalibratedFile) -> None:

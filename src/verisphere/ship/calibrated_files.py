@@ -31,7 +31,7 @@ from verisphere.decide import (
     people_needed,
     split_domains,
 )
-from verisphere.decide.assumed import assumed_threshold, check_cap_given, scores_needed
+from verisphere.decide.assumed import assumed_threshold, check_given, scores_needed
 from verisphere.decide.assumption import ASSUMED
 from verisphere.decide.both_errors import AskedFrr, Fold, check_frr, folded
 from verisphere.decide.each_domain import EVERYBODY
@@ -138,8 +138,8 @@ class EmbeddingsSet:
         """An embeddings file."""
         return cls(read_known_people(path), path, digest(path), progress)
 
-    def spelled(self, rows: Embeddings) -> "EmbeddingsSet":
-        """The same set with its people spelled as here."""
+    def with_rows(self, rows: Embeddings) -> "EmbeddingsSet":
+        """Other rows of the same file, or its people spelled otherwise."""
         return EmbeddingsSet(rows, self.name, self.source.sha256, self.progress)
 
     @cached_property
@@ -163,9 +163,7 @@ class EmbeddingsSet:
     def thresholds(self, asked: AskedThresholds) -> Thresholds:
         """One threshold for each FAR, from comparisons that share no person or, for `approximate`, from all."""
         guarantee, labels, seed = asked.guarantee, asked.labels, asked.redrawing.seed
-        check_cap_given(guarantee, asked.cap)
-        if asked.factor is not None and guarantee != "worst-group":
-            raise ValueError(f"a factor is for guarantee 'worst-group', not for {guarantee!r}")
+        check_given(guarantee, asked.cap, asked.factor)
         if asked.independent:
             raise ValueError(
                 "--independent (independent=True) is for scores files; of embeddings, comparisons that share no person "
@@ -190,7 +188,9 @@ class EmbeddingsSet:
 
     def matched(self, seed: int) -> tuple[Int64[np.ndarray, "pairs 2"], Float64[np.ndarray, " pairs"]]:
         """Comparisons that share no person, and their scores."""
-        return _matched(self.embeddings, seed)
+        person = np.unique(self.embeddings.identities, return_inverse=True)[1].astype(np.int64)
+        rows = torch.from_numpy(disjoint_pairs(person, seed))
+        return rows.numpy(), pair_scores(unit_rows(self.embeddings.embeddings), rows[:, 0], rows[:, 1]).numpy()
 
     def pairs_of(self, rows: Int64[np.ndarray, "pairs 2"], scores: Float64[np.ndarray, " pairs"]) -> list[Suspicious]:
         """The compared pairs, each with the digests of its rows."""
@@ -203,16 +203,16 @@ class EmbeddingsSet:
 
     def _asked_frr(self, frr: Far, asked: AskedThresholds, verdicts: Sequence[Verdict]) -> AskedFrr:
         """One number of each person who has two images or more."""
-        pairs, fold = PairsOfSet(self._once(verdicts), self.progress), asked.fold or "one"
+        pairs, fold = self._once(verdicts).pairs, asked.fold or "one"
         genuine = pairs.all_scores(genuine=True)
         numbers = folded(genuine.scores, pairs.person[genuine.rows[:, 0]], fold, asked.redrawing.seed)
         return AskedFrr(frr, fold, SortedScores(numbers), asked.labels.unfound)
 
-    def _once(self, verdicts: Sequence[Verdict]) -> Embeddings:
+    def _once(self, verdicts: Sequence[Verdict]) -> "EmbeddingsSet":
         """The rows without the people whom a review found to be others of the set."""
         names, people = self.embeddings.names, self.embeddings.identities
         twice = people[np.isin(names, [verdict.photograph for verdict in verdicts if verdict.word == "same"])]
-        return self.embeddings.take(~np.isin(people, twice)) if len(twice) else self.embeddings
+        return self.with_rows(self.embeddings.take(~np.isin(people, twice))) if len(twice) else self
 
     def _approximate(self, asked: AskedThresholds) -> tuple[GuaranteedThreshold, ...]:
         largest, people = max(asked.fars, key=exact_rate), self.source.people or 0
@@ -225,22 +225,12 @@ class EmbeddingsSet:
 
     def _assumed(self, asked: AskedThresholds) -> tuple[GuaranteedThreshold, ...]:
         """From all pairs of one random image of each person."""
-        pairs = _one_image_each(self.embeddings, asked.redrawing.seed, self.progress)
+        pairs = self._one_image_each(asked.redrawing.seed)
         people = len(pairs.people)
         most = max(scores_needed(far, asked.guarantee, people, asked.cap) for far in asked.fars)
         highest = pairs.with_people(pairs.highest_scores(0, genuine=True), pairs.highest_scores(most, genuine=False))
-        return asked.each(
-            people,
-            lambda far: assumed_threshold(
-                highest,
-                far,
-                asked.guarantee,
-                cap=asked.cap,
-                seed=asked.redrawing.seed,
-                redrawing=asked.redrawing,
-                progress=self.progress,
-            ),
-        )
+        about = asked.guarantee, asked.cap, asked.redrawing, self.progress
+        return asked.each(people, lambda far: assumed_threshold(highest, far, *about))
 
     def _worst_group(self, asked: AskedThresholds) -> tuple[GuaranteedThreshold, ...]:
         """From comparisons within each domain and, with a factor, of everybody."""
@@ -251,11 +241,11 @@ class EmbeddingsSet:
                 f"guarantee 'worst-group' is about the domains of a set, and this one has {len(names) or 'none'}: "
                 "embed it with domains (docs/data.md), or ask for 'confident'"
             )
-        parts = {name: self.embeddings.take(np.flatnonzero(domains == name)) for name in names}
+        parts = {name: self.with_rows(self.embeddings.take(np.flatnonzero(domains == name))) for name in names}
         if asked.factor is not None:
-            parts[EVERYBODY] = self.embeddings
-        people = {name: len(np.unique(part.identities)) for name, part in parts.items()}
-        scores = {name: _matched(part, asked.redrawing.seed)[1] for name, part in parts.items()}
+            parts[EVERYBODY] = self
+        people = {name: len(part.people) for name, part in parts.items()}
+        scores = {name: part.matched(asked.redrawing.seed)[1] for name, part in parts.items()}
         return asked.each(
             min(people.values()),
             lambda far: worst_group_threshold(scores, people, far, asked.factor, asked.redrawing.seed),
@@ -263,12 +253,11 @@ class EmbeddingsSet:
 
     def probability(self, verdicts: Sequence[Verdict], redrawing: Redrawing) -> ScoreProbability:
         """The log-likelihood ratios of scores: each person, and each two people by one image of each, count once."""
-        rows = self._once(verdicts)
-        every, single = PairsOfSet(rows, self.progress), _one_image_each(rows, redrawing.seed, self.progress)
-        genuine, impostor = every.all_scores(genuine=True), single.everything(genuine=False)
-        person = every.person[genuine.rows[:, 0]]
+        kept = self._once(verdicts)
+        single, genuine = kept._one_image_each(redrawing.seed), kept.pairs.all_scores(genuine=True)
+        impostor, person = single.everything(genuine=False), kept.pairs.person[genuine.rows[:, 0]]
         scores = _weighed(genuine.scores, person, impostor)
-        found = scores.fitted(len(np.unique(person)), len(every.people) // 2)
+        found = scores.fitted(len(np.unique(person)), len(kept.people) // 2)
         ratios = np.arange(math.ceil(found.bounds[0]), math.floor(found.bounds[1]) + 1)
         borders = (ratios - found.intercept) / found.slope
         single.prepare([], [], borders.tolist())
@@ -283,8 +272,13 @@ class EmbeddingsSet:
     def weighed(self, seed: int) -> WeighedScores:
         """The scores, counted as for a probability."""
         genuine = self.pairs.all_scores(genuine=True)
-        impostor = _one_image_each(self.embeddings, seed, self.progress).everything(genuine=False)
+        impostor = self._one_image_each(seed).everything(genuine=False)
         return _weighed(genuine.scores, self.pairs.person[genuine.rows[:, 0]], impostor)
+
+    def _one_image_each(self, seed: int) -> PairsOfSet:
+        """All pairs of one random image of each person."""
+        rows = one_row_each(self.pairs.person, numpy_generator(seed))
+        return PairsOfSet(self.embeddings.take(rows), self.progress)
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
         """The FAR over redrawn people of the points at one threshold that are above the target by binomial bounds."""
@@ -328,7 +322,7 @@ class ScoresFile:
     def thresholds(self, asked: AskedThresholds) -> Thresholds:
         """One threshold for each FAR, from all impostor comparisons, which are stated to share no person."""
         guarantee = asked.guarantee
-        check_cap_given(guarantee, asked.cap)
+        check_given(guarantee, asked.cap, asked.factor)
         if guarantee not in ("expected", "confident"):
             raise ValueError(
                 f"guarantee {guarantee!r} chooses pairs of people, and a scores file does not say whose its scores "
@@ -390,12 +384,6 @@ def open_file(path: Path, progress: Progress) -> CalibratedFile:
     )
 
 
-def _one_image_each(embeddings: Embeddings, seed: int, progress: Progress) -> PairsOfSet:
-    """All pairs of one random image of each person."""
-    person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
-    return PairsOfSet(embeddings.take(one_row_each(person, numpy_generator(seed))), progress)
-
-
 def _weighed(
     genuine: Float64[np.ndarray, " genuine"], person: Int64[np.ndarray, " genuine"], impostor: StreamedScores
 ) -> WeighedScores:
@@ -412,9 +400,3 @@ def _weighed(
 
 def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:
     return tuple(kind for kind, there in (("genuine", genuine), ("impostor", impostor)) if not there)
-
-
-def _matched(embeddings: Embeddings, seed: int) -> tuple[Int64[np.ndarray, "pairs 2"], Float64[np.ndarray, " pairs"]]:
-    person = np.unique(embeddings.identities, return_inverse=True)[1].astype(np.int64)
-    rows = torch.from_numpy(disjoint_pairs(person, seed))
-    return rows.numpy(), pair_scores(unit_rows(embeddings.embeddings), rows[:, 0], rows[:, 1]).numpy()

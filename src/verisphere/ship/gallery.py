@@ -72,7 +72,7 @@ class StrangersInGallery:
             (gallery.path, gallery.enrolled), *((one.name, one.embeddings) for one in there)
         )
         self.gallery = gallery.spelled(enrolled)
-        rest = iter([one.spelled(rows) for one, rows in zip(there, spelled, strict=True)])
+        rest = iter([one.with_rows(rows) for one, rows in zip(there, spelled, strict=True)])
         self.strangers = next(rest)
         self.cohort, self.probes = (None if one is None else next(rest) for one in (cohort, probes))
         _refuse_shared(self.strangers, gallery.path, enrolled, "strangers are people who are not enrolled")
