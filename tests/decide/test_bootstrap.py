@@ -25,13 +25,17 @@ from verisphere.decide import (
     redrawn_thresholds,
     tar_difference,
     tar_differences_at,
-    tar_interval,
     whole_thresholds,
 )
 from verisphere.decide import bootstrap as module
 from verisphere.decide.effective import share_bounds
+from verisphere.decide.intervals import far_interval, tar_at_target, tars_redrawn
 
 FARS = ("0", "1e-3", "0.01", "0.1", "0.29", "0.5", "1")
+
+
+def tar_interval(pairs: PairScores, far: str, redrawing: Redrawing) -> Interval:
+    return point_intervals(pairs, [far], redrawing)[0].tar
 
 
 def pair_scores(score: np.ndarray, person: np.ndarray) -> PairScores:
@@ -292,8 +296,20 @@ def test_intervals_are_those_of_replicates_gone_through_one_by_one(ties: bool, l
     point = operating_point(pairs.genuine, pairs.impostor, far=far)
     assert (found.tar.value, found.threshold.value, found.far.value) == (point.tar, point.threshold, point.far)
     assert (found.far_target, found.rule, found.people, found.seed) == (far, "at_most", 12, 9)
-    assert found.tar == tar_interval(pairs, far, Redrawing(60, 9))
+    assert tars_redrawn(pairs, [far], Redrawing(60, 9))[0].replicates == pytest.approx(tars)
     assert whole_thresholds(pairs, [far]).tolist() == [point.threshold]
+
+
+def test_rates_of_three_people_by_hand():
+    """Wider than their replicates: three people count as three comparisons at the most."""
+    two = np.array([[0, 1], [1, 2], [0, 2]])
+    pairs = PairScores(np.array([0.9, 0.8, 0.7]), np.arange(3), np.array([0.5, 0.4, 0.3]), two, np.ones(3, np.int64))
+    far = far_interval(pairs, threshold=0.45, value=1 / 3, replicates=np.array([0.2, 0.3, 0.4]))
+    tar = tar_at_target(pairs, threshold=0.75, value=2 / 3, replicates=np.array([0.5, 0.6, 0.9]))
+    assert (far.lower_95, far.upper_95) == pytest.approx((0.008, 0.906), abs=5e-4)
+    assert (tar.lower_95, tar.upper_95) == pytest.approx((0.021, 1.0), abs=5e-4)
+    with pytest.raises(ValueError, match="none of 2 replicates drew people that have such a pair"):
+        far_interval(pairs, threshold=0.45, value=1 / 3, replicates=np.full(2, np.nan))
 
 
 def test_several_fars_at_once_are_each_by_itself():

@@ -10,7 +10,8 @@ import pytest
 from redrawing import draw_people
 from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import PairScores, one_threshold, tar_difference
-from verisphere.decide.paired import Redrawn, RedrawnSpread, mean_difference, spread_redrawn, tars_redrawn
+from verisphere.decide.intervals import Redrawn, tars_redrawn
+from verisphere.decide.paired import RedrawnSpread, mean_difference, spread_redrawn
 
 FARS = ("0.02", "0.1", "0.29")
 Scored = tuple[np.ndarray, np.ndarray, np.ndarray]  # scores of all pairs of images, person and domain of each image

@@ -54,7 +54,6 @@ from verisphere.decide.intervals import (
     rates_at,
     tar_difference,
     tar_differences_at,
-    tar_interval,
     whole_thresholds,
 )
 from verisphere.decide.one_threshold import (
@@ -183,7 +182,6 @@ __all__ = [
     "strangers_needed",
     "tar_difference",
     "tar_differences_at",
-    "tar_interval",
     "thinned_roc",
     "threshold_at",
     "whole_thresholds",

@@ -81,6 +81,22 @@ class PointIntervals:
     people_with_errors: int
 
 
+@dataclass(frozen=True, eq=False)
+class Redrawn:
+    """A figure of one model.
+
+    Attributes:
+        value: the figure of the set itself.
+        replicates: the figure in each redrawing of the people; NaN if nobody with such a pair was drawn.
+        spread: whether the figure measures how far domains lie apart. Redrawing adds noise to every domain, and so to
+            such a figure, most of all where the domains are alike.
+    """
+
+    value: float
+    replicates: Float64[np.ndarray, " replicates"]
+    spread: bool = False
+
+
 @dataclass(frozen=True)
 class PairedDifference:
     """The difference of a figure between two models over the same comparisons.
@@ -157,18 +173,7 @@ def point_intervals(
 def far_interval(
     pairs: PairScores, threshold: float, value: float, replicates: Float64[np.ndarray, " replicates"]
 ) -> Interval:
-    """FAR at a fixed threshold, with its 95 % interval from its replicates (see `rates_at`).
-
-    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
-    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
-    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
-    >>> interval = far_interval(pairs, threshold=0.45, value=1 / 3, replicates=np.array([0.2, 0.3, 0.4]))
-    >>> round(interval.lower_95, 3), round(interval.upper_95, 3)
-    (0.008, 0.906)
-
-    Raises:
-        ValueError: no replicate has such a pair.
-    """
+    """FAR at a fixed threshold, with its 95 % interval from its replicates (see `rates_at`)."""
     if pairs.listed:
         compared = np.bincount(pairs.impostor_people.ravel(), minlength=len(pairs.images))
     else:
@@ -181,18 +186,7 @@ def far_interval(
 def tar_at_target(
     pairs: PairScores, threshold: float, value: float, replicates: Float64[np.ndarray, " replicates"]
 ) -> Interval:
-    """TAR at the set's own threshold, with its 95 % interval from replicates with theirs.
-
-    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
-    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
-    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
-    >>> interval = tar_at_target(pairs, threshold=0.75, value=2 / 3, replicates=np.array([0.5, 0.6, 0.9]))
-    >>> round(interval.lower_95, 3), round(interval.upper_95, 3)
-    (0.021, 1.0)
-
-    Raises:
-        ValueError: no replicate has a genuine pair.
-    """
+    """TAR at the set's own threshold, with its 95 % interval from replicates with theirs."""
     influence = np.bincount(pairs.genuine_person, (pairs.genuine > threshold) - value, len(pairs.images))
     people = len(np.unique(pairs.genuine_person))
     return share_interval(value, replicates, len(pairs.genuine), influence, people)
@@ -207,12 +201,7 @@ def share_interval(
 ) -> Interval:
     """A share with its interval: `share_bounds`, or the middle 95 % of its replicates where they reach further.
 
-    Args:
-        value: the share.
-        replicates: the share in each replicate; NaN, where nobody with such a pair was drawn, is excluded.
-        comparisons: number of comparisons.
-        influence: each person's influence on the share, on any scale.
-        people: number of people with such a comparison.
+    NaN in the replicates, where nobody with such a pair was drawn, is excluded; without others a ValueError is raised.
     """
     middle = percentile_interval(value, replicates)
     lower, upper = share_bounds(value, float(np.nanstd(replicates)), comparisons, influence, people)
@@ -247,22 +236,6 @@ def whole_thresholds(pairs: PairScores, fars: Sequence[Far]) -> Float64[np.ndarr
         TooFewScoresError: the impostor scores that are present do not reach a target FAR.
     """
     return thresholds_of(pairs, everyone(len(pairs.images)), fars)[:, 0]
-
-
-def tar_interval(pairs: PairScores, far: Far, redrawing: Redrawing = REDRAWING) -> Interval:
-    """TAR at a target FAR with its interval over redrawn people.
-
-    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
-    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
-    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
-    >>> tar_interval(pairs, "0.4", Redrawing(replicates=20)).value
-    1.0
-
-    Raises:
-        TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.
-    """
-    (cut,) = whole_thresholds(pairs, [far]).tolist()
-    return tar_at_target(pairs, cut, *redrawn_tars(pairs, [far], redrawing, quietly)[0])
 
 
 def tar_difference(
@@ -306,20 +279,22 @@ def tar_differences_at(
     """
     if not np.array_equal(ours.images, theirs.images):
         raise ValueError("the two models were not given the same images of the same people")
-    both = [redrawn_tars(pairs, fars, redrawing, progress) for pairs in (ours, theirs)]
-    pairs_of_tars = zip(*both, strict=True)
-    return tuple(percentile_interval(first[0] - second[0], first[1] - second[1]) for first, second in pairs_of_tars)
+    both = [tars_redrawn(pairs, fars, redrawing, progress) for pairs in (ours, theirs)]
+    return tuple(
+        percentile_interval(first.value - second.value, first.replicates - second.replicates)
+        for first, second in zip(*both, strict=True)
+    )
 
 
-def redrawn_tars(
-    pairs: PairScores, fars: Sequence[Far], redrawing: Redrawing, progress: Progress
-) -> list[tuple[float, Float64[np.ndarray, " replicates"]]]:
-    """TAR of the set itself and of each replicate, for each target FAR."""
+def tars_redrawn(
+    pairs: PairScores, fars: Sequence[Far], redrawing: Redrawing = REDRAWING, progress: Progress = quietly
+) -> tuple[Redrawn, ...]:
+    """TAR at each target FAR; each replicate finds its own threshold."""
     whole = everyone(len(pairs.images))
-    value = tars_at(pairs, whole, thresholds_of(pairs, whole, fars))[:, 0]
+    values = tars_at(pairs, whole, thresholds_of(pairs, whole, fars))[:, 0].tolist()
     runs = redrawn(len(pairs.images), redrawing, progress)
     tars = np.concatenate([tars_at(pairs, weights, thresholds_of(pairs, weights, fars)) for weights in runs], axis=1)
-    return [(float(value[place]), tars[place]) for place in range(len(fars))]
+    return tuple(map(Redrawn, values, tars))
 
 
 def rates_at(

@@ -21,25 +21,9 @@ from verisphere.decide.bootstrap import (
     tars_at,
     thresholds_of,
 )
-from verisphere.decide.intervals import Interval, percentile_interval, redrawn_tars
+from verisphere.decide.intervals import Interval, Redrawn, percentile_interval
 from verisphere.decide.point import Far
 from verisphere.decide.weights import Weights, weight_of_first
-
-
-@dataclass(frozen=True, eq=False)
-class Redrawn:
-    """A figure of one model.
-
-    Attributes:
-        value: the figure of the set itself.
-        replicates: the figure in each redrawing of the people; NaN if nobody with such a pair was drawn.
-        spread: whether the figure measures how far domains lie apart. Redrawing adds noise to every domain, and so to
-            such a figure, most of all where the domains are alike.
-    """
-
-    value: float
-    replicates: Float64[np.ndarray, " replicates"]
-    spread: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +39,6 @@ class RedrawnSpread:
     gamma: Redrawn
     tar_std: Redrawn
     neg_log10_far_std: Redrawn
-
-
-def tars_redrawn(
-    pairs: PairScores, fars: Sequence[Far], redrawing: Redrawing = REDRAWING, progress: Progress = quietly
-) -> tuple[Redrawn, ...]:
-    """TAR at each target FAR; each replicate finds its own threshold."""
-    return tuple(Redrawn(*tars) for tars in redrawn_tars(pairs, fars, redrawing, progress))
 
 
 def spread_redrawn(

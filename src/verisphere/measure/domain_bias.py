@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64
 
 from verisphere.base.vocabulary import REDRAWING, Embeddings, Redrawing
 from verisphere.decide.bootstrap import draws_of
-from verisphere.decide.paired import Redrawn
+from verisphere.decide.intervals import Redrawn
 from verisphere.score.cosine import unit
 
 #: Number of cosines between people that are held at once.

@@ -7,7 +7,7 @@ import numpy as np
 
 from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide.accuracy import redrawn_accuracy
-from verisphere.decide.paired import Redrawn
+from verisphere.decide.intervals import Redrawn
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.measure.listed_rows import ListedRows, as_one_list, list_titles, rows_of_list

@@ -5,7 +5,7 @@ from math import sqrt
 
 from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide import OneThreshold
-from verisphere.decide.paired import Redrawn
+from verisphere.decide.intervals import Redrawn
 from verisphere.files.embeddings import known_people
 from verisphere.measure.domain_bias import bias_of_domains
 from verisphere.measure.measured_set import MeasuredSet

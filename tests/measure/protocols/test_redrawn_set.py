@@ -7,7 +7,8 @@ import pytest
 
 from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide import PairScores
-from verisphere.decide.paired import spread_redrawn, tars_redrawn
+from verisphere.decide.intervals import tars_redrawn
+from verisphere.decide.paired import spread_redrawn
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import redrawn_set
 

@@ -16,7 +16,8 @@ import pytest
 from tiny_experiments import EXPERIMENT, OWN, QUICK, RECIPE
 from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import mean_bounds
-from verisphere.decide.paired import Redrawn, mean_difference
+from verisphere.decide.intervals import Redrawn
+from verisphere.decide.paired import mean_difference
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import redrawn_set

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from verisphere.decide.paired import Redrawn
+from verisphere.decide.intervals import Redrawn
 from verisphere.images import InMemory
 from verisphere.measure.measured_set import MeasuredSet
 from verisphere.measure.set_figures import GAMMA, Figure, SetFigures

@@ -25,8 +25,8 @@ from verisphere.decide import (
     whole_thresholds,
     with_redrawn_bounds,
 )
-from verisphere.decide.intervals import far_interval
-from verisphere.decide.paired import Redrawn, RedrawnSpread, spread_redrawn, tars_redrawn
+from verisphere.decide.intervals import Redrawn, far_interval, tars_redrawn
+from verisphere.decide.paired import RedrawnSpread, spread_redrawn
 from verisphere.measure.protocols.all_pairs import PairsOfSet, ScoredPairs
 
 ALL = ""  # all pairs of a set; no domain has an empty name

@@ -6,7 +6,8 @@ from math import isfinite, nan
 from statistics import fmean, pstdev
 
 from verisphere.decide.bounds import holds_zero, mean_bounds
-from verisphere.decide.paired import Redrawn, mean_difference
+from verisphere.decide.intervals import Redrawn
+from verisphere.decide.paired import mean_difference
 from verisphere.measure.set_figures import Figure, SetFigures
 
 
