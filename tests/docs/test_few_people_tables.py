@@ -1,26 +1,13 @@
 """The tables of docs/promises.md and docs/lab/promises.md on few people are those of benchmarks/few_people.csv."""
 
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
-
-import pytest
 
 from verisphere.decide.capped import capped_people_needed
 from verisphere.decide.sample_size import people_needed
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def made() -> ModuleType:
-    """The module that makes the tables."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        return importlib.import_module("few_people_page")
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
+MADE_BY = "few_people_page"
 
 
 def test_every_table_is_made_of_the_rows(made: ModuleType):

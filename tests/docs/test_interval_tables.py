@@ -1,25 +1,12 @@
 """The tables of docs/uncertainty.md and docs/lab/promises.md on intervals are those of benchmarks/intervals.csv."""
 
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
-
-import pytest
 
 from verisphere.decide.intervals import COVERAGE
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def made() -> ModuleType:
-    """The module that makes the tables."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        return importlib.import_module("intervals_page")
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
+MADE_BY = "intervals_page"
 
 
 def test_every_table_is_made_of_the_rows(made: ModuleType):
