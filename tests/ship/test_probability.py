@@ -206,6 +206,9 @@ def test_a_check_says_what_the_ratios_cost_on_its_people(tmp_path):
         assert f"Cllr {check.cllr[0]:.4f}, at least {check.cllr[1]:.4f} by an increasing map of these scores" in text
     found.write_json(tmp_path / "out.json")
     assert read_calibration(tmp_path / "out.json") == found
+    for probability, cllr in ((None, other.cllr), (found.probability, (0.5, -0.1)), (found.probability, (np.inf, 0.1))):
+        with pytest.raises(ValueError, match=r"the check on 'harder\.npz' cannot have the Cllr"):
+            replace(found, probability=probability, checks=(itself, replace(other, cllr=cllr)))
     assert [check.cllr for check in calibrate(tmp_path / "set.npz", ["0.1"], "expected", **options).checks] == [
         None
     ] * 3

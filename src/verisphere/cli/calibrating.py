@@ -25,19 +25,8 @@ if TYPE_CHECKING:
     from verisphere.ship.face_search import FindFaces
     from verisphere.ship.opened_gallery import OpenedGallery
 
-_OF_PAIRS = (
-    "far",
-    "independent",
-    "check",
-    "replicates",
-    "skip_empty",
-    "cap",
-    "factor",
-    "frr",
-    "fold",
-    "probability",
-    "plot",
-)
+_UNDER_A_GUARANTEE = ("cap", "factor", "frr", "fold")
+_OF_PAIRS = ("far", "independent", "check", "replicates", "skip_empty", *_UNDER_A_GUARANTEE, "probability", "plot")
 _OF_GALLERY = ("fpir", "probes", "rule", "cohort", "again", "model", "aligned", "detector", "min_face", "device")
 _KEPT_BY_AGAIN = ("fpir", "guarantee", "rule", "seed", "unfound", "wrong")
 

@@ -1,7 +1,8 @@
 """The calibration file: thresholds, their guarantees, the data that they come from, and checks on other files."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -147,6 +148,8 @@ class Calibration(Result):
         for check in self.checks:
             if check.unsure and len(check.unsure) != sum(threshold.frr is not None for threshold in self.thresholds):
                 raise ValueError(f"the check on {check.source.file!r} says how many are unsure at other thresholds")
+            if check.cllr and not (self.probability and 0 <= min(check.cllr) <= max(check.cllr) < inf):
+                raise ValueError(f"the check on {check.source.file!r} cannot have the Cllr {check.cllr}")
             for points in ([] if check.lacking else [check.points]) + list(check.domains.values()):
                 if [(point.far_target, point.threshold) for point in points] != stated:
                     raise ValueError(f"the check on {check.source.file!r} is not of the thresholds that are stated")
@@ -201,17 +204,14 @@ class Calibration(Result):
         document["checks"] = [
             _without_empty(check, "far_over_people", "origin", "unsure", "cllr") for check in self.checks
         ]
-        document["thresholds"] = [_fields(found) for found in self.thresholds]
+        document["thresholds"] = [
+            {**_without_empty(found, "assumption", "domains", "frr"), "meaning": found.meaning()}
+            for found in self.thresholds
+        ]
         return document
 
 
-def _fields(threshold: GuaranteedThreshold) -> dict[str, Any]:
-    """The fields of a threshold and its meaning; without those that earlier versions do not have, where empty."""
-    fields = {**asdict(threshold), "meaning": threshold.meaning()}
-    return {name: value for name, value in fields.items() if value or name not in ("assumption", "domains", "frr")}
-
-
-def _without_empty(part: Calibration | Check, *names: str) -> dict[str, Any]:
+def _without_empty(part: Calibration | Check | GuaranteedThreshold, *names: str) -> dict[str, Any]:
     """The fields of a part; without these fields, which earlier versions do not have, where they are empty."""
     return {field: value for field, value in vars(part).items() if value or field not in names}
 

@@ -108,24 +108,23 @@ def _check_text(check: Check, calibration: Calibration) -> str:
 
 def target_lines(check: Check, place: int, far: str) -> Iterator[str]:
     """What the FARs of a check at one of its thresholds say of the target."""
-    above = [(name, point.far, interval) for name, point, interval in check.above_target(place)]
-    names = {name for name, _, _ in above}
-    over = [(name, point.far, interval) for name, point, interval in check.over_target(place) if name not in names]
-    redrawn = [found for found in over if found[2] is not None]
-    unknown = [f"{printable(name)} {small(rate)}" for name, rate, interval in over if interval is None]
-    for words, found in ((f"above the target {far}", above), (f"consistent with the target {far}", redrawn)):
-        if found:
-            ranges = [
-                f"{printable(name)} {small(rate)} ({small(ends.lower_95)} to {small(ends.upper_95)} over people)"
-                for name, rate, ends in found
-                if ends is not None
-            ]
-            yield f"{words}: {', '.join(ranges)}"
+    names = [name for name, _, _ in check.above_target(place)]
+    kinds: tuple[list[str], ...] = ([], [], [])
+    above, consistent, unknown = kinds
+    for name, point, ends in check.over_target(place):
+        rate = f"{printable(name)} {small(point.far)}"
+        if ends is None:
+            unknown.append(rate)
+        else:
+            range_of_far = f"{rate} ({small(ends.lower_95)} to {small(ends.upper_95)} over people)"
+            (above if name in names else consistent).append(range_of_far)
+    if above:
+        yield f"above the target {far}: {', '.join(above)}"
+    if consistent:
+        yield f"consistent with the target {far}: {', '.join(consistent)}"
     if unknown:
-        yield (
-            f"above the target {far} only if no two comparisons share a person: {', '.join(unknown)}; people were not "
-            "redrawn"
-        )
+        one_each = f"above the target {far} only if no two comparisons share a person"
+        yield f"{one_each}: {', '.join(unknown)}; people were not redrawn"
 
 
 def _rates(point: OperatingPoint) -> list[str]:
