@@ -11,6 +11,7 @@ from made_pairs import all_pairs, likeness
 from verisphere.decide.capped import (
     capped_people_needed,
     capped_rank,
+    largest_cap,
     lowest_capped_far,
     observed_cap,
 )
@@ -108,6 +109,14 @@ def test_the_lowest_far_is_possible_and_nothing_below_it():
         assert capped_rank(people, lowest, cap) >= 1
         assert capped_rank(people, 0.98 * float(lowest), cap) == 0
     assert lowest_capped_far(3, 2) is None
+
+
+def test_the_largest_cap_is_possible_and_the_next_of_two_digits_is_not():
+    for people, far, next_cap in ((301, "1e-2", 6.4), (400, "1e-3", 8.4), (2000, "1e-3", 42.0)):
+        cap = largest_cap(people, far)
+        assert cap == pytest.approx(next_cap - (0.1 if next_cap < 10 else 1))
+        assert capped_rank(people, far, cap) >= 1
+        assert capped_rank(people, far, next_cap) == 0
 
 
 @pytest.mark.parametrize("cap", [0.99, 0.0, math.nan, math.inf])

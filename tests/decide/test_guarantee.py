@@ -86,7 +86,7 @@ def test_too_few_says_how_many_and_what_can_be_done():
         "guarantee 'confident' at FAR 1e-2 needs 598 people (299 comparisons that share no person); got 301 people "
         "(150 comparisons); possible: 'confident' at FAR 1.98e-2 or higher, 'expected' at FAR "
         "6.63e-3 or higher, 'approximate' at FAR 1e-2 with at most 77 % confidence; no method can promise it from so "
-        "few people without an assumption; with one (docs/promises.md): 'capped' with a cap of at most 6.2, "
+        "few people without an assumption; with one (docs/promises.md): 'capped' with a cap of at most 6.3, "
         "'convention'"
     )
     with pytest.raises(TooFewComparisonsError) as refused:
