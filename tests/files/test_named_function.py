@@ -44,7 +44,7 @@ def test_what_names_no_function(path: str, line: str):
 
 def digests(*functions: str) -> list[str]:
     """The digest of each function, as a new process finds it."""
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("faces", "shown", "alone")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("faces", "shown", "alone", "net")]:
         del sys.modules[name]
     return [find_function(name, trust=True)[2] for name in functions]
 
@@ -116,6 +116,28 @@ def test_a_link_that_is_switched_inside_a_package_changes_the_digest(tmp_path: P
         (package / "used").symlink_to(package / version)
         found |= set(digests("faces:net"))
     assert len(found) == 2
+
+
+def test_files_of_one_name_all_count(tmp_path: Path, monkeypatch):
+    """A module beside the file of the same name that defines its function, and a package that lies in two folders."""
+    for folder in ("first", "second"):
+        monkeypatch.syspath_prepend(tmp_path / folder)
+        (tmp_path / folder / "faces").mkdir(parents=True)
+        (tmp_path / folder / "faces" / "helper.py").write_text(f"# {folder}\n")
+    (tmp_path / "first" / "faces" / "net.py").write_text("def net(x): return x\n")
+    (tmp_path / "first" / "net.py").write_text("from functools import partial\nfrom faces.net import net as of\n")
+    alone = tmp_path / "first" / "net.py"
+    alone.write_text(alone.read_text() + "net = partial(of)\n")
+    names = ["net:net", "faces.net:net"]
+    before = digests(*names)
+    alone.write_text(alone.read_text() + "# changed\n")
+    first = digests(*names)
+    assert [old != new for old, new in zip(before, first, strict=True)] == [True, False]
+    for folder in ("first", "second"):
+        helper = tmp_path / folder / "faces" / "helper.py"
+        helper.write_text("# changed\n")
+        assert digests("faces.net:net")[0] != first[1], folder
+        helper.write_text(f"# {folder}\n")
 
 
 def test_a_function_without_source_is_refused():

@@ -48,16 +48,16 @@ def find_function(function: str, trust: bool, what: str = "function") -> tuple[C
     if source is None:
         raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
     folders = [Path(folder) for folder in getattr(package, "__path__", ())]
-    files = {title: file for top in folders for title, file in _python_files(top)}
-    inside = {file.resolve() for file in files.values()}
+    files = [named for top in folders for named in _python_files(top)]
+    inside = {file.resolve() for _, file in files}
     defined = call
     while isinstance(defined, partial):
         defined = defined.func
     defined = inspect.unwrap(defined)
-    for file in (source, _source(defined) or _source(type(defined))):
-        if file is not None and file not in inside:
-            files[f"../{file.name}"] = file
-    digests = [(title, hashlib.sha256(files[title].read_bytes()).hexdigest()) for title in sorted(files)]
+    outside = dict.fromkeys((source, _source(defined) or _source(type(defined))))
+    files += [(f"../{file.name}", file) for file in outside if file is not None and file not in inside]
+    files.sort(key=lambda named: named[0])  # files of one title stay in order
+    digests = [(title, hashlib.sha256(file.read_bytes()).hexdigest()) for title, file in files]
     if len(digests) == 1:
         return call, source, digests[0][1]
     return call, source, hashlib.sha256(repr(digests).encode()).hexdigest()
