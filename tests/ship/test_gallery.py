@@ -11,6 +11,7 @@ from PIL import Image
 
 import verisphere
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin
 from verisphere.cli.start import main
 from verisphere.decide import SortedScores, TooFewComparisonsError, disjoint_pairs, gallery_threshold
@@ -23,6 +24,7 @@ from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import Accepted
+from verisphere.ship.card_sections import people_of_training
 from verisphere.ship.deciding import Choice
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.gallery import StrangersInGallery
@@ -141,6 +143,17 @@ def test_strangers_that_the_model_was_trained_on_are_refused_unless_accepted(fil
     with pytest.raises(ValueError, match="trained on"):
         found_in(files)
     found_in(files, accepted=Accepted(training_people=True))
+
+
+def test_probes_that_the_model_was_trained_on_are_named(files, caplog):
+    probes = read_embeddings(files / "probes.npz")
+    trained = np.arange(PEOPLE) < 3
+    known = RowsInTraining(np.zeros(PEOPLE, bool), trained, True, "", np.arange(PEOPLE))
+    write_embeddings(files / "probes.npz", replace(probes, in_training=known))
+    found = found_in(files, probes="probes.npz").calibration(["0.1"])
+    assert f"probes.npz: the model was trained on 3 of the {PEOPLE} images, so TPIR is that of" in caplog.text
+    card = "\n".join(people_of_training((None, found), {}))
+    assert f"probes.npz, the probes of the gallery: the model was trained on 3 of the {PEOPLE} images." in card
 
 
 def test_a_cohort_and_probes_that_are_none(files):
@@ -419,6 +432,9 @@ def test_python(files):
         MODEL.identify(AGAIN, gallery)
     other = replace(gallery, origin=Origin("1" * 64, False, "float32", "faces"))
     with pytest.raises(ValueError, match="the gallery: not made as"):
+        MODEL.identify(AGAIN, other, calibration=promised)
+    other = replace(gallery, origin=replace(gallery.origin, alignment="sphereface_112x96 by MTCNN"))
+    with pytest.raises(ValueError, match="template sphereface_112x96 against arcface_112x112"):
         MODEL.identify(AGAIN, other, calibration=promised)
     with pytest.raises(TypeError, match="fpir is for a threshold of a gallery"):
         verisphere.calibrate(strangers, fpir="0.1")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
 from verisphere.cli import main
 from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
+from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
 from verisphere.measure.distractors import DistractorOptions, evaluate_distractors
 from verisphere.measure.evaluate import Options, evaluate_all_pairs, evaluate_one_threshold
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries
@@ -21,10 +23,12 @@ from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.two_sets import evaluate_two_sets
 from verisphere.models.folder import Model
 from verisphere.models.model_json import taken_pixels
+from verisphere.ship import arrays
 from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.calibrate import calibrate, read_calibration
+from verisphere.ship.card_sections import gallery_section
 from verisphere.ship.deciding import Choice
-from verisphere.ship.export_inputs import check_same
+from verisphere.ship.export_inputs import Results, check_same
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.identify import identify
 from verisphere.ship.pixels import Told
@@ -134,6 +138,17 @@ READERS: dict[str, Callable[[Path, Path, Path], object]] = {
 }
 
 
+def _of_gallery(strangers: Path, gallery: Path, **options: Any) -> GalleryCalibration:
+    """A calibration on strangers, and perhaps a cohort, none of whom is enrolled."""
+    about = {"fpir": "0.5", "guarantee": "expected", "accept_implausible": True}
+    return arrays.calibrate(_renamed(strangers), gallery=read_embeddings(gallery), **about, **options)
+
+
+def _renamed(path: Path) -> Embeddings:
+    rows = read_embeddings(path)
+    return replace(rows, identities=np.char.add(path.stem, rows.identities))
+
+
 def _exported(one: Path, two: Path, plain: Path) -> None:
     """A calibration on a file of unknown origin, which was checked on that of another model than the exported one."""
     file = two.with_suffix(".json")
@@ -152,6 +167,16 @@ WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
     ),
     "two checks": lambda one, two, plain: calibrate(plain, ["0.2"], "expected", checks=[one, two]),
     "export --calibration": _exported,
+    "calibrate --gallery --cohort": lambda one, two, plain: _of_gallery(one, plain, rule="s", cohort=_renamed(two)),
+    "calibrate --gallery --probes": lambda one, two, plain: _of_gallery(one, plain, probes=read_embeddings(two)),
+    "two galleries": lambda one, two, plain: evaluate_galleries(
+        plain, [one, two], IdentificationOptions(ranks=(1,), fpirs=())
+    ),
+    "promised rates in a gallery": lambda one, two, plain: evaluate_galleries(
+        one,
+        [rows(plain, None, 2, people=6)],
+        IdentificationOptions(ranks=(1,), fpirs=(), calibration=_of_gallery(two, plain)),
+    ),
     "two files of distractors": lambda one, two, plain: evaluate_distractors(
         "megaface", plain, [one, two], DistractorOptions(fars=(), ranks=(1,))
     ),
@@ -215,6 +240,15 @@ def test_a_file_that_records_no_pixels_is_refused_unless_accepted(tmp_path):
     with pytest.raises(ValueError, match=r"its check on older\.npz: made by an earlier version"):
         check_same(tmp_path, OURS, accepted, older, (), accept_unrecorded=False)
     check_same(tmp_path, OURS, calibrate(older, ["0.2"], "expected"), older, (), accept_unrecorded=True)
+    with pytest.raises(ValueError, match=r"gallery: made by an earlier version, .*--accept-unrecorded-pixels"):
+        _of_gallery(one, older)
+    file = tmp_path / "gallery.json"
+    _of_gallery(one, older, accept_unrecorded_pixels=True).write_json(file)
+    with pytest.raises(ValueError, match=r"gallery\.json: made by an earlier version, .*--accept-unrecorded-pixels"):
+        Results(gallery=file).check(tmp_path, OURS, accept_unrecorded=False)
+    Results(gallery=file).check(tmp_path, OURS, accept_unrecorded=True)
+    card = " ".join(gallery_section(read_gallery_calibration(file), "gallery.json"))
+    assert "**Pixels were not compared**: embeddings of the strangers or the gallery were made by an earlier" in card
     note = _identified(one, older, tmp_path).text().splitlines()[0]
     assert note.startswith("The file older.npz was made by an earlier version, which did not record the pixels")
 

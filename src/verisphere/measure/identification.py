@@ -250,9 +250,11 @@ def evaluate_galleries(
         check_sides(probes, shown, path, rows, any_person=True)
     titled = [(path.stem, rows) for path, rows in zip(distractors, others, strict=True)]
     searches, unlikely = [], list[str]()
+    origins, of_others = {probes: shown.origin}, dict(zip(distractors, (rows.origin for rows in others), strict=True))
     for name, path in zip(names, galleries, strict=True):
         enrolled = read_known_people(path, options.feature_norm)
-        check_one_model({path: enrolled.origin} | dict(zip(distractors, (rows.origin for rows in others), strict=True)))
+        origins[path] = enrolled.origin
+        check_one_model(origins | of_others)
         digests = None if options.calibration is None or distractors else Gallery(enrolled).digests
         searched, enrolled = same_people((probes, shown), (path, enrolled))
         check_sides(probes, searched, path, enrolled)

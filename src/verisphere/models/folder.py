@@ -16,7 +16,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.device import device_of, full_float32
-from verisphere.base.provenance import check_same_origin
+from verisphere.base.provenance import ANY_DETECTOR, check_same_origin
 from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, check_set, quietly
 from verisphere.decide import Far, exact_rate
@@ -204,7 +204,8 @@ class Model:
             ("the calibration", promised.origin),
             ("the gallery of the calibration", promised.gallery_origin),
         ):
-            check_same_origin(f"{self.folder} was", self.origin(ImageSource("", None)), what, origin, "embed it anew")
+            aligned = ImageSource("", None, f"{self.template} by {ANY_DETECTOR}")
+            check_same_origin(f"{self.folder} was", self.origin(aligned), what, origin, "embed it anew")
         probes, known = self.embed(faces), Gallery(gallery)
         if refused := promised.why_not(len(known.people), known.digests):
             raise ValueError(f"gallery: {refused}; calibrate again for this gallery")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from verisphere.base.provenance import UNRECORDED
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import TrainingRecord
 from verisphere.decide import STATISTICS
@@ -44,6 +45,8 @@ def people_of_training(calibrations: Calibrations, figures: Mapping[str, Figures
     calibrated, promised = calibrations
     if promised is not None:
         sets[f"{promised.strangers.file}, the strangers of the gallery"] = promised.strangers.in_training
+        if promised.probes is not None:
+            sets[f"{promised.probes.file}, the probes of the gallery"] = promised.probes.in_training
     if calibrated is not None:
         sets |= {source.file: source.in_training for source in calibrated.sources}
     sets |= {source.file: source.in_training for figure in figures.values() for source in figure.sources}
@@ -113,6 +116,9 @@ def gallery_section(calibration: GalleryCalibration | None, source: str) -> Iter
     )
     if calibration.origin is None:
         yield "Nothing ties it to this model: its calibration does not say which model made the strangers' embeddings."
+    origins = (calibration.origin, calibration.gallery_origin)
+    if any(origin is not None and origin.preprocessing is None for origin in origins):
+        yield f"**Pixels were not compared**: embeddings of the strangers or the gallery were {UNRECORDED}."
     part = ", for any part of it" if STATISTICS[calibration.statistic].monotone else " as a whole"
     yield (
         f"It holds for the gallery {plain(calibration.gallery.file)} ({calibration.gallery}){part}, and for no other, "

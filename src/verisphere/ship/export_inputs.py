@@ -153,7 +153,7 @@ class Results:
         if self.promised is not None:
             for origin in (self.promised.origin, self.promised.gallery_origin):
                 check_same_origin(f"{model} embeds", own, self.gallery, origin, _AGAIN)
-            check_recorded(self.gallery, self.promised.origin, accept_unrecorded)
+                check_recorded(self.gallery, origin, accept_unrecorded)
         if self.leak is not None:  # whether the mirror image is added may differ
             tested = read_leak(self.leak)
             theirs = replace(own, model=tested.sha256, preprocessing=tested.preprocessing)

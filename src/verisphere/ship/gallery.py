@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -64,10 +65,12 @@ class StrangersInGallery:
     ) -> None:
         self.statistic, self.seed = statistic, seed
         there = [one for one in (strangers, cohort, probes) if one is not None]
-        size, origin = gallery.enrolled.embeddings.shape[1], gallery.enrolled.origin
-        for one in there:
-            check_alike(gallery.path, size, origin, one.name, one.dim, one.origin)
-            check_recorded(one.name, one.origin, accepted.unrecorded_pixels)
+        of_gallery = gallery.path, gallery.enrolled.embeddings.shape[1], gallery.enrolled.origin
+        sets = [of_gallery, *((one.name, one.dim, one.origin) for one in there)]
+        for first, second in combinations(sets, 2):  # each with each: the gallery may not record what two others do
+            check_alike(*first, *second)
+        for name, _, origin in sets:
+            check_recorded(name, origin, accepted.unrecorded_pixels)
         enrolled, *spelled = same_people(
             (gallery.path, gallery.enrolled), *((one.name, one.embeddings) for one in there)
         )
@@ -239,6 +242,8 @@ def _check_probes(probes: EmbeddingsSet, gallery: OpenedGallery) -> None:
             f"{name}: {strange.sum():,} of its {len(rows):,} rows show nobody who is enrolled, such as "
             f"{shown(str(rows.identities[strange.argmax()]))}; probes are further photographs of enrolled people"
         )
+    if shared := probes.source.in_training:
+        log.warning("%s: %s, so TPIR is that of photographs or people whom the model knows", name, shared.found())
     if reasons := implausible_sides(rows, enrolled, (probes.source.file, gallery.path.name)):
         log.warning("%s and %s: implausible: %s", name, gallery.path, "; ".join(reasons))
 
