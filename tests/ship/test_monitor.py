@@ -108,6 +108,7 @@ def test_domains_share_the_evidence():
         (("a", "A "), "an event needs 2 different people"),
         (("a", ""), "an event needs 2 different people with names"),
         (("a", "nan"), "an event needs 2 different people with names"),
+        (("a", " -1.0"), "an event needs 2 different people with names"),
     ],
 )
 def test_people_who_cannot_be_those_of_a_comparison(people: tuple[str, ...], says: str):

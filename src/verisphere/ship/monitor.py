@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from verisphere.base.identity import folded, is_missing, names_taken
+from verisphere.base.identity import MISSING, NOBODY, folded, names_taken
 from verisphere.base.vocabulary import Progress, Scores, quietly
 from verisphere.base.words import printable, share
 from verisphere.decide import Far, GuaranteedThreshold, disjoint_pairs, exact_rate
@@ -117,8 +117,9 @@ class Monitor(Result):
         """
         if score != score:
             raise ValueError("score must be a number, got NaN")
-        found = {int.from_bytes(blake2b(folded(person).encode(), digest_size=8).digest()) for person in people}
-        if any(map(is_missing, people)) or (self._reference is None and len(found) != self._people):
+        names = list(map(folded, people))
+        found = {int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) for name in names}
+        if not {*MISSING, NOBODY}.isdisjoint(names) or (self._reference is None and len(found) != self._people):
             raise ValueError(f"an event needs {self._people} different people with names, got {shown(list(people))}")
         parts = [self._part(name) for name in ("", *([domain] if domain and self._domains else []))]
         known = not self._seen.isdisjoint(found)
