@@ -16,7 +16,8 @@ from PIL import Image
 
 import verisphere
 from verisphere.base.identity import names_taken
-from verisphere.base.vocabulary import Embeddings, Origin
+from verisphere.base.provenance import UNRECORDED
+from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
 from verisphere.base.words import Names
 from verisphere.decide import point_at
 from verisphere.decide.order import SortedScores
@@ -356,10 +357,15 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     assert shipped["sets"]["same"]["all_pairs"]["tar"] == expected.tar
     assert shipped["sets"]["same"]["domains"] == {}
     assert found["notes"] == [
+        f"same: tried on trust; the calibration or the set was {UNRECORDED}.",
         "other: not tried; not made as the calibration was (flip false against true).",
         "unknown: not tried; its embeddings do not say which model made them.",
     ]
     assert found["file"]["name"] == "cal.npz"
+    recorded = replace(origin, preprocessing=Preprocessing((4, 4), "RGB", "NCHW", 0.0, 1.0))
+    calibration = calibrate(written(tmp_path / "cal.npz", replace(people, origin=recorded)), ["1e-1"], "expected")
+    path = written(tmp_path / "recorded.npz", some(origin=recorded))
+    assert report(tmp_path / "recorded", path, calibration=calibration)["calibrated"]["notes"] == []
 
 
 def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path: Path):

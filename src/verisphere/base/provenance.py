@@ -230,6 +230,11 @@ def check_same_origin(
         raise ValueError(f"{second}: not made as {first} ({', '.join(differing)}); {hint}")
 
 
+def unrecorded(*origins: Origin | None) -> bool:
+    """Whether an origin that is known does not record the pixels that its model took."""
+    return any(origin is not None and origin.preprocessing is None for origin in origins)
+
+
 def check_recorded(second: object, theirs: Origin | None, accept: bool) -> None:
     """Refuse a file of an earlier version that does not record the pixels that its model took, unless accepted.
 
@@ -238,7 +243,7 @@ def check_recorded(second: object, theirs: Origin | None, accept: bool) -> None:
         theirs: origin of the file; an unknown one records nothing, and is taken on trust as before.
         accept: accept the file.
     """
-    if theirs is not None and theirs.preprocessing is None and not accept:
+    if unrecorded(theirs) and not accept:
         raise ValueError(
             f"{second}: {UNRECORDED}; embed again with this version, or say --accept-unrecorded-pixels "
             "(accept_unrecorded_pixels=True)"

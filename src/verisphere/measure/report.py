@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import (
     FARS,
     Embeddings,
@@ -291,6 +292,8 @@ def _calibrated(
         elif why_not := _not_made_as(calibration.origin, finding):
             notes.append(f"{finding.title}: not tried; {why_not}.")
             continue
+        elif unrecorded(calibration.origin, finding.embeddings.origin):
+            notes.append(f"{finding.title}: tried on trust; the calibration or the set was {UNRECORDED}.")
         tried.append((finding, pairs))
     for _, pairs in tried:
         pairs.prepare([], [], [shipped.threshold for shipped in calibration.thresholds])

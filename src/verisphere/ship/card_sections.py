@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from verisphere.base.provenance import UNRECORDED
+from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import TrainingRecord
 from verisphere.decide import STATISTICS
@@ -116,8 +116,7 @@ def gallery_section(calibration: GalleryCalibration | None, source: str) -> Iter
     )
     if calibration.origin is None:
         yield "Nothing ties it to this model: its calibration does not say which model made the strangers' embeddings."
-    origins = (calibration.origin, calibration.gallery_origin)
-    if any(origin is not None and origin.preprocessing is None for origin in origins):
+    if unrecorded(calibration.origin, calibration.gallery_origin):
         yield f"**Pixels were not compared**: embeddings of the strangers or the gallery were {UNRECORDED}."
     part = ", for any part of it" if STATISTICS[calibration.statistic].monotone else " as a whole"
     yield (
