@@ -88,6 +88,19 @@ def test_the_promise_holds_in_populations_that_reach_the_cap(far, cap, share, pe
     assert chance_of_fewer(rates, share, people, round(rate * math.comb(people, 2))) > 0.05  # what a mean would take
 
 
+@pytest.mark.parametrize(("far", "cap"), [("1e-8", 2), ("1e-6", 600), ("1e-12", 1)])
+def test_more_people_than_are_thinned_have_the_rank_that_their_number_promises(far, cap):
+    needed = capped_people_needed(far, cap)
+    assert needed > 20_000
+    assert [capped_rank(people, far, cap) for people in (needed - 1, needed)] == [0, 1]
+
+
+def test_no_cap_is_more_than_the_inverse_of_the_far():
+    """The mean of p^2 is at most f, as p is at most 1; a cap without end once took memory without end."""
+    assert capped_people_needed("1e-3", 1e300) == capped_people_needed("1e-3", 1000)
+    assert capped_rank(60_000, "1e-3", 1e300) == capped_rank(60_000, "1e-3", 1000) >= 1
+
+
 def test_without_the_cap_nothing_is_promised():
     """A share of people resemble everybody: c is far above 2, and the threshold is too low as often as none is seen."""
     far, people = 1e-3, 200

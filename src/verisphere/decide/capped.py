@@ -3,7 +3,8 @@
 No method can promise a FAR f from fewer than about 6 / f people without an assumption (`confidence_limit`), since a few
 people who resemble everybody may be missing among them. A cap c excludes such people. Let p be the FAR of one person's
 image at the threshold whose FAR is f; the cap says that E p^2 is at most c f^2. If everybody is alike, c is 1; if a
-share q of people resemble everybody, and nobody else anybody, c is about 1 / (4 q).
+share q of people resemble everybody, and nobody else anybody, c is about 1 / (4 q). No c is above 1 / f, as p is at
+most 1, so a higher cap counts as 1 / f.
 
 Take one image each of N people drawn alike, and let X be the number of their M = N (N - 1) / 2 pairs that score above
 the threshold t of FAR f. The (K + 1)-th largest score is below t only if X is at most K. Two bounds of P(X <= K) hold
@@ -40,7 +41,7 @@ from verisphere.decide.sample_size import SMALLEST_FAR, promised_rate
 
 _CHANCE = 0.05  # that the promise is not kept, at most
 _THINNED = np.geomspace(0.01, 0.98, 80)  # shares of people that are kept
-_MOST_THINNED = 20_000  # people: with more, Cantelli's bound alone is used, which is the better one there
+_MOST_THINNED = 20_000  # people: with more, Cantelli's bound is the better one where a few are accepted
 #: FAR at which `observed_cap` begins, and the factor from one FAR to the next.
 HIGHEST_SEEN, STEP = 0.1, 10**0.25
 _LEAST_SHARING = 100  # pairs of accepted pairs that share a person, for c to be estimated
@@ -120,6 +121,7 @@ def _possible(people: int, rate: float, cap: float) -> bool:
 def _by_cantelli(people: int, rate: float, cap: float) -> int:
     """The largest K, or -1."""
     pairs = people * (people - 1) / 2
+    cap = min(cap, 1 / rate)
     variance = (rate**2 * 4 * (cap - 1) * (people - 2) + 2 * rate * (1 - rate)) / (people * (people - 1))
     lowest = rate - math.sqrt((1 / _CHANCE - 1) * variance)
     return math.floor(pairs * lowest) if lowest >= 0 else -1
@@ -127,11 +129,9 @@ def _by_cantelli(people: int, rate: float, cap: float) -> int:
 
 def _by_suen(people: int, rate: float, cap: float) -> int:
     """The largest K, or -1."""
-    if people > _MOST_THINNED:
-        return -1
-    numbers, none_above = np.arange(people + 1), _none_above(people, rate, cap)
-    largest = 0 if none_above[-1] <= _CHANCE else -1
-    for share in _THINNED:
+    none_above = _none_above(people, rate, cap)
+    numbers, largest = np.arange(len(none_above)), 0 if none_above[-1] <= _CHANCE else -1
+    for share in _THINNED if people <= _MOST_THINNED else ():
         chance = float(binom.pmf(numbers, people, share) @ none_above)
         if chance <= _CHANCE:
             largest = max(largest, math.floor(math.log(_CHANCE / chance) / -math.log1p(-(share**2))))
@@ -139,8 +139,9 @@ def _by_suen(people: int, rate: float, cap: float) -> int:
 
 
 def _none_above(most: int, rate: float, cap: float) -> Float64[np.ndarray, " sizes"]:
-    """S of 0 to `most` people; more people can only see more, so it never rises."""
-    people = np.arange(most + 1, dtype=float)
+    """S of 0 to `most` people, or of some of these numbers; more people can only see more, so it never rises."""
+    people = np.floor(np.geomspace(3, most, _MOST_THINNED)) if most > _MOST_THINNED else np.arange(most + 1.0)
+    cap = min(cap, 1 / rate)
     mean = people * (people - 1) / 2 * rate
     sharing = people * (people - 1) * (people - 2) / 2 * cap * rate**2
     beside = 2 * (people - 2) * rate
