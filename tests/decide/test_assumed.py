@@ -93,3 +93,24 @@ def test_a_threshold_that_states_another_rank_or_assumption_is_refused():
         Assumption("tail", cap=2.0)
     with pytest.raises(ValueError, match="rests on no assumption"):
         Assumption("confident")
+
+
+@pytest.mark.parametrize("cap", [50.0, 1e308])
+def test_a_cap_that_these_people_cannot_have_is_another_rank_in_a_file(cap):
+    found = assumed_threshold(PAIRS, "1e-3", "capped", cap=2)
+    for rank in (found.rank, 0):
+        with pytest.raises(ValueError, match=f"rank {rank} of 44,850 comparisons is not what guarantee 'capped' takes"):
+            replace(found, rank=rank, assumption=replace(found.assumption, cap=cap))
+
+
+def test_an_observed_cap_or_a_tail_that_contradicts_itself_is_refused():
+    capped = assumed_threshold(PAIRS, "1e-3", "capped", cap=2).assumption
+    for wrong in ({"fars": ()}, {"caps": ()}, {"fars": (), "caps": ()}, {"lower": 9.0, "upper": 9.0}, {"upper": 0.1}):
+        with pytest.raises(ValueError, match="an observed cap lies between its bounds"):
+            replace(capped.observed, **wrong)
+    with pytest.raises(ValueError, match=r"a cap of 2 is contradicted by the observed one"):
+        replace(capped, observed=replace(capped.observed, lower=2.1, at_target=2.2, upper=2.3))
+    tail = assumed_threshold(PAIRS, "1e-4", "tail", seed=1, redrawing=Redrawing(replicates=2, seed=1))
+    other = replace(tail.assumption, tail=replace(tail.assumption.tail, excesses=500))
+    with pytest.raises(ValueError, match="a tail of 500 scores is not that of 44,850 pairs"):
+        replace(tail, assumption=other)

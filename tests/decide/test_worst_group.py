@@ -71,3 +71,23 @@ def test_what_cannot_be_is_refused():
         replace(found, domains=())
     with pytest.raises(ValueError, match="domain 'indoor': rank 3 of 400 comparisons of 800 people is not what"):
         replace(found.domains[0], rank=3)
+
+
+def test_domains_that_contradict_one_another_are_refused():
+    """The promise names one FAR for all of them, so a domain with another one would be promised what it does not have."""
+    everybody = {**SCORES, "": np.concatenate(list(SCORES.values()))}
+    found = worst_group_threshold(everybody, {**PEOPLE, "": 1440}, "1e-2", 2)
+    indoor, outdoor, whole = found.domains
+    other = independent_threshold(SCORES["outdoor"], "3e-2", "confident")
+    higher = replace(outdoor, far="3e-2", rank=other.rank)
+    for wrong in (
+        {"domains": (indoor, higher, whole)},
+        {"domains": (indoor, replace(outdoor, name="indoor"), whole)},
+        {"domains": (indoor, outdoor)},
+        {"domains": (indoor, outdoor, replace(whole, people=2000), whole)},
+        {"far_target": "2e-2"},
+        {"people": 1441},
+        {"comparisons": 1439},
+    ):
+        with pytest.raises(ValueError, match="the domains of a threshold at FAR [12]e-2 contradict one another"):
+            replace(found, **wrong)

@@ -12,7 +12,7 @@ from verisphere.base.words import of_things, share
 from verisphere.decide.capped import ObservedCap, capped_rank, largest_cap
 from verisphere.decide.point import Far, exact_rate
 from verisphere.decide.sample_size import CONFIDENCE, Guarantee, comparisons_needed, independent_rank, percent
-from verisphere.decide.tail import FittedTail, tail_reaches
+from verisphere.decide.tail import FittedTail, tail_pairs, tail_reaches
 
 ASSUMED: tuple[Guarantee, ...] = ("capped", "tail", "convention")
 
@@ -40,6 +40,8 @@ class Assumption:
             self.guarantee == "tail"
         ):
             raise ValueError("a cap belongs to guarantee 'capped', and a fitted tail to 'tail'")
+        if self.observed and (self.cap is None or self.observed.lower > self.cap):
+            raise ValueError(f"a cap of {self.cap} is contradicted by the observed one")
 
     @property
     def confidence(self) -> float | None:
@@ -48,11 +50,14 @@ class Assumption:
 
     def rank(self, people: int, far: str) -> int | None:
         """The rank of the threshold among all pairs of these people; None for a fitted tail."""
+        pairs = people * (people - 1) // 2
         if self.tail is not None:
+            if self.tail.excesses != tail_pairs(pairs):
+                raise ValueError(f"a tail of {self.tail.excesses:,} scores is not that of {pairs:,} pairs")
             return None
         if self.cap is not None:
             return capped_rank(people, far, self.cap)
-        return independent_rank(people * (people - 1) // 2, far, "confident")
+        return independent_rank(pairs, far, "confident")
 
     def promise(self, far: str) -> str:
         """What is promised about strangers, for people, without an end."""

@@ -170,6 +170,10 @@ class ObservedCap:
     lower: float
     upper: float
 
+    def __post_init__(self) -> None:
+        if not self.fars or len(self.fars) != len(self.caps) or not 0 <= self.lower <= self.at_target <= self.upper:
+            raise ValueError("an observed cap lies between its bounds, and was estimated at one FAR or more, once each")
+
     def described(self, far: str) -> str:
         """The check, in one sentence."""
         first, last = (f"{self.fars[place]:.0e}".replace("e-0", "e-") for place in (0, -1))

@@ -47,6 +47,20 @@ class DomainThreshold:
             )
 
 
+def check_domains(domains: Sequence[DomainThreshold], far: str, comparisons: int, people: int | None) -> None:
+    """Refuse domains that contradict one another or their threshold."""
+    named = [one for one in domains if one.name != EVERYBODY]
+    targets = {one.far for one in named}
+    totals = sum(one.comparisons for one in domains), sum(one.people for one in named)
+    if domains and (
+        len({one.name for one in domains}) < len(domains)
+        or len(targets) != 1
+        or ({one.far for one in domains if one.name == EVERYBODY} or targets) != {far}
+        or totals != (comparisons, people)
+    ):
+        raise ValueError(f"the domains of a threshold at FAR {far} contradict one another, or it")
+
+
 def times(far: Far, factor: float) -> str:
     """A FAR that is a factor higher, exactly.
 

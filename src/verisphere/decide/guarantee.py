@@ -42,7 +42,7 @@ from verisphere.base.words import of_things, share
 from verisphere.decide.assumption import ASSUMED, Assumption, under_assumptions
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.both_errors import FAR_CHANCE, AskedFrr, PromisedFrr
-from verisphere.decide.each_domain import DomainThreshold, meaning_within, promise_within
+from verisphere.decide.each_domain import DomainThreshold, check_domains, meaning_within, promise_within
 from verisphere.decide.genuine import GenuineRate
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
@@ -135,6 +135,7 @@ class GuaranteedThreshold:
             self.domains and self.threshold != max(one.threshold for one in self.domains)
         ):
             raise ValueError("a threshold of guarantee 'worst-group', and no other, is the highest of its domains' own")
+        check_domains(self.domains, self.far_target, self.comparisons, self.people)
         redrawn = self.guarantee in ("approximate", "tail")
         if redrawn and (self.replicates is None or self.replicates < 1 or self.people is None or self.seed is None):
             raise ValueError(f"a threshold of guarantee {self.guarantee!r} states its people, replicates and seed")
@@ -143,13 +144,13 @@ class GuaranteedThreshold:
         if self.frr:
             self.frr.check(self.guarantee)
         rank = self._rank()
-        if rank is not None and rank < 1:
+        if rank is not None and rank < 1 and not self.assumption:
             raise ValueError(
                 _too_few(self.far_target, self.guarantee, self.comparisons, self.people, self.review, bool(self.frr))
             )
         if self.review and (redrawn or self.assumption or self.domains):
             raise ValueError(f"a threshold of guarantee {self.guarantee!r} can take no review into account")
-        if self.rank != rank:
+        if self.rank != rank or rank == 0:
             raise ValueError(
                 f"rank {self.rank} of {self.comparisons:,} comparisons is not what guarantee {self.guarantee!r} takes "
                 f"at FAR {self.far_target}: {rank}"
