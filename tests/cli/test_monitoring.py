@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from verisphere.files.lock import alone_at
+
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
@@ -49,6 +51,16 @@ def test_standard_input(calibrated: Path, run, monkeypatch: pytest.MonkeyPatch):
     code, out, _ = run("monitor", "-", "--calibration", calibrated)
     assert code == 0
     assert "3 of 3 lines count" in out
+
+
+def test_a_state_that_another_process_writes_is_refused(tmp_path: Path, calibrated: Path, run, refused):
+    log, state = tmp_path / "log.csv", tmp_path / "watch.npz"
+    log.write_text("score,person,other_person\n" + lines([0.1] * 3))
+    call = ("monitor", log, "--calibration", calibrated, "--state", state)
+    with alone_at(state):
+        assert "watch.npz: another process is writing it; wait for its end" in refused(*call)
+    assert not state.exists()
+    assert run(*call)[0] == 0
 
 
 def test_a_wrong_call_is_one_line(tmp_path: Path, calibrated: Path, refused):

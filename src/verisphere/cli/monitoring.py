@@ -1,6 +1,7 @@
 """`monitor`: whether a promise still holds in use."""
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 
 from verisphere.cli.evaluation_options import refuse_unread
@@ -12,12 +13,14 @@ from verisphere.cli.results import add_json, add_output, show_result
 def monitor(options: argparse.Namespace) -> Outcome:
     """Watch whether a promised FAR or FPIR still holds in use; exit code 3 where it does not."""
     from verisphere.files.gallery_calibration import read_thresholds
+    from verisphere.files.lock import alone_at
     from verisphere.ship.monitor import Monitor
 
     if options.reference is None:
         refuse_unread(options, ("genuine",), "it is for the scores of any people that --reference watches")
     watch = options_as(Monitor, options, calibration=read_thresholds(options.calibration))
-    result = watch.follow(options.scores, options.state, progress())
+    with nullcontext() if options.state is None else alone_at(options.state):
+        result = watch.follow(options.scores, options.state, progress())
     if not result.since:
         return result
     show_result(options, result)
