@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import Review, gallery_threshold, independent_threshold
 from verisphere.decide.watch import ALARM
+from verisphere.decide.worst_group import worst_group_threshold
 from verisphere.files.calibration import Calibration, Source
 from verisphere.files.disk import digest
 from verisphere.files.embeddings import write_embeddings
@@ -99,6 +101,21 @@ def test_domains_share_the_evidence():
     watch.add(0.0, ("e", "f"), "day")
     assert [part["domain"] for part in watch.parts()] == ["", "night", "day"]
     assert "night: 1 of 1 score above 0." in watch.text()
+
+
+def test_a_domain_is_watched_for_what_is_promised_within_it():
+    """At most 0.05 of all, and 0.1 within a domain: 0.08 of one domain keeps the promise, and no other has one."""
+    scores = {"day": np.linspace(0, 0.4, 200), "night": np.linspace(0, THRESHOLD, 200)}
+    scores[""] = np.concatenate([*scores.values()])
+    found = worst_group_threshold(scores, {"day": 400, "night": 400, "": 800}, "5e-2", 2)
+    watch = Monitor(replace(of_pairs("1e-2"), thresholds=(found,)), domains=True)
+    for number in range(2_000):
+        watch.add(0.9 * (number % 26 == 0), (f"a{number}", f"b{number}"), ("night", "day")[number % 2])
+    assert [(part["domain"], part["promised"]) for part in watch.parts()] == [("", 0.05), ("night", 0.1), ("day", 0.1)]
+    assert watch.parts()[1]["rate"] == pytest.approx(0.077)
+    with pytest.raises(ValueError, match="nothing is promised of domain 'dusk', which was not calibrated on"):
+        watch.add(0.0, ("x", "y"), "dusk")
+    assert (watch.lines, watch.since) == (2_000, "")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ its people occurred in any line before: also, nobody is tried again until he pas
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,8 @@ class Monitor(Result):
         self._threshold, self._genuine, self._domains = targets[rates[0]], genuine, domains
         self._promised = Limits(np.array([float(exact_rate(rates[0]))]), np.array([self._threshold.threshold]))
         self._reference: Scores | None = None
+        within = self._threshold.domains if isinstance(self._threshold, GuaranteedThreshold) else ()
+        self._within = {one.name: one.far for one in within}
         pairs = isinstance(calibration, Calibration)
         source = calibration.source if isinstance(calibration, Calibration) else calibration.gallery
         self.promise, self._people = f"{'FAR' if pairs else 'FPIR'} of at most {rates[0]}", 1 + pairs
@@ -113,7 +116,7 @@ class Monitor(Result):
             when: what an alarm calls this moment; by default the number of the event.
 
         Raises:
-            ValueError: NaN, a domain that the reference does not have, or people who cannot be those of an event.
+            ValueError: NaN, a domain of which nothing is promised or known, or people who cannot be those of an event.
         """
         if score != score:
             raise ValueError("score must be a number, got NaN")
@@ -139,6 +142,10 @@ class Monitor(Result):
             if self._reference is not None:
                 with errors_naming(f"domain {shown(domain)}" if domain else "reference"):
                     limits = self._limits(self._reference, domain)
+            elif domain and self._within:
+                if domain not in self._within:
+                    raise ValueError(f"nothing is promised of domain {shown(domain)}, which was not calibrated on")
+                limits = replace(limits, limits=np.array([float(exact_rate(self._within[domain]))]))
             self._parts[domain] = weight, limits, RateTest(limits.limits, limits.size, limits.genuine)
         return self._parts[domain]
 
