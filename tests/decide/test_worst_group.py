@@ -61,6 +61,9 @@ def test_all_domains_are_kept_together_in_95_of_100_sets(domains, shift):
 def test_what_cannot_be_is_refused():
     with pytest.raises(TooFewComparisonsError, match=r"needs 598 people in each domain; domain 'b' has 60; possible"):
         worst_group_threshold({"a": SCORES["indoor"], "b": SCORES["indoor"][:30]}, {"a": 800, "b": 60}, "1e-2")
+    three = {"a": SCORES["indoor"], "b": SCORES["indoor"][:100], "c": SCORES["indoor"][:50]}
+    with pytest.raises(TooFewComparisonsError, match=r"domain 'c' has 100; possible there: FAR 5\.82e-2 or higher"):
+        worst_group_threshold(three, {"a": 800, "b": 200, "c": 100}, "1e-2")
     for factor in (1.0, 0.5, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="factor must be above 1"):
             worst_group_threshold(SCORES, PEOPLE, "1e-2", factor)
@@ -74,7 +77,7 @@ def test_what_cannot_be_is_refused():
 
 
 def test_domains_that_contradict_one_another_are_refused():
-    """The promise names one FAR for all of them, so a domain with another one would be promised what it does not have."""
+    """The promise names one FAR for all of them, so a domain with another one would be promised too low a one."""
     everybody = {**SCORES, "": np.concatenate(list(SCORES.values()))}
     found = worst_group_threshold(everybody, {**PEOPLE, "": 1440}, "1e-2", 2)
     indoor, outdoor, whole = found.domains
@@ -89,5 +92,5 @@ def test_domains_that_contradict_one_another_are_refused():
         {"people": 1441},
         {"comparisons": 1439},
     ):
-        with pytest.raises(ValueError, match="the domains of a threshold at FAR [12]e-2 contradict one another"):
+        with pytest.raises(ValueError, match=r"the domains of a threshold at FAR [12]e-2 contradict one another"):
             replace(found, **wrong)

@@ -34,7 +34,8 @@ def worst_group_threshold(
         target = far_text(far) if factor is None or name == EVERYBODY else times(far, factor)
         rank = independent_rank(order.total, target, "confident")
         if rank < 1:
-            raise TooFewComparisonsError(too_few_in(name, target, people[name]))
+            fewest = min(people, key=people.__getitem__) if name != EVERYBODY else name
+            raise TooFewComparisonsError(too_few_in(fewest, target, people[fewest]))
         found.append(DomainThreshold(name, target, people[name], order.total, rank, order.ranked(rank)))
     return GuaranteedThreshold(
         far_target=far_text(far),
