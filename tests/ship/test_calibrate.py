@@ -514,3 +514,24 @@ def test_a_verdict_on_the_target_is_over_people_and_not_by_binomial_bounds(tmp_p
     assert "above the target 0.1: all " in text
     found.write_json(tmp_path / "out.json")
     assert read_calibration(tmp_path / "out.json") == found
+
+
+def test_a_far_within_a_domain_is_judged_by_what_is_promised_there(tmp_path: Path):
+    """At most 0.1 of all is promised, 0.3 within a domain: a FAR between the two within a domain keeps the promise."""
+    random = np.random.default_rng(5)
+
+    def crowd(people: int, alike: float) -> Embeddings:
+        person, near = np.arange(people).repeat(2), np.arange(people) % 4 == 0
+        centers = random.normal(size=(people, 32)) + alike * near[:, None]
+        rows = (centers[person] + 0.3 * random.normal(size=(len(person), 32))).astype(np.float32)
+        return Embeddings(rows, identities=person.astype(str), domains=np.where(near, "near", "far")[person])
+
+    own = saved(tmp_path, "own.npz", crowd(400, 0.0))
+    kept, broken = saved(tmp_path, "kept.npz", crowd(400, 0.35)), saved(tmp_path, "broken.npz", crowd(400, 0.8))
+    found = calibrate(own, ["0.1"], "worst-group", factor=3, checks=[kept, broken], replicates=50)
+    within = found.thresholds[0].domains
+    assert found.checks[1].points[0].far < 0.1 < found.checks[1].domains["near"][0].far_lower_95
+    assert not found.checks[1].over_target(0, within)
+    assert [name for name, _, _ in found.checks[2].above_target(0, within)][-1] == "near"
+    (line,) = [line for line in calibration_text(found).splitlines() if line.startswith("above the target")]
+    assert line.startswith("above the target 0.1, within a domain 0.3: ")

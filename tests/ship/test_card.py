@@ -144,6 +144,20 @@ def test_domains_are_shown_at_the_shipped_threshold(card, full):
     assert text.count("it is not the one shipped") == 3
 
 
+@pytest.mark.parametrize(
+    ("asked", "said", "unsaid"),
+    [
+        ({"guarantee": "worst-group", "factor": 2.0}, "- other domains than those named above", "- any one domain"),
+        ({"frr": "0.3"}, "- several thresholds at once: each promise holds by itself.", "- the other error"),
+    ],
+)
+def test_what_is_promised_is_not_said_to_be_uncovered(full, tmp_path, asked, said, unsaid):
+    calibrate(full / "people.npz", ["0.1"], **asked).write_json(tmp_path / "calibration.json")
+    text = section(model_card(about(tmp_path, ["calibration.json"]), tmp_path), "Threshold")
+    assert said in text
+    assert unsaid not in text
+
+
 def test_operating_points_are_the_evaluation_s(card, full):
     evaluation = json.loads((full / "evaluation-others.json").read_text())
     text = section(card, "Operating points")

@@ -61,6 +61,15 @@ def check_domains(domains: Sequence[DomainThreshold], far: str, comparisons: int
         raise ValueError(f"the domains of a threshold at FAR {far} contradict one another, or it")
 
 
+def far_within(domains: Sequence[DomainThreshold], name: str, far: str) -> str:
+    """The FAR that is promised within a domain or, with an empty name or one that has no promise, the target.
+
+    >>> far_within([DomainThreshold("old", "0.2", 60, 30, 3, 0.5)], "old", "0.1"), far_within([], "old", "0.1")
+    ('0.2', '0.1')
+    """
+    return next((one.far for one in domains if one.name == name), far)
+
+
 def times(far: Far, factor: float) -> str:
     """A FAR that is a factor higher, exactly.
 

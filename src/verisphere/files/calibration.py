@@ -11,6 +11,7 @@ from verisphere.base.vocabulary import OperatingPoint, Origin, check_word
 from verisphere.base.words import NAMES, Names
 from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, Interval, exact_rate, promised_rate
 from verisphere.decide.both_errors import Unsure
+from verisphere.decide.each_domain import DomainThreshold, far_within
 from verisphere.decide.probability import ScoreProbability
 from verisphere.files.disk import check_file
 from verisphere.files.documents import read_json_file
@@ -94,8 +95,12 @@ class Check:
         overall = (("all", self.points[threshold]),) if self.points else ()
         return (*overall, *((name, points[threshold]) for name, points in self.domains.items()))
 
-    def over_target(self, threshold: int) -> tuple[tuple[str, OperatingPoint, Interval | None], ...]:
+    def over_target(
+        self, threshold: int, within: Sequence[DomainThreshold] = ()
+    ) -> tuple[tuple[str, OperatingPoint, Interval | None], ...]:
         """The points of `at` whose FAR is above the target by its binomial bounds, each with its FAR over people.
+
+        The target is that `within` the domain, where the threshold promises one.
 
         Binomial bounds are too narrow where comparisons share people; only the interval over people decides.
         """
@@ -104,15 +109,17 @@ class Check:
         return tuple(
             (name, point, redrawn.get(key))
             for key, (name, point) in zip(keys, self.at(threshold), strict=True)
-            if point.far_lower_95 > exact_rate(point.far_target)
+            if point.far_lower_95 > exact_rate(far_within(within, key, point.far_target))
         )
 
-    def above_target(self, threshold: int) -> tuple[tuple[str, OperatingPoint, Interval], ...]:
+    def above_target(
+        self, threshold: int, within: Sequence[DomainThreshold] = ()
+    ) -> tuple[tuple[str, OperatingPoint, Interval], ...]:
         """The points of `at` at which the FAR over people lies above the target by its lower bound."""
         return tuple(
             (name, point, interval)
-            for name, point, interval in self.over_target(threshold)
-            if interval is not None and interval.lower_95 > exact_rate(point.far_target)
+            for name, point, interval in self.over_target(threshold, within)
+            if interval is not None and interval.lower_95 > exact_rate(far_within(within, name, point.far_target))
         )
 
 

@@ -90,7 +90,7 @@ def _check_text(check: Check, calibration: Calibration) -> str:
     head = ["at FAR", "FAR", "95 % bounds", "impostors", "TAR", "95 % bounds", "genuine"]
     lines = [title, table(head, rows)]
     for place, threshold in enumerate(calibration.thresholds):
-        lines += target_lines(check, place, threshold.far_target)
+        lines += target_lines(check, place, threshold)
         if check.unsure:
             lines.append(f"at FAR {threshold.far_target}: {check.unsure[place].of('genuine comparisons')}")
     if check.cllr is not None:
@@ -106,12 +106,18 @@ def _check_text(check: Check, calibration: Calibration) -> str:
     return "\n".join(lines)
 
 
-def target_lines(check: Check, place: int, far: str) -> Iterator[str]:
+def target_in_words(threshold: GuaranteedThreshold) -> str:
+    """The target FAR, and that within a domain where it is another one."""
+    return ", within a domain ".join(dict.fromkeys([threshold.far_target, *(one.far for one in threshold.domains)]))
+
+
+def target_lines(check: Check, place: int, threshold: GuaranteedThreshold) -> Iterator[str]:
     """What the FARs of a check at one of its thresholds say of the target."""
-    names = [name for name, _, _ in check.above_target(place)]
+    far, within = target_in_words(threshold), threshold.domains
+    names = [name for name, _, _ in check.above_target(place, within)]
     kinds: tuple[list[str], ...] = ([], [], [])
     above, consistent, unknown = kinds
-    for name, point, ends in check.over_target(place):
+    for name, point, ends in check.over_target(place, within):
         rate = f"{printable(name)} {small(point.far)}"
         if ends is None:
             unknown.append(rate)

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 
 from verisphere.base.provenance import UNRECORDED
 from verisphere.base.vocabulary import TrainingRecord
-from verisphere.decide import OneThreshold
+from verisphere.decide import GuaranteedThreshold, OneThreshold
 from verisphere.files.calibration import Calibration, Check, read_calibration
 from verisphere.files.gallery_calibration import read_gallery_calibration
 from verisphere.files.json_values import from_json
 from verisphere.models.model_json import GALLERY
+from verisphere.report.calibration_tables import target_in_words
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 from verisphere.ship.card_files import Figures, read_figures, read_settings
@@ -187,19 +188,21 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         yield f"**Trained on drawn faces.** It may tell few photographs apart, and {refused}"
     yield from promises_section(calibrated, training, source[CALIBRATION])
     yield _tie(about, calibrated)
+    promise = calibrated.thresholds[0]
+    alone = "any one domain by itself: the rate is an average over all, and a domain can lie above it (see below)"
+    other = "\n- the other error: how often two images of one person are rejected is measured, not promised"
     yield "What this is about: one comparison of two single images of two different people, like those calibrated on."
     yield (
         "What it does not cover:\n\n"
         "- people, cameras or conditions unlike those of the calibration set;\n"
-        "- any one domain by itself: the rate is an average over all, and a domain can lie above it (see below);\n"
+        f"- {'other domains than those named above, and across domains' if promise.domains else alone};\n"
         "- relatives, twins and lookalikes more often than that set has them;\n"
         "- attacks: a photograph, screen or mask held to the camera, a morph, a picture made to be accepted;\n"
         "- a search in a gallery: every person in it is another comparison, so with N of them a stranger finds a match "
         "about N times as often; a gallery needs a threshold of its own (`verisphere calibrate --gallery`);\n"
         "- several tries, or the best of several frames; of two sets of images, compared by `verisphere verify`, two "
         "different people's are taken for one person's at most twice as often;\n"
-        "- several thresholds at once: each promise holds by itself;\n"
-        "- the other error: how often two images of one person are rejected is measured, not promised."
+        f"- several thresholds at once: each promise holds by itself{'' if promise.frr else f';{other}'}."
     )
 
 
@@ -230,9 +233,11 @@ def _domains(calibrated: Calibration | None, figures: Mapping[str, Figures], sou
     yield "## Domains at one threshold"
     checks = () if calibrated is None else calibrated.checks
     results = [(name, result) for name, figure in figures.items() for result in figure.one_threshold or ()]
+    shipped = () if calibrated is None else calibrated.thresholds
     for check in checks:
-        for place in range(len(calibrated.thresholds) if calibrated and (check.points or check.domains) else 0):
-            yield from _checked(check, place, source, own=calibrated is not None and check.source == calibrated.source)
+        for place, threshold in enumerate(shipped if check.points or check.domains else ()):
+            own = calibrated is not None and check.source == calibrated.source
+            yield from _checked(check, place, threshold, source, own)
     for name, result in results:
         yield from _one_threshold(result, source[name])
     if not (results or any(check.domains for check in checks)):
@@ -267,11 +272,10 @@ def _one_threshold(result: OneThreshold, source: str) -> Section:
         yield f"Skipped, without genuine or without impostor pairs: {', '.join(map(plain, result.skipped))}."
 
 
-def _checked(check: Check, place: int, source: Sources, own: bool) -> Section:
+def _checked(check: Check, place: int, threshold: GuaranteedThreshold, source: Sources, own: bool) -> Section:
     """The check of a calibration at one of its thresholds."""
-    rows = check.at(place)
-    far, threshold = rows[0][1].far_target, rows[0][1].threshold
-    yield f"At the threshold {number(threshold, 6)} (FAR {far}), all comparisons of {file_in_words(check.source)}:"
+    rows, at = check.at(place), f"{number(threshold.threshold, 6)} (FAR {threshold.far_target})"
+    yield f"At the threshold {at}, all comparisons of {file_in_words(check.source)}:"
     yield table(
         ["domain", "TAR", "TAR, 95 % bounds", "FAR", "FAR, 95 % bounds", "genuine", "impostors"],
         [
@@ -288,9 +292,9 @@ def _checked(check: Check, place: int, source: Sources, own: bool) -> Section:
         ],
     )
     notes = [f"From {source[CALIBRATION]}. The bounds take pairs as independent, though they share people."]
-    above = [name for name, _, _ in check.above_target(place)]
+    above = [name for name, _, _ in check.above_target(place, threshold.domains)]
     if above:
-        notes.append(f"Above the target of {far}: {', '.join(map(plain, above))}.")
+        notes.append(f"Above the target of {target_in_words(threshold)}: {', '.join(map(plain, above))}.")
     if check.skipped:
         notes.append(f"Skipped, without genuine or without impostor pairs: {', '.join(map(plain, check.skipped))}.")
     if own:
