@@ -68,6 +68,8 @@ def test_too_few_people_are_told_what_they_can_have():
         assumed_threshold(few, "1e-4", "convention")
     with pytest.raises(TooFewComparisonsError, match=r"no method can promise it .* 'capped' with a cap of"):
         independent_threshold(np.zeros(200), "1e-3", "confident", people=400)
+    with pytest.raises(ValueError, match="needs 400 scores in the tail, so 284 people; got 60"):
+        assumed_threshold(few, "1e-4", "tail", redrawing=Redrawing(replicates=2, seed=0))
     assert under_assumptions("1e-6", 20) == ""
 
 

@@ -81,8 +81,8 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
     rate, count, fars = float(promised_rate(far)), tail_pairs(pairs.impostor_total), tail_fars(pairs.impostor_total)
     if fars is None:
         raise ValueError(
-            f"guarantee 'tail' needs {FEWEST_EXCESSES} scores in the tail, so {FEWEST_EXCESSES / TAIL_SHARE:,.0f} "
-            f"pairs of people; got {pairs.impostor_total:,}"
+            f"guarantee 'tail' needs {FEWEST_EXCESSES} scores in the tail, so "
+            f"{math.ceil(0.5 + math.sqrt(2 * FEWEST_EXCESSES / TAIL_SHARE)):,} people; got {len(pairs.images):,}"
         )
     if not tail_reaches(far, pairs.impostor_total):
         raise ValueError(
