@@ -112,7 +112,7 @@ def test_an_observed_cap_or_a_tail_that_contradicts_itself_is_refused():
             replace(capped.observed, **wrong)
     with pytest.raises(ValueError, match=r"a cap of 2 is contradicted by the observed one"):
         replace(capped, observed=replace(capped.observed, lower=2.1, at_target=2.2, upper=2.3))
-    tail = assumed_threshold(PAIRS, "1e-4", "tail", seed=1, redrawing=Redrawing(replicates=2, seed=1))
+    tail = assumed_threshold(PAIRS, "1e-4", "tail", redrawing=Redrawing(replicates=2, seed=1))
     other = replace(tail.assumption, tail=replace(tail.assumption.tail, excesses=500))
     with pytest.raises(ValueError, match="a tail of 500 scores is not that of 44,850 pairs"):
         replace(tail, assumption=other)
