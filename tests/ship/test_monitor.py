@@ -82,6 +82,17 @@ def test_alarm_by_hand():
     assert "The promise no longer stands, since Tuesday." in watch.text()
 
 
+def test_what_promises_nothing_is_called_an_estimate(tmp_path: Path):
+    rows = np.random.default_rng(0).standard_normal((120, 8))
+    write_embeddings(tmp_path / "few.npz", Embeddings(rows, identities=np.repeat(np.arange(60), 2)))
+    estimate = calibrate(tmp_path / "few.npz", ["1e-1"], guarantee="convention")
+    watch = Monitor(estimate)
+    watch.add(0.1, ("a", "b"))
+    assert "at most 0.1 is estimated" in watch.text()
+    assert "The estimate stands." in watch.text()
+    assert "The promise stands." in Monitor(of_pairs("1e-3")).text()
+
+
 def test_a_gallery_counts_strangers():
     watch = Monitor(of_gallery())
     for person in ("a", "a", "b"):

@@ -184,6 +184,7 @@ class Monitor(Result):
     def text(self) -> str:
         """How many count, the rates with their bounds, and whether the promise still stands."""
         parts, stands = self.parts(), f"no longer stands, since {self.since}" if self.since else "stands"
+        promised = self._threshold.guarantee not in ("approximate", "tail", "convention")
         counted = parts[0]["counted"]
         beyond = f", {self.lines - self.folded - counted:,} are not below the cut" if self._reference else ""
         folded = f"{self.folded:,} name people of earlier lines{beyond}"
@@ -193,10 +194,10 @@ class Monitor(Result):
             lines.append(
                 f"{part['domain'] or 'All'}: {part['passed']:,} of {part['counted']:,} score {part['score']}, a rate "
                 f"of {rate} (with 95 % confidence between {lower} and {upper}, at all times at once); at most {most} "
-                f"is promised. Evidence: {part['evidence']:.3g}."
+                f"is {'promised' if promised else 'estimated'}. Evidence: {part['evidence']:.3g}."
             )
         lines.append(
-            f"The promise {stands}. The evidence against it is {self.evidence:.3g}; an alarm takes {ALARM:.0f}, which "
+            f"The {'promise' if promised else 'estimate'} {stands}. The evidence against it is {self.evidence:.3g}; an alarm takes {ALARM:.0f}, which "
             f"by chance at most {100 * FALSE_ALARMS:.0f} % of watches ever reach."
         )
         return printable("\n".join(lines), keep="\n")
