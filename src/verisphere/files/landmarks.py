@@ -15,7 +15,7 @@ there is no face. The `align.csv` of `verisphere align` is such a file.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +83,36 @@ def read_landmarks(path: str | Path) -> dict[str, ListedFaces]:
     if not photos:
         raise ValueError(f"{path}: lists no photo; is it empty?")
     return {name: _listed(found, where[name]) for name, found in photos.items()}
+
+
+def points_of_images(
+    names: Sequence[str], listed: Mapping[str, ListedFaces]
+) -> Float32[np.ndarray, "images 5 2"]:
+    """The landmarks of the largest face of each image; NaN for an image without any.
+
+    An image is found by its name; or else, since crops have another suffix than their photographs, by its name without
+    the suffix, if only one photograph has that name.
+
+    Args:
+        names: name of each image.
+        listed: faces of each photograph.
+    """
+    by_stem: dict[str, ListedFaces | None] = {}
+    for photo, of_photo in listed.items():
+        stem = _stem(photo)
+        by_stem[stem] = None if stem in by_stem else of_photo
+    points = np.full((len(names), 5, 2), np.nan, np.float32)
+    for row, name in enumerate(names):
+        faces = listed[name] if name in listed else by_stem.get(_stem(name))
+        if faces is not None and len(faces.landmarks):
+            boxes = faces.boxes
+            points[row] = faces.landmarks[((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).argmax()]
+    return points
+
+
+def _stem(name: str) -> str:
+    folder, _, base = name.rpartition("/")
+    return f"{folder}/{base.rpartition('.')[0] or base}"
 
 
 @dataclass(frozen=True, eq=False)

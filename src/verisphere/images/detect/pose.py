@@ -1,0 +1,73 @@
+"""Pose of a face from five landmarks: roll, yaw and pitch, and its size in the photograph."""
+
+import numpy as np
+from jaxtyping import Float, Float64
+
+Points = Float[np.ndarray, "faces 5 2"]
+Angles = Float64[np.ndarray, " faces"]
+
+_EYES_TO_MOUTH = 1.15  # in distances of the eyes, in the templates of `verisphere.images.detect.alignment`
+
+
+def yaw_of(landmarks: Points) -> Angles:
+    """Estimated yaw in degrees, from -90 to 90; positive where the nose is nearer to the eye on the right of the photo.
+
+    The nose is projected on the line through the eyes; a is its position there, 0 at the left and 1 at the right eye.
+    Let the nose stand out from the line of the eyes by half the distance of the eyes, and the head be seen from afar
+    and turned by the yaw t: in units of that half distance the nose moves by sin t, and each eye lies at cos t, so 2 a
+    - 1 = tan t. Roll, size and position of the face do not matter, so points of the photograph and of an aligned crop
+    give the same angle.
+
+    Limits: noses stand out by about 0.7 to 1.1 of that half distance, which scales the tangent by the same factor;
+    pitch and a near camera add a few degrees; in a profile the two eyes coincide, and errors of the landmarks dominate.
+    The estimate is for distributions, not for the pose of one face. It is NaN if the two eyes are at one point.
+
+    >>> frontal = np.array([[38.0, 52], [74, 52], [56, 72], [42, 92], [71, 92]])
+    >>> turned = np.array([[38.0, 52], [74, 52], [74, 72], [42, 92], [71, 92]])
+    >>> yaw_of(np.stack([frontal, turned])).round(1).tolist()
+    [0.0, 45.0]
+
+    Args:
+        landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner, as seen in the photo.
+    """
+    points = landmarks.astype(np.float64)
+    return _angle(points[:, 0], points[:, 1], points[:, 2])
+
+
+def pitch_of(landmarks: Points) -> Angles:
+    """Estimated pitch in degrees, from -90 to 90; positive where the nose is nearer to the mouth: the face looks down.
+
+    By the equation of `yaw_of`, with the middle of the eyes and that of the mouth in place of the two eyes, and with
+    the same limits.
+    """
+    points = landmarks.astype(np.float64)
+    return _angle(points[:, :2].mean(1), points[:, 3:].mean(1), points[:, 2])
+
+
+def roll_of(landmarks: Points) -> Angles:
+    """Angle of the line through the eyes to the horizontal in degrees, from -180 to 180; positive if clockwise."""
+    x, y = (landmarks[:, 1] - landmarks[:, 0]).astype(np.float64).T
+    return np.degrees(np.arctan2(y, x))
+
+
+def size_of(landmarks: Points) -> Float64[np.ndarray, " faces"]:
+    """Pixels between the eyes of the face as it would be from the front.
+
+    It is the distance of the eyes or, if that is shortened by yaw, the one that belongs to the distance from the eyes
+    to the mouth.
+    """
+    points = landmarks.astype(np.float64)
+    across = np.linalg.norm(points[:, 1] - points[:, 0], axis=1)
+    down = np.linalg.norm(points[:, 3:].mean(1) - points[:, :2].mean(1), axis=1)
+    return np.maximum(across, down / _EYES_TO_MOUTH)
+
+
+def _angle(
+    first: Float64[np.ndarray, "faces 2"], last: Float64[np.ndarray, "faces 2"], nose: Float64[np.ndarray, "faces 2"]
+) -> Angles:
+    """Angle by the place of the nose on the line from a first to a last point; NaN if the two are at one point."""
+    between = last - first
+    squared = (between**2).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        place = ((nose - first) * between).sum(axis=1) / squared
+    return np.where(squared > 0, np.degrees(np.arctan(2 * place - 1)), np.nan)
