@@ -21,6 +21,7 @@ from verisphere.cli.cleaning import add_clean
 from verisphere.cli.data import add_data
 from verisphere.cli.evaluating import add_evaluate
 from verisphere.cli.galleries import add_gallery
+from verisphere.cli.gating import add_gate
 from verisphere.cli.images import add_align, add_embed
 from verisphere.cli.inverting import add_invert, add_leak
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
@@ -56,6 +57,7 @@ VERBS = (
     add_embed,
     add_evaluate,
     add_calibrate,
+    add_gate,
     add_export,
     add_verify,
     add_identify,

@@ -85,9 +85,7 @@ def read_landmarks(path: str | Path) -> dict[str, ListedFaces]:
     return {name: _listed(found, where[name]) for name, found in photos.items()}
 
 
-def points_of_images(
-    names: Sequence[str], listed: Mapping[str, ListedFaces]
-) -> Float32[np.ndarray, "images 5 2"]:
+def points_of_images(names: Sequence[str], listed: Mapping[str, ListedFaces]) -> Float32[np.ndarray, "images 5 2"]:
     """The landmarks of the largest face of each image; NaN for an image without any.
 
     An image is found by its name; or else, since crops have another suffix than their photographs, by its name without

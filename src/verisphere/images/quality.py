@@ -1,22 +1,17 @@
-"""What makes an aligned face good or bad to enrol, in numbers: its detail, its light, and by landmarks its size and pose.
-
-Each number is of one image alone, and no model is asked.
-"""
+"""What makes an aligned face good or bad to enrol, in numbers of one image alone: detail and light."""
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, UInt8
+from jaxtyping import Float64, UInt8
 from torch import Tensor
 
 from verisphere.base.vocabulary import Progress, quietly
-from verisphere.images.detect.pose import pitch_of, roll_of, size_of, yaw_of
 from verisphere.images.faces import Faces
 from verisphere.images.luma import LUMA
 
 Numbers = Float64[np.ndarray, " images"]
 
-# Waves across the height of a crop. A face reduced to 32 pixels has no more than 16; a disc of a radius of 3 of 112
-# pixels suppresses those around 23, a motion of 8 pixels those around 14 in its direction.
+# Waves a height. A crop of 32 pixels has at most 16; of 112, a disc of radius 3 suppresses 23, a motion of 8 pixels 14.
 _COARSE, _FINE = (2.0, 10.0), (14.6, 28.0)
 _DIRECTIONS = 6
 _MIDDLE = 0.2  # share of a side that is outside the face, at each end
@@ -27,10 +22,9 @@ _IMAGES_AT_ONCE = 256
 def detail_of(images: UInt8[Tensor, "images 3 height width"]) -> Numbers:
     """Power of fine detail in the direction that has least of it, less that of coarse detail, in decibels.
 
-    Enlarging a small face and defocus suppress fine detail in all directions, and motion in one; none of them changes
-    the coarse detail. The detail is the mean power spectrum of luma in a Hann window, over 14.6 to 28 waves a height in
-    each of six directions, and over 2 to 10 waves in all. It does not depend on brightness or contrast, and rounding
-    and JPEG stay below what it measures in faces.
+    Enlarging a small face and defocus suppress fine detail in all directions, and motion in one; none changes coarse
+    detail. Power is the mean spectrum of luma in a Hann window, over 14.6 to 28 waves a height in each of six
+    directions, and over 2 to 10 waves in all. Brightness and contrast do not change the difference.
     """
     height, width = images.shape[-2:]
     luma = torch.einsum("nchw,c->nhw", images.float(), torch.tensor(LUMA))
@@ -39,16 +33,14 @@ def detail_of(images: UInt8[Tensor, "images 3 height width"]) -> Numbers:
     down, across = torch.fft.fftfreq(height)[:, None] * height, torch.fft.rfftfreq(width)[None] * height
     waves = torch.hypot(down, across).flatten()
     turn = torch.atan2(down, across).flatten() / torch.pi * _DIRECTIONS
-    direction = (turn + 0.5).floor() % _DIRECTIONS
-    fine = (waves >= _FINE[0]) & (waves < _FINE[1])
-    by_direction = [power[:, fine & (direction == number)].mean(1) for number in range(_DIRECTIONS)]
+    fine = torch.where((waves >= _FINE[0]) & (waves < _FINE[1]), (turn + 0.5).floor() % _DIRECTIONS, -1)
+    least = torch.stack([power[:, fine == number].mean(1) for number in range(_DIRECTIONS)]).amin(0)
     coarse = power[:, (waves >= _COARSE[0]) & (waves < _COARSE[1])].mean(1)
-    least = torch.stack(by_direction).amin(0)
     return (10 * torch.log10((least + 1e-9) / (coarse + 1e-9))).numpy()
 
 
 def light_of(images: UInt8[Tensor, "images 3 height width"]) -> dict[str, Numbers]:
-    """Mean luma of the middle of a crop, its standard deviation, and the percentage of pixels that are black or white."""
+    """Mean luma of the middle of a crop, its standard deviation, and the percentage of black or white pixels."""
     height, width = images.shape[-2:]
     top, left = round(height * _MIDDLE), round(width * _MIDDLE)
     middle = images[:, :, top : height - top, left : width - left].double()
@@ -57,30 +49,11 @@ def light_of(images: UInt8[Tensor, "images 3 height width"]) -> dict[str, Number
     return {"brightness": luma.mean(1).numpy(), "contrast": luma.std(1).numpy(), "clipped": clipped.numpy()}
 
 
-def place_of(landmarks: Float[np.ndarray, "images 5 2"]) -> dict[str, Numbers]:
-    """Size of a face in its photograph, in pixels between the eyes, and by how many degrees it is turned away."""
-    return {
-        "size": size_of(landmarks),
-        "turned": abs(yaw_of(landmarks)),
-        "nodded": abs(pitch_of(landmarks)),
-        "tilted": abs(roll_of(landmarks)),
-    }
-
-
-def measure(
-    faces: Faces, landmarks: Float[np.ndarray, "images 5 2"] | None = None, progress: Progress = quietly
-) -> dict[str, Numbers]:
-    """Detail and light of each image of a set and, where its landmarks in the photograph are known, size and pose.
-
-    Args:
-        faces: aligned faces.
-        landmarks: five points in the photograph of each image; NaN where they are not known.
-        progress: reports the progress over batches.
-    """
+def measure(faces: Faces, progress: Progress = quietly) -> dict[str, Numbers]:
+    """Detail and light of each image of a set of aligned faces; `place_of` adds size and pose."""
     parts = []
     starts = range(0, len(faces), _IMAGES_AT_ONCE)
     for start in progress(starts, "measuring", len(starts)):
         images = faces.images(range(start, min(start + _IMAGES_AT_ONCE, len(faces))))
         parts.append({"detail": detail_of(images), **light_of(images)})
-    measured = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return measured if landmarks is None else measured | place_of(landmarks)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

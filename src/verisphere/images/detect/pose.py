@@ -1,4 +1,4 @@
-"""Pose of a face from five landmarks: roll, yaw and pitch, and its size in the photograph."""
+"""Pose and size of a face from five landmarks."""
 
 import numpy as np
 from jaxtyping import Float, Float64
@@ -34,32 +34,21 @@ def yaw_of(landmarks: Points) -> Angles:
     return _angle(points[:, 0], points[:, 1], points[:, 2])
 
 
-def pitch_of(landmarks: Points) -> Angles:
-    """Estimated pitch in degrees, from -90 to 90; positive where the nose is nearer to the mouth: the face looks down.
+def place_of(landmarks: Points) -> dict[str, Angles]:
+    """Size of each face in its photograph, in pixels between the eyes, and by how many degrees it is turned away.
 
-    By the equation of `yaw_of`, with the middle of the eyes and that of the mouth in place of the two eyes, and with
-    the same limits.
+    `turned` is the yaw without its sign, `nodded` the pitch, by the same equation with the middle of the eyes and that
+    of the mouth in place of the two eyes, and `tilted` the roll. A distance of the eyes that yaw shortens is replaced
+    by the one that belongs to the distance from the eyes to the mouth.
     """
     points = landmarks.astype(np.float64)
-    return _angle(points[:, :2].mean(1), points[:, 3:].mean(1), points[:, 2])
-
-
-def roll_of(landmarks: Points) -> Angles:
-    """Angle of the line through the eyes to the horizontal in degrees, from -180 to 180; positive if clockwise."""
-    x, y = (landmarks[:, 1] - landmarks[:, 0]).astype(np.float64).T
-    return np.degrees(np.arctan2(y, x))
-
-
-def size_of(landmarks: Points) -> Float64[np.ndarray, " faces"]:
-    """Pixels between the eyes of the face as it would be from the front.
-
-    It is the distance of the eyes or, if that is shortened by yaw, the one that belongs to the distance from the eyes
-    to the mouth.
-    """
-    points = landmarks.astype(np.float64)
-    across = np.linalg.norm(points[:, 1] - points[:, 0], axis=1)
-    down = np.linalg.norm(points[:, 3:].mean(1) - points[:, :2].mean(1), axis=1)
-    return np.maximum(across, down / _EYES_TO_MOUTH)
+    (x, y), eyes, mouth = (points[:, 1] - points[:, 0]).T, points[:, :2].mean(1), points[:, 3:].mean(1)
+    return {
+        "size": np.maximum(np.hypot(x, y), np.linalg.norm(mouth - eyes, axis=1) / _EYES_TO_MOUTH),
+        "turned": abs(yaw_of(points)),
+        "nodded": abs(_angle(eyes, mouth, points[:, 2])),
+        "tilted": abs(np.degrees(np.arctan2(y, x))),
+    }
 
 
 def _angle(

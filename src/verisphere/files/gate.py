@@ -1,0 +1,105 @@
+"""The gate of a gallery: what it asks of a photograph that is to be enrolled, and whom that was fitted on."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from verisphere.base.vocabulary import Origin
+from verisphere.base.words import counted
+from verisphere.files.disk import check_file
+from verisphere.files.documents import read_json_file
+from verisphere.files.json_values import from_json, shown
+from verisphere.files.results import Result
+
+FORMAT = 1
+KIND = "gate"
+Side = Literal["least", "most"]
+Measure = Literal["size", "turned", "nodded", "tilted", "detail", "brightness", "contrast", "clipped", "length"]
+#: Numbers of each measure, one an image; NaN where an image was not measured.
+Measured: TypeAlias = Mapping[str, Float64[np.ndarray, " images"]]
+
+#: What is said of a photograph's measure, and which limits it can have.
+MEASURES: dict[Measure, tuple[str, tuple[Side, ...]]] = {
+    "size": ("the face is {} pixels between the eyes", ("least",)),
+    "turned": ("the head is turned by {} degrees", ("most",)),
+    "nodded": ("the head is raised or lowered by {} degrees", ("most",)),
+    "tilted": ("the head is tilted by {} degrees", ("most",)),
+    "detail": ("its fine detail is at {} dB (blurred, or a small face enlarged)", ("least",)),
+    "brightness": ("its mean brightness is {} of 255", ("least", "most")),
+    "contrast": ("its contrast is {} of 255", ("least",)),
+    "clipped": ("{} % of the face is black or white", ("most",)),
+    "length": ("its embedding has length {} (the model makes little of the face)", ("least",)),
+}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The least or the most that a gate allows of a measure."""
+
+    measure: Measure
+    side: Side
+    value: float
+
+    def breaks(self, measured: Measured) -> Bool[np.ndarray, " images"]:
+        """Which images are beyond the limit; one that was not measured is not."""
+        numbers = measured.get(self.measure, np.full(len(next(iter(measured.values()))), np.nan))
+        return numbers < self.value if self.side == "least" else numbers > self.value
+
+    def reason(self, number: float) -> str:
+        """Why a photograph with this number is refused, in words."""
+        fact = MEASURES[self.measure][0].format(f"{number:.4g}")
+        return f"{fact}; this gallery asks for at {self.side} {self.value:.4g}"
+
+
+@dataclass(frozen=True)
+class Gate(Result):
+    """What a gallery asks of a photograph that is to be enrolled.
+
+    Attributes:
+        images: name of the set that it was fitted on.
+        people, photographs: their numbers in this set.
+        origin: origin of the embeddings, if known; a photograph that is embedded otherwise has no verdict.
+        limits: what is asked for.
+        margin: a new photograph may be so much nearer to another person than to its own before it is stopped.
+    """
+
+    images: str
+    people: int
+    photographs: int
+    origin: Origin | None
+    limits: tuple[Limit, ...]
+    margin: float
+
+    def reasons(self, measured: Measured) -> list[tuple[str, ...]]:
+        """Why each image is refused, in words; nothing for an image that is accepted."""
+        broken = [(limit, limit.breaks(measured)) for limit in self.limits]
+        return [
+            tuple(limit.reason(float(measured[limit.measure][image])) for limit, beyond in broken if beyond[image])
+            for image in range(len(next(iter(measured.values()))))
+        ]
+
+    def text(self) -> str:
+        """What is asked for."""
+        of = f"from {counted(self.photographs, 'photograph')} of {counted(self.people, 'person')}, none to be enrolled"
+        asked = [f"{limit.measure}: at {limit.side} {limit.value:.4g}" for limit in self.limits]
+        return "\n".join([of, *asked, f"nearer to another person than to its own: by at most {self.margin:.4f}"])
+
+    def fields(self) -> dict[str, Any]:
+        """The values of the JSON that `read_gate` reads."""
+        return {"kind": KIND, "format": FORMAT, **asdict(self)}
+
+
+def read_gate(path: Path) -> Gate:
+    """Reads a file of `Gate.write_json`, with all checks."""
+    check_file(path)
+    try:
+        document = read_json_file(path)
+        if not isinstance(document, dict) or (document.get("kind"), document.get("format")) != (KIND, FORMAT):
+            raise ValueError(f"{shown(document)} has not the kind {KIND!r} and the format {FORMAT}")
+        return from_json(Gate, document)
+    except ValueError as error:
+        raise ValueError(f"{path}: not a gate as `verisphere gate fit` writes it: {error}") from None
