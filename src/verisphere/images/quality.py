@@ -33,9 +33,10 @@ def detail_of(images: UInt8[Tensor, "images 3 height width"]) -> Numbers:
     down, across = torch.fft.fftfreq(height)[:, None] * height, torch.fft.rfftfreq(width)[None] * height
     waves = torch.hypot(down, across).flatten()
     turn = torch.atan2(down, across).flatten() / torch.pi * _DIRECTIONS
-    fine = torch.where((waves >= _FINE[0]) & (waves < _FINE[1]), (turn + 0.5).floor() % _DIRECTIONS, -1)
+    once = ((across > 0) | (down > 0)).flatten()  # the spectrum has each vertical wave twice
+    fine = torch.where(once & (waves >= _FINE[0]) & (waves < _FINE[1]), (turn + 0.5).floor() % _DIRECTIONS, -1)
     least = torch.stack([power[:, fine == number].mean(1) for number in range(_DIRECTIONS)]).amin(0)
-    coarse = power[:, (waves >= _COARSE[0]) & (waves < _COARSE[1])].mean(1)
+    coarse = power[:, once & (waves >= _COARSE[0]) & (waves < _COARSE[1])].mean(1)
     return (10 * torch.log10((least + 1e-9) / (coarse + 1e-9))).numpy()
 
 

@@ -20,6 +20,7 @@ Rows = Int64[np.ndarray, " rows"]
 
 #: The measures that pay on LFW (docs/enrolment.md).
 ASKED = ("detail", "size")
+_OF_LIMITS = 0.25  # part of the good photographs refused by limits; the alarm, which needs more, has the rest
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def fit_gate(
 ) -> Gate:
     """The gate that refuses at most a share of the good photographs of other people than those to be enrolled.
 
-    Half of the share is for the limits, equally for each, and half for the alarm on a second photograph.
+    A quarter of the share is for the limits, equally for each, and the rest for the alarm on a second photograph.
 
     Args:
         measured: measures of the images, all of which are taken as good.
@@ -98,12 +99,14 @@ def fit_gate(
         images: name of the set.
         seed: of the draw of two photographs of each person, for the alarm.
     """
-    share, person = float(exact_rate(good)) / 2, np.unique(embeddings.identities, return_inverse=True)[1]
+    share, person = float(exact_rate(good)), np.unique(embeddings.identities, return_inverse=True)[1]
     asked: list[Any] = [name for name in measures or ASKED if measures or name in measured]
     if unknown := [name for name in asked if name not in measured]:
         raise ValueError(unknown_name("measure", unknown[0], list(measured)))
     ends = [(name, side) for name in asked for side in MEASURES[name][1]]
-    limits = tuple(Limit(name, side, _limit(measured[name], side, share / len(ends))) for name, side in ends)
+    limits = tuple(
+        Limit(name, side, _limit(measured[name], side, share * _OF_LIMITS / len(ends))) for name, side in ends
+    )
     enrolled = one_probe_each(person, seed)
     rest = np.delete(np.arange(len(person)), enrolled)
     if not len(rest):
@@ -112,7 +115,7 @@ def fit_gate(
     at, ours, number = map(torch.from_numpy, (new, enrolled[person[new]], person))
     others = top_k(units[at], units[enrolled], 1, "float32", (number[at], number[enrolled]))[0][:, 0]
     nearer = (others - pair_scores(units, at, ours)).numpy()
-    margin = max(_limit(nearer, "most", share), 0.0)
+    margin = max(_limit(nearer, "most", share * (1 - _OF_LIMITS)), 0.0)
     return Gate(images, int(person.max()) + 1, len(person), embeddings.origin, limits, margin)
 
 

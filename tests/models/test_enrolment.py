@@ -1,0 +1,113 @@
+"""What may be enrolled: the alarm on a wrong person, and a gate that refuses no more good photographs than was asked."""
+
+import numpy as np
+import pytest
+import torch
+
+from verisphere.base.vocabulary import Embeddings
+from verisphere.files.gate import Limit
+from verisphere.models.enrolment import alarm, fit_gate, lengths_of
+from verisphere.score import unit_rows
+
+# Ann has two photographs, Ben one
+GALLERY = unit_rows(np.array([[1, 0, 0], [0.8, 0.6, 0], [0, 0, 1]], np.float32))
+PERSONS = np.array([4, 4, 9])
+ANN, BEN, NEW = 4, 9, 7
+
+
+def row(*numbers: float) -> torch.Tensor:
+    return unit_rows(np.array([numbers], np.float32))[0]
+
+
+def test_a_photograph_nearer_to_another_person_is_stopped_and_shown():
+    stopped = alarm(GALLERY, PERSONS, row(0, 0.6, 0.8), ANN, threshold=0.99)
+    assert (stopped.person, stopped.row) == (BEN, 2)
+    assert stopped.score == pytest.approx(0.8)
+    assert stopped.own == pytest.approx(0.36)
+    assert stopped.reason("Ben") == "nearer to Ben (0.8000) than to the photographs of its own person (0.3600)"
+
+
+def test_the_best_photograph_of_its_own_person_counts():
+    assert alarm(GALLERY, PERSONS, row(0.6, 0.8, 0), ANN, threshold=0.1) is None
+    assert alarm(GALLERY, PERSONS, row(0.6, 0.8, 0), BEN, threshold=0.99).row == 1
+
+
+def test_it_may_be_nearer_by_the_margin():
+    new = row(0.6, 0, 0.8)  # 0.6 to Ann, 0.8 to Ben
+    assert alarm(GALLERY, PERSONS, new, ANN, threshold=0.99, margin=0.3) is None
+    assert alarm(GALLERY, PERSONS, new, ANN, threshold=0.99, margin=0.1) is not None
+
+
+@pytest.mark.parametrize("person", [None, NEW])
+def test_a_first_photograph_is_stopped_where_it_passes_the_threshold(person: int | None):
+    stopped = alarm(GALLERY.numpy(), PERSONS, row(0, 0.6, 0.8), person, threshold=0.7)
+    assert (stopped.person, stopped.row, stopped.own) == (BEN, 2, None)
+    assert stopped.reason("Ben") == "a first photograph, and it passes the gallery's threshold for Ben (0.8000)"
+    assert alarm(GALLERY.numpy(), PERSONS, row(0, 0.6, 0.8), person, threshold=stopped.score) is None  # not above
+
+
+def test_where_there_is_nobody_else_nothing_is_stopped():
+    assert alarm(GALLERY[:0], PERSONS[:0], row(1, 0, 0), None, threshold=-1) is None
+    assert alarm(GALLERY[:2], PERSONS[:2], row(-1, 0, 0), ANN, threshold=-1) is None
+
+
+def people(count: int, images: int = 3, seed: int = 0) -> Embeddings:
+    draw = np.random.default_rng(seed)
+    own = np.repeat(draw.normal(size=(count, 16)), images, axis=0)
+    identities = np.repeat(np.arange(count), images)
+    return Embeddings(own + 0.9 * draw.normal(size=own.shape), identities=identities)
+
+
+def measures(images: int, seed: int = 1) -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    return {name: draw.normal(size=images) for name in ("detail", "size", "brightness")}
+
+
+@pytest.mark.parametrize("good", ["1e-2", "4e-2", "0.2"])
+def test_no_more_good_photographs_are_refused_than_was_asked(good: str):
+    embeddings, measured = people(400), measures(1200)
+    gate = fit_gate(measured, embeddings, good=good)
+    refused = np.array([bool(reasons) for reasons in gate.reasons(measured)])
+    assert 0 < refused.mean() <= float(good) / 4
+    assert [limit.measure for limit in gate.limits] == ["detail", "size"]
+    assert (gate.people, gate.photographs) == (400, 1200)
+    units, number, draw = unit_rows(embeddings.embeddings), np.arange(1200) // 3, np.random.default_rng(2)
+    first, second = (np.arange(400) * 3 + place for place in (0, 1))
+    stopped = [
+        alarm(units[first], number[first], units[image], int(number[image]), 1.0, gate.margin) is not None
+        for image in draw.permutation(second)
+    ]
+    assert np.mean(stopped) <= float(good)
+
+
+def test_measures_are_asked_for_by_name_and_on_both_sides():
+    gate = fit_gate(measures(60), people(20), good="0.4", measures=["brightness"])
+    least, most = gate.limits
+    assert (least.measure, least.side, most.side) == ("brightness", "least", "most")
+    order = np.sort(measures(60)["brightness"])  # a twentieth at each end: three of 60
+    assert (least, most) == (Limit("brightness", "least", order[3]), Limit("brightness", "most", order[-4]))
+
+
+def test_an_image_without_a_number_is_no_part_of_a_limit():
+    measured = measures(60)
+    measured["size"][::2] = np.nan
+    gate = fit_gate(measured, people(20), good="0.4", measures=["size"])
+    assert gate.limits[0].value == np.sort(measured["size"][1::2])[3]
+
+
+def test_people_who_are_all_far_apart_have_no_margin():
+    apart = Embeddings(np.repeat(np.eye(5), 2, axis=0), identities=np.repeat(np.arange(5), 2))
+    assert fit_gate(measures(10), apart).margin == 0
+
+
+def test_what_cannot_be_fitted_is_refused():
+    with pytest.raises(ValueError, match=r"no measure 'detial' \(did you mean detail\?\)"):
+        fit_gate(measures(60), people(20), measures=["detial"])
+    with pytest.raises(ValueError, match=r"nobody of one\.zip has two photographs"):
+        fit_gate(measures(20), people(20, images=1), images="one.zip")
+    with pytest.raises(ValueError, match="do the landmarks name these images"):
+        fit_gate({"size": np.full(60, np.nan)}, people(20))
+
+
+def test_the_length_is_that_before_it_is_taken_away():
+    assert lengths_of(np.array([[3, 4], [0, 0.5]], np.float32)) == pytest.approx([5, 0.5])
