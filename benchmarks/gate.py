@@ -175,7 +175,7 @@ def rates(split: Split, enrolled: list[New], probes: dict[int, int], threshold: 
 
 
 def bar(lfw: Lfw, splits: int) -> Iterator[Row]:
-    """A tenth of the enrolments poisoned: what is refused, and what the gallery then does, with the gate and without."""
+    """A tenth of the enrolments poisoned: what is refused, and how the gallery serves, with the gate and without."""
     figures: dict[tuple[str, str, str, str], list[float]] = {}
     for seed in range(splits):
         split = Split(lfw, seed)

@@ -1,4 +1,4 @@
-"""LFW for the benchmark of the enrolment gate: embeddings, measures, and copies that are made worse, kept in a folder."""
+"""LFW for the benchmark of the enrolment gate: embeddings, measures, and worse copies, kept in a folder."""
 
 import io
 import zipfile
@@ -13,6 +13,7 @@ import torch
 from gate_images import KINDS, defocus, worse
 from PIL import Image
 
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import read_embeddings
 from verisphere.images import InMemory
 from verisphere.images.detect import detector_named
@@ -33,7 +34,7 @@ class Lfw:
     kept: Path
 
     @cached_property
-    def embeddings(self):  # noqa: ANN201
+    def embeddings(self) -> Embeddings:
         return read_embeddings(self.data / "lfw_embeddings.npz")
 
     @cached_property
@@ -127,7 +128,7 @@ class Lfw:
 def measured(crops: np.ndarray) -> dict[str, np.ndarray]:
     """Measures of crops."""
     names = tuple(map(str, range(len(crops))))
-    return measure(InMemory(torch.from_numpy(crops).permute(0, 3, 1, 2), names, names))
+    return measure(InMemory(torch.from_numpy(crops.copy()).permute(0, 3, 1, 2), names, names))
 
 
 def landmarks(crops: np.ndarray) -> np.ndarray:

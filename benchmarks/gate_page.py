@@ -67,10 +67,12 @@ def tables(rows: Sequence[dict[str, str]]) -> dict[str, str]:
     bar = [of for of in rows if of["part"] == "bar"]
     refused = []
     for kind, words in KINDS.items():
-        cells = []
-        for case in ("one photograph each", "empty at first"):
-            for what in ("refused by limits", "refused by alarm", "refused by alarm, first", "refused"):
-                cells.append(shown(figure(bar, case=case, name=ASKED, at=kind, figure=what)))
+        whats = ("refused by limits", "refused by alarm", "refused by alarm, first", "refused")
+        cells = [
+            shown(figure(bar, case=case, name=ASKED, at=kind, figure=what))
+            for case in ("one photograph each", "empty at first")
+            for what in whats
+        ]
         refused.append([words, *cells[:2], cells[3], *cells[4:]])
     settings = {"nothing poisoned": "nothing poisoned", "no gate": "poisoned, no gate"}
     settings |= {
@@ -112,8 +114,8 @@ def tables(rows: Sequence[dict[str, str]]) -> dict[str, str]:
              "by the alarm, first", "in all"], refused
         ),
         "served": table(
-            ["gallery", "good refused", "reduced refused", "blurred refused", "wrong refused", "FPIR", "FPIR, worse copies",
-             "TPIR anew"], served
+            ["gallery", "good refused", "reduced refused", "blurred refused", "wrong refused", "FPIR",
+             "FPIR, worse copies", "TPIR"], served
         ),
         "bought": table(
             ["refused by", "0 %", "1 %", "2 %", "5 %", "10 %", "20 %", "FPIR at 2 %", "FPIR at 10 %"], bought

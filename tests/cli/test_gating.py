@@ -55,7 +55,7 @@ def test_size_is_asked_for_with_landmarks_and_named_where_there_are_none(tmp_pat
     fit = ("gate", "fit", others, "--model", model, "--landmarks", listed, "--measure", "size", "--out", gate)
     assert run(*fit)[0] == 0
     code, out, _ = run("gate", "check", others, "--gate", gate, "--model", model)
-    assert (code, "not checked, for want of --landmarks: size" in out) == (0, True)
+    assert (code, "not checked, because there are no --landmarks: size" in out) == (0, True)
     small = {name: {"landmarks": (points / (3 if name == names[4] else 1)).tolist()} for name in names}
     listed.write_text(json.dumps(small))
     code, out, _ = run("gate", "check", others, "--gate", gate, "--model", model, "--landmarks", listed)

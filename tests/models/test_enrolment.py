@@ -1,4 +1,4 @@
-"""What may be enrolled: the alarm on a wrong person, and a gate that refuses no more good photographs than was asked."""
+"""What may be enrolled: the alarm on a wrong person, and a gate that refuses few good photographs."""
 
 import numpy as np
 import pytest

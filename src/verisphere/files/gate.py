@@ -61,7 +61,7 @@ class Gate(Result):
 
     Attributes:
         images: name of the set that it was fitted on.
-        people, photographs: their numbers in this set.
+        people, photographs: how many this set has.
         origin: origin of the embeddings, if known; a photograph that is embedded otherwise has no verdict.
         limits: what is asked for.
         margin: a new photograph may be so much nearer to another person than to its own before it is stopped.

@@ -90,10 +90,6 @@ def points_of_images(names: Sequence[str], listed: Mapping[str, ListedFaces]) ->
 
     An image is found by its name; or else, since crops have another suffix than their photographs, by its name without
     the suffix, if only one photograph has that name.
-
-    Args:
-        names: name of each image.
-        listed: faces of each photograph.
     """
     by_stem: dict[str, ListedFaces | None] = {}
     for photo, of_photo in listed.items():

@@ -9,17 +9,13 @@ from verisphere.base.vocabulary import Progress, quietly
 from verisphere.images.faces import Faces
 from verisphere.images.luma import LUMA
 
-Numbers = Float64[np.ndarray, " images"]
-
 # Waves a height. A crop of 32 pixels has at most 16; of 112, a disc of radius 3 suppresses 23, a motion of 8 pixels 14.
 _COARSE, _FINE = (2.0, 10.0), (14.6, 28.0)
 _DIRECTIONS = 6
-_MIDDLE = 0.2  # share of a side that is outside the face, at each end
-_DARKEST, _BRIGHTEST = 8, 247  # luma of pixels that are counted as clipped
 _IMAGES_AT_ONCE = 256
 
 
-def detail_of(images: UInt8[Tensor, "images 3 height width"]) -> Numbers:
+def detail_of(images: UInt8[Tensor, "images 3 height width"]) -> Float64[np.ndarray, " images"]:
     """Power of fine detail in the direction that has least of it, less that of coarse detail, in decibels.
 
     Enlarging a small face and defocus suppress fine detail in all directions, and motion in one; none changes coarse
@@ -40,17 +36,17 @@ def detail_of(images: UInt8[Tensor, "images 3 height width"]) -> Numbers:
     return (10 * torch.log10((least + 1e-9) / (coarse + 1e-9))).numpy()
 
 
-def light_of(images: UInt8[Tensor, "images 3 height width"]) -> dict[str, Numbers]:
+def light_of(images: UInt8[Tensor, "images 3 height width"]) -> dict[str, Float64[np.ndarray, " images"]]:
     """Mean luma of the middle of a crop, its standard deviation, and the percentage of black or white pixels."""
     height, width = images.shape[-2:]
-    top, left = round(height * _MIDDLE), round(width * _MIDDLE)
+    top, left = round(height * 0.2), round(width * 0.2)
     middle = images[:, :, top : height - top, left : width - left].double()
     luma = torch.einsum("nchw,c->nhw", middle, torch.tensor(LUMA, dtype=torch.float64)).flatten(1)
-    clipped = ((luma < _DARKEST) | (luma > _BRIGHTEST)).double().mean(1) * 100
+    clipped = ((luma < 8) | (luma > 247)).double().mean(1) * 100
     return {"brightness": luma.mean(1).numpy(), "contrast": luma.std(1).numpy(), "clipped": clipped.numpy()}
 
 
-def measure(faces: Faces, progress: Progress = quietly) -> dict[str, Numbers]:
+def measure(faces: Faces, progress: Progress = quietly) -> dict[str, Float64[np.ndarray, " images"]]:
     """Detail and light of each image of a set of aligned faces; `place_of` adds size and pose."""
     parts = []
     starts = range(0, len(faces), _IMAGES_AT_ONCE)

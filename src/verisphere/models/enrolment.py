@@ -16,8 +16,6 @@ from verisphere.decide.gallery import one_probe_each
 from verisphere.files.gate import MEASURES, Gate, Limit, Measured, Side
 from verisphere.score import pair_scores, top_k, unit_rows
 
-Rows = Int64[np.ndarray, " rows"]
-
 #: The measures that pay on LFW (docs/enrolment.md).
 ASKED = ("detail", "size")
 _OF_LIMITS = 0.25  # part of the good photographs refused by limits; the alarm, which needs more, has the rest
@@ -41,7 +39,7 @@ class Alarm:
 
 def alarm(
     gallery: Float32[Tensor, "rows dim"] | Float32[np.ndarray, "rows dim"],
-    persons: Rows,
+    persons: Int64[np.ndarray, " rows"],
     row: Float32[Tensor, " dim"],
     person: int | None,
     threshold: float,
@@ -68,12 +66,7 @@ def alarm(
         return None
     exclude = (torch.tensor([person]), torch.from_numpy(persons)) if mine.any() else None
     (score,), (nearest,) = (found[0].tolist() for found in top_k(row[None], gallery, 1, "float32", exclude))
-    own = None
-    if mine.any():
-        others = torch.as_tensor(gallery[np.flatnonzero(mine)])
-        own = float(
-            pair_scores(row[None], torch.zeros(len(others), dtype=torch.int64), torch.arange(len(others)), others).max()
-        )
+    own = float(top_k(row[None], gallery[np.flatnonzero(mine)], 1, "float32")[0]) if mine.any() else None
     stopped = score > (threshold if own is None else own + margin)
     return Alarm(int(persons[nearest]), nearest, score, own) if stopped else None
 
@@ -85,7 +78,6 @@ def fit_gate(
     good: Far = "2e-2",
     measures: Sequence[str] = (),
     images: str = "",
-    seed: int = 0,
 ) -> Gate:
     """The gate that refuses at most a share of the good photographs of other people than those to be enrolled.
 
@@ -93,25 +85,23 @@ def fit_gate(
 
     Args:
         measured: measures of the images, all of which are taken as good.
-        embeddings: their embeddings.
+        embeddings: the embeddings of the images.
         good: most good photographs that are refused, as a share.
         measures: what is asked for; by default `ASKED`, where it was measured.
         images: name of the set.
-        seed: of the draw of two photographs of each person, for the alarm.
     """
     share, person = float(exact_rate(good)), np.unique(embeddings.identities, return_inverse=True)[1]
     asked: list[Any] = [name for name in measures or ASKED if measures or name in measured]
     if unknown := [name for name in asked if name not in measured]:
         raise ValueError(unknown_name("measure", unknown[0], list(measured)))
     ends = [(name, side) for name in asked for side in MEASURES[name][1]]
-    limits = tuple(
-        Limit(name, side, _limit(measured[name], side, share * _OF_LIMITS / len(ends))) for name, side in ends
-    )
-    enrolled = one_probe_each(person, seed)
+    of_each = share * _OF_LIMITS / len(ends)
+    limits = tuple(Limit(name, side, _limit(measured[name], side, of_each)) for name, side in ends)
+    enrolled = one_probe_each(person, seed=0)
     rest = np.delete(np.arange(len(person)), enrolled)
     if not len(rest):
         raise ValueError(f"nobody of {images or 'the set'} has two photographs, which the alarm is fitted on")
-    new, units = rest[one_probe_each(person[rest], seed)], unit_rows(embeddings.embeddings)
+    new, units = rest[one_probe_each(person[rest], seed=0)], unit_rows(embeddings.embeddings)
     at, ours, number = map(torch.from_numpy, (new, enrolled[person[new]], person))
     others = top_k(units[at], units[enrolled], 1, "float32", (number[at], number[enrolled]))[0][:, 0]
     nearer = (others - pair_scores(units, at, ours)).numpy()

@@ -54,7 +54,7 @@ def check(
     reasons = asked.reasons(measured)
     lines = [f"{reasons.count(()):,} of {len(reasons):,} images are accepted"]
     if unknown := needed - measured.keys():
-        lines.append(f"not checked, for want of --landmarks: {', '.join(sorted(unknown))}")
+        lines.append(f"not checked, because there are no --landmarks: {', '.join(sorted(unknown))}")
     refused = (f"{name}: {'; '.join(why)}" for name, why in zip(images.names, reasons, strict=True) if why)
     return "\n".join([*lines, *map(printable, refused)])
 

@@ -3,13 +3,10 @@
 import numpy as np
 from jaxtyping import Float, Float64
 
-Points = Float[np.ndarray, "faces 5 2"]
-Angles = Float64[np.ndarray, " faces"]
-
-_EYES_TO_MOUTH = 1.15  # in distances of the eyes, in the templates of `verisphere.images.detect.alignment`
+Numbers = Float64[np.ndarray, " faces"]
 
 
-def yaw_of(landmarks: Points) -> Angles:
+def yaw_of(landmarks: Float[np.ndarray, "faces 5 2"]) -> Numbers:
     """Estimated yaw in degrees, from -90 to 90; positive where the nose is nearer to the eye on the right of the photo.
 
     The nose is projected on the line through the eyes; a is its position there, 0 at the left and 1 at the right eye.
@@ -34,17 +31,16 @@ def yaw_of(landmarks: Points) -> Angles:
     return _angle(points[:, 0], points[:, 1], points[:, 2])
 
 
-def place_of(landmarks: Points) -> dict[str, Angles]:
+def place_of(landmarks: Float[np.ndarray, "faces 5 2"]) -> dict[str, Numbers]:
     """Size of each face in its photograph, in pixels between the eyes, and by how many degrees it is turned away.
 
-    `turned` is the yaw without its sign, `nodded` the pitch, by the same equation with the middle of the eyes and that
-    of the mouth in place of the two eyes, and `tilted` the roll. A distance of the eyes that yaw shortens is replaced
-    by the one that belongs to the distance from the eyes to the mouth.
+    `turned` is the yaw without its sign, `nodded` the pitch, by the equation of yaw between the middle of the eyes and
+    that of the mouth, and `tilted` the roll. Where yaw shortens the distance of the eyes, that to the mouth counts.
     """
     points = landmarks.astype(np.float64)
     (x, y), eyes, mouth = (points[:, 1] - points[:, 0]).T, points[:, :2].mean(1), points[:, 3:].mean(1)
     return {
-        "size": np.maximum(np.hypot(x, y), np.linalg.norm(mouth - eyes, axis=1) / _EYES_TO_MOUTH),
+        "size": np.maximum(np.hypot(x, y), np.linalg.norm(mouth - eyes, axis=1) / 1.15),  # as in the templates
         "turned": abs(yaw_of(points)),
         "nodded": abs(_angle(eyes, mouth, points[:, 2])),
         "tilted": abs(np.degrees(np.arctan2(y, x))),
@@ -53,7 +49,7 @@ def place_of(landmarks: Points) -> dict[str, Angles]:
 
 def _angle(
     first: Float64[np.ndarray, "faces 2"], last: Float64[np.ndarray, "faces 2"], nose: Float64[np.ndarray, "faces 2"]
-) -> Angles:
+) -> Numbers:
     """Angle by the place of the nose on the line from a first to a last point; NaN if the two are at one point."""
     between = last - first
     squared = (between**2).sum(axis=1)
