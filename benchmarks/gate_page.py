@@ -94,8 +94,7 @@ def tables(rows: Sequence[dict[str, str]]) -> dict[str, str]:
          *(shown(figure(one, name=name, at=at, figure="fpir"), 2) for at in ("0.02", "0.1"))]
         for name, words in NAMES.items()
     ]  # fmt: skip
-    reach = [of for of in rows if of["part"] == "extents"]
-    extents = []
+    reach, extents = [of for of in rows if of["part"] == "extents"], {}
     for kind, words in (
         ("reduced", "reduced to, pixels"),
         ("motion", "motion, pixels"),
@@ -103,11 +102,8 @@ def tables(rows: Sequence[dict[str, str]]) -> dict[str, str]:
     ):
         ats = [of["at"] for of in reach if of["case"] == kind and of["figure"] == "likeness"]
         each = {what: [figure(reach, case=kind, at=at, figure=what) for at in ats] for what in ("likeness", "refused")}
-        extents.append([words, *ats])
-        extents.append(["likeness", *(f"{value:.2f}" for value in each["likeness"])])
-        extents.append(["refused, %", *map(shown, each["refused"])])
-    width = max(map(len, extents))
-    head = ["", *[""] * (width - 1)]
+        likeness = ["likeness", *(f"{value:.2f}" for value in each["likeness"])]
+        extents[kind] = table([words, *ats], [likeness, ["refused, %", *map(shown, each["refused"])]])
     return {
         "refused": table(
             ["photograph", "by the limits", "by the alarm", "in all", "from nothing: by the limits", "by the alarm",
@@ -120,8 +116,7 @@ def tables(rows: Sequence[dict[str, str]]) -> dict[str, str]:
         "bought": table(
             ["refused by", "0 %", "1 %", "2 %", "5 %", "10 %", "20 %", "FPIR at 2 %", "FPIR at 10 %"], bought
         ),
-        "extents": table(head, [[*line, *[""] * (width - len(line))] for line in extents]),
-    }  # fmt: skip
+    } | extents  # fmt: skip
 
 
 def draw(rows: Sequence[dict[str, str]]) -> None:
@@ -129,7 +124,9 @@ def draw(rows: Sequence[dict[str, str]]) -> None:
     picture = Figure(figsize=(9.6, 3.8), layout="constrained")
     left, right = picture.subplots(1, 2)
     one = [of for of in rows if of["part"] == "measures" and of["figure"] == "fnir"]
-    lines = [*zip(("least length", "most turned", "most tilted", "least detail"), SERIES[:1] + SERIES[2:], strict=True)]
+    lines = [
+        *zip(("least length", "least mirrored", "most turned", "least detail"), SERIES[:1] + SERIES[2:], strict=True)
+    ]
     for name, colour in [(name, None) for name in NAMES if name not in dict(lines)] + lines:
         points = [(100 * float(of["at"]), 100 * float(of["mean"])) for of in one if of["name"] == name]
         style = {"color": colour, "label": NAMES[name], "linewidth": 2} if colour else {"color": PALE, "linewidth": 0.8}
@@ -137,6 +134,7 @@ def draw(rows: Sequence[dict[str, str]]) -> None:
             style = {"color": INK, "linestyle": "--", "label": "by chance"}
         left.plot(*zip(*points, strict=True), **style)
     left.plot([], [], color=PALE, linewidth=0.8, label="other measures")
+    left.set_ylim(3.8)
     left.set_xlabel("worst enrolled photographs refused, %")
     left.set_ylabel("people missed (FNIR), %")
     left.set_title("LFW as it is: one measure refuses", loc="left", color=INK, fontsize=10)

@@ -16,7 +16,7 @@ from verisphere.decide.gallery import one_probe_each
 from verisphere.files.gate import MEASURES, Gate, Limit, Measured, Side
 from verisphere.score import pair_scores, top_k, unit_rows
 
-#: The measures that pay on LFW (docs/enrolment.md).
+#: What is asked for where it was measured and nothing else is named; docs/enrolment.md says why.
 ASKED = ("detail", "size")
 _OF_LIMITS = 0.25  # part of the good photographs refused by limits; the alarm, which needs more, has the rest
 
