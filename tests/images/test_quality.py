@@ -1,5 +1,9 @@
 """Detail and light of aligned faces, and size and pose by landmarks."""
 
+import io
+import zipfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -50,6 +54,22 @@ def test_motion_in_any_direction_lacks_detail_in_one(faces: torch.Tensor, angle:
 
 def test_defocus_lacks_detail(faces: torch.Tensor):
     assert detail_of(each(faces, lambda image: blurred(image, DISC))).max() < np.quantile(detail_of(faces), 0.05)
+
+
+def test_a_limit_of_some_people_of_lfw_refuses_worse_photographs_of_others(real_data: Path):
+    with zipfile.ZipFile(real_data / "lfw_112.zip") as archive:
+        names = sorted(name for name in archive.namelist() if name.endswith("_0001.jpg"))[::14]
+        opened = [Image.open(io.BytesIO(archive.read(name))).convert("RGB") for name in names]
+    images = torch.from_numpy(np.stack([np.asarray(image) for image in opened])).permute(0, 3, 1, 2)
+    some, others = images[::2], images[1::2]
+    limit = np.quantile(detail_of(some), 0.01)
+    assert np.mean(detail_of(others) < limit) < 0.04
+    for worse in (
+        lambda image: reduced(image, 24),
+        lambda image: blurred(image, LINES[45]),
+        lambda image: blurred(image, DISC),
+    ):
+        assert np.mean(detail_of(each(others, worse)) < limit) > 0.95
 
 
 def test_detail_is_that_of_two_waves_of_known_power():
