@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
@@ -160,6 +161,25 @@ def test_the_enrolment_of_one_person_repeats_and_says_so(place, door, tmp_path, 
     says("gallery", "list", door, "--json", tmp_path / "p.json")
     guest = next(one for one in json.loads((tmp_path / "p.json").read_text())["people"] if one["name"] == "Guest")
     assert (guest["photographs"], guest["consent"], guest["expires"]) == (1, "form", "2999-01-01")
+
+
+def test_a_gate_skips_what_it_refuses_and_says_why(place, door, tmp_path, says, refused):
+    gate = tmp_path / "gate.json"
+    fit = ("gate", "fit", place / "strangers", "--measure", "brightness", "--good", "0.5", "--out", gate)
+    says(*fit, *model(place))
+    dark = tmp_path / "dark" / "Guest"
+    dark.mkdir(parents=True)
+    photo = first_photo(place)
+    Image.fromarray(np.asarray(Image.open(photo).convert("RGB")) // 8).save(dark / "dark.png")
+    Image.open(photo).convert("RGB").save(dark / "light.png")
+    enrol = ("gallery", "enrol", door, dark.parent, "--aligned", "--gate", gate, *ANYBODY, *model(place))
+    output = says(*enrol)
+    assert "Skipped: Guest/dark.png (refused: its mean brightness is" in output
+    assert "this gallery asks for at least" in output
+    document = json.loads(gate.read_text())
+    document["origin"]["model"] = "0" * 64
+    gate.write_text(json.dumps(document))
+    assert "fit a gate for this model" in refused(*enrol)
 
 
 def test_what_does_not_fit_is_refused(place, door, tmp_path, refused):

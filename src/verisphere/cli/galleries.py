@@ -81,6 +81,7 @@ def gallery_review(options: argparse.Namespace) -> str:
 
 def gallery_enrol(options: argparse.Namespace) -> str:
     """Enrol photographs of people, or rows of an embeddings file."""
+    from verisphere.files.gate import read_gate
     from verisphere.ship.living.enrolment import new_photographs, new_rows
     from verisphere.ship.living.gallery import LivingGallery
     from verisphere.ship.notes import first_few
@@ -101,6 +102,7 @@ def gallery_enrol(options: argparse.Namespace) -> str:
         gallery.enrol,
         options,
         photographs=found,
+        margin=0.0 if options.gate is None else read_gate(options.gate).margin,
         expires=None if options.expires is None else _date(options.expires),
         progress=progress(),
     )
@@ -261,6 +263,9 @@ def add_gallery(verbs: Verbs) -> None:
     verb.add_argument("--consent", metavar="TEXT", help="what the people have agreed to, or where it is written down")
     verb.add_argument("--expires", metavar="DATE", help="the day from which they are not found, such as 2027-12-31")
     verb.add_argument("--keep-images", action="store_const", const=True, help="also keep the aligned crops")
+    verb.add_argument(
+        "--gate", type=Path, metavar="FILE", help="skip photographs that this gate refuses, from gate fit"
+    )
     verb.add_argument(
         "--accept-alarms",
         action="store_const",

@@ -1,13 +1,11 @@
-"""What may be enrolled in a gallery: a gate fitted on other people, and the alarm on a photograph of a wrong person."""
+"""What may be enrolled in a gallery: a gate fitted on other people."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64
-from torch import Tensor
+from jaxtyping import Float32, Float64
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.base.words import unknown_name
@@ -19,56 +17,6 @@ from verisphere.score import pair_scores, top_k, unit_rows
 #: What is asked for where it was measured and nothing else is named; docs/enrolment.md says why.
 ASKED = ("detail", "size")
 _OF_LIMITS = 0.25  # part of the good photographs refused by limits; the alarm, which needs more, has the rest
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """The other person, by whose photograph (a row) a new one is stopped; scores with it and with its own person."""
-
-    person: int
-    row: int
-    score: float
-    own: float | None
-
-    def reason(self, name: str) -> str:
-        """Why it is stopped, in words, with the name of the other person."""
-        if self.own is None:
-            return f"a first photograph, and it passes the gallery's threshold for {name} ({self.score:.4f})"
-        return f"nearer to {name} ({self.score:.4f}) than to the photographs of its own person ({self.own:.4f})"
-
-
-def alarm(
-    gallery: Float32[Tensor, "rows dim"] | Float32[np.ndarray, "rows dim"],
-    persons: Int64[np.ndarray, " rows"],
-    row: Float32[Tensor, " dim"],
-    person: int | None,
-    threshold: float,
-    margin: float = 0.0,
-) -> Alarm | None:
-    """Whether a new photograph is to be stopped; None if it is not.
-
-    If its person has others, it is stopped where it is nearer to another person by more than the margin. A first
-    photograph is stopped if it passes the gallery's threshold for somebody.
-
-    >>> alarm(torch.eye(3), np.array([7, 8, 9]), torch.eye(3)[1], person=7, threshold=0.5).reason("Ben")
-    'nearer to Ben (1.0000) than to the photographs of its own person (0.0000)'
-
-    Args:
-        gallery: a row of length 1 for each enrolled photograph.
-        persons: number of the person of each row.
-        row: the embedding of the new photograph, at length 1.
-        person: number of its person, who may have no row yet, or None.
-        threshold: threshold of the gallery.
-        margin: see `Gate`.
-    """
-    mine = np.zeros(len(persons), bool) if person is None else persons == person
-    if mine.all():
-        return None
-    exclude = (torch.tensor([person]), torch.from_numpy(persons)) if mine.any() else None
-    (score,), (nearest,) = (found[0].tolist() for found in top_k(row[None], gallery, 1, "float32", exclude))
-    own = float(top_k(row[None], gallery[np.flatnonzero(mine)], 1, "float32")[0]) if mine.any() else None
-    stopped = score > (threshold if own is None else own + margin)
-    return Alarm(int(persons[nearest]), nearest, score, own) if stopped else None
 
 
 def fit_gate(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float32, UInt8
 
 from verisphere.base.device import choose_device
 from verisphere.base.provenance import check_same_origin
@@ -14,7 +15,7 @@ from verisphere.files.gate import Gate, read_gate
 from verisphere.files.landmarks import points_of_images, read_landmarks
 from verisphere.images.detect.pose import place_of
 from verisphere.images.faces import Faces
-from verisphere.images.quality import measure
+from verisphere.images.quality import detail_of, light_of, measure
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model, origin_of
 from verisphere.models.enrolment import fit_gate, lengths_of
@@ -57,6 +58,18 @@ def check(
         lines.append(f"not checked, because there are no --landmarks: {', '.join(sorted(unknown))}")
     refused = (f"{name}: {'; '.join(why)}" for name, why in zip(images.names, reasons, strict=True) if why)
     return "\n".join([*lines, *map(printable, refused)])
+
+
+def reasons_of(
+    gate: Gate,
+    crops: UInt8[np.ndarray, "faces height width 3"],
+    points: Float32[np.ndarray, "faces 5 2"],
+    rows: Float32[np.ndarray, "faces dim"],
+) -> list[tuple[str, ...]]:
+    """Why a gate refuses each of some aligned faces, with their points in the photographs (or NaN) and embeddings."""
+    images = torch.from_numpy(crops).permute(0, 3, 1, 2)
+    measured = {"detail": detail_of(images), **light_of(images), **place_of(points), "length": lengths_of(rows)}
+    return gate.reasons(measured)
 
 
 def _opened(

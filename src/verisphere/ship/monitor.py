@@ -197,8 +197,8 @@ class Monitor(Result):
                 f"is {'promised' if promised else 'estimated'}. Evidence: {part['evidence']:.3g}."
             )
         lines.append(
-            f"The {'promise' if promised else 'estimate'} {stands}. The evidence against it is {self.evidence:.3g}; an alarm takes {ALARM:.0f}, which "
-            f"by chance at most {100 * FALSE_ALARMS:.0f} % of watches ever reach."
+            f"The {'promise' if promised else 'estimate'} {stands}. The evidence against it is {self.evidence:.3g}; an "
+            f"alarm takes {ALARM:.0f}, which by chance at most {100 * FALSE_ALARMS:.0f} % of watches ever reach."
         )
         return printable("\n".join(lines), keep="\n")
 

@@ -10,15 +10,17 @@ from PIL import Image
 
 from verisphere.base.identity import decided
 from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import Progress, printable, quietly
+from verisphere.base.vocabulary import ImageSource, Progress, printable, quietly
 from verisphere.files.embeddings import note_crowds, read_known_people
 from verisphere.files.errors import errors_naming
+from verisphere.files.gate import read_gate
 from verisphere.files.results import Result
 from verisphere.images.packs.columns import spelled_once
 from verisphere.images.packs.image_files import image_files
 from verisphere.models.folder import Model
 from verisphere.ship.deciding import Match
 from verisphere.ship.face_search import FindFaces, Skipped, file_contents
+from verisphere.ship.gate import reasons_of
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.living.records import NewPhotographs
 from verisphere.ship.notes import (
@@ -48,9 +50,13 @@ def new_photographs(
     *,
     person: str | None = None,
     keep_images: bool = False,
+    gate: Path | None = None,
     progress: Progress = quietly,
 ) -> tuple[NewPhotographs, tuple[Skipped, ...]]:
-    """The photographs of one person, or of a folder or zip archive with a folder a person, and those without a face."""
+    """The photographs of one person, or of a folder or zip archive with a folder a person, and those to be skipped.
+
+    A photograph without a face is skipped, and one that a gate refuses.
+    """
     notes_on_origin(model, find, gallery.path, gallery.origin, "make the gallery again, or enrol")
     if person is not None and not path.is_dir() and path.suffix.lower() != ".zip":
         photographs, contents = photographs_at(path, find, progress), [path.read_bytes]
@@ -62,16 +68,32 @@ def new_photographs(
         owners = list(spelled_once(owners, photographs.names, decided()))
         rows = photographs.embed(model)
     note_crowds(path, np.array(owners))
-    used = photographs.used
-    crops = [photographs.faces[place].pixels for place in used]
+    faces = [photographs.faces[place] for place in photographs.used]
+    crops = np.stack([face.pixels for face in faces if face.pixels is not None])
+    refused = dict[int, str]()
+    if gate is not None:
+        asked = read_gate(gate)
+        origin = model.origin(
+            ImageSource(str(path), None, None if gallery.origin is None else gallery.origin.alignment)
+        )
+        check_same_origin(f"{path} is by {model.folder}", origin, gate, asked.origin, "fit a gate for this model")
+        points = np.stack([_NO_POINTS if face.crop is None else face.crop.landmarks for face in faces])
+        reasons = reasons_of(asked, crops, points, rows)
+        refused = {row: f"refused: {'; '.join(why)}" for row, why in enumerate(reasons) if why}
+    kept = [row for row in range(len(faces)) if row not in refused]
+    used = [photographs.used[row] for row in kept]
     found = NewPhotographs(
         [owners[place] for place in used],
         [photographs.names[place] for place in used],
         [hashlib.sha256(contents[place]()).hexdigest() for place in used],
-        NewPhotographs.units(rows),
-        [_png(crop) for crop in crops if crop is not None] if keep_images else None,
+        NewPhotographs.units(rows[kept]),
+        [_png(crop) for crop in crops[kept]] if keep_images else None,
     )
-    return found, photographs.skipped
+    names = [photographs.names[place] for place in photographs.used]
+    return found, (*photographs.skipped, *(Skipped(names[row], why) for row, why in refused.items()))
+
+
+_NO_POINTS = np.full((5, 2), np.nan, np.float32)
 
 
 def _png(pixels: np.ndarray) -> bytes:
