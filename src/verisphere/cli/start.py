@@ -16,6 +16,7 @@ from typing import NoReturn
 from verisphere import __version__
 from verisphere.base.words import did_you_mean
 from verisphere.cli.adopting import add_adopt
+from verisphere.cli.bridging import add_bridge
 from verisphere.cli.calibrating import add_calibrate
 from verisphere.cli.cleaning import add_clean
 from verisphere.cli.data import add_data
@@ -58,6 +59,7 @@ VERBS = (
     add_evaluate,
     add_calibrate,
     add_gate,
+    add_bridge,
     add_export,
     add_verify,
     add_identify,

@@ -1,0 +1,81 @@
+"""The bridge file: a map from the rows of an old model to those of a new one, and the promise of its scores."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from verisphere.base.provenance import Origin
+from verisphere.decide import GuaranteedThreshold
+from verisphere.files.calibration import Source
+from verisphere.files.documents import read_json_file
+from verisphere.files.json_values import from_json, shown
+from verisphere.files.results import Result
+from verisphere.score.bridge import LinearMap
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Bridge(Result):
+    """A map from an old model to a new one, with a threshold for a new row against an old row that was carried over.
+
+    Attributes:
+        old, new: origins of the old and of the new embeddings, if known.
+        map: the map.
+        promise: the threshold and its guarantee, from people on whom the map was not fitted: one photograph by the new
+            model, one of another person by the old model, carried over.
+        old_source, new_source: the files of the embeddings.
+    """
+
+    old: Origin | None
+    new: Origin | None
+    map: LinearMap
+    promise: GuaranteedThreshold
+    old_source: Source
+    new_source: Source
+
+    @property
+    def threshold(self) -> float:
+        """Accept a new row against a row that was carried over iff their score is above this."""
+        return self.promise.threshold
+
+    def apply(self, rows: Float32[np.ndarray, "rows old"]) -> Float32[np.ndarray, "rows new"]:
+        """Rows of the old model as unit rows of the new one; see `LinearMap.apply`."""
+        return self.map.apply(rows)
+
+    def text(self) -> str:
+        """Whom the map and the promise come from, and what is promised."""
+        exactly = self.promise.meaning().replace(
+            "scored by the same model", "one by the new model and one by the old, carried over"
+        )
+        return (
+            f"map: from {self.map.people:,} people (power {self.map.power:g}, ridge {self.map.ridge:g}); promise: from "
+            f"{self.promise.people or 0:,} others; a photograph by the new model against a row that was carried over\n"
+            f"{self.promise}\nexactly: {exactly}; {self.promise.misses()}"
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """The values of the JSON that `read_bridge` reads."""
+        return {"format": FORMAT, **{field.name: getattr(self, field.name) for field in fields(self)}}
+
+    write_out = Result.write_json
+
+
+def read_bridge(path: Path) -> Bridge:
+    """Reads a file that `verisphere bridge` wrote, with all checks.
+
+    Raises:
+        ValueError: it is no bridge, is damaged, or is of another format.
+    """
+    try:
+        document = read_json_file(path)
+        if not isinstance(document, dict) or "map" not in document:
+            raise ValueError("no object with a map")
+        if document.get("format") != FORMAT:
+            raise ValueError(f"format {shown(document.get('format'))}, and this version reads format {FORMAT}")
+        return from_json(Bridge, document)
+    except ValueError as error:
+        raise ValueError(f"{path}: not a bridge as `verisphere bridge` writes it: {error}") from None

@@ -1,0 +1,127 @@
+"""From two embeddings files of the same photographs to a bridge from one model to the other.
+
+The map is fitted on some people at random, and its threshold is chosen on the others: given the map, each comparison of
+two of these is one draw of strangers, so that the guarantees of `verisphere.decide.guarantee` hold. Folds would spare
+people, but their scores are of other maps than the one that is shipped.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+
+from verisphere.base.seeds import numpy_generator
+from verisphere.base.vocabulary import Embeddings, check_word
+from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, TooFewComparisonsError
+from verisphere.decide.bounds import binomial_bounds
+from verisphere.decide.guarantee import disjoint_pairs, independent_threshold
+from verisphere.decide.point import far_text
+from verisphere.decide.sample_size import Guarantee, lowest_far, people_needed
+from verisphere.files.bridge import Bridge
+from verisphere.files.embeddings import same_people
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
+from verisphere.score import pair_scores, unit_rows
+from verisphere.score.bridge import FEWEST_FITTED, LinearMap, fit_map
+from verisphere.ship.calibrated_files import EmbeddingsSet
+from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
+
+
+def make_bridge(
+    old: Path, new: Path, far: Far, guarantee: Guarantee = "confident", seed: int = 0, accepted: Accepted = NOTHING
+) -> Bridge:
+    """The bridge from the model of one embeddings file to that of another, with a promise at a FAR.
+
+    Half of the people, or as many as it needs, serve the promise, and the others the map.
+
+    Args:
+        old, new: embeddings of the same photographs under the same names, by the old and by the new model.
+        far: target FAR of a photograph by the new model against a row of the old one that was carried over.
+        guarantee: `confident` or `expected`.
+        seed: of the split of people and the choice of comparisons; trying several breaks the guarantee.
+        accepted: what is accepted of the files; see `verisphere.ship.calibrate.calibrate`.
+
+    Raises:
+        TooFewComparisonsError: too few people; a ValueError that says how many are needed.
+        ValueError: the files hold other photographs, or come from one model; or, unless accepted, they are implausible,
+            or hold people or images that a model was trained on.
+    """
+    check_word("guarantee", guarantee, ("confident", "expected"))
+    sides = [EmbeddingsSet.read(path) for path in (old, new)]
+    alike = same_people(*((side.name, side.embeddings) for side in sides))
+    sides = [side.spelled(rows) for side, rows in zip(sides, alike, strict=True)]
+    reasons: list[str] = []
+    for side in sides:
+        if not accepted.training_people:
+            refuse_training_people(side.embeddings, side.name)
+        reasons += refuse_implausible(side.name, side.implausible(), accepted.implausible)
+    before, after = _joined(*sides)
+    person = np.unique(before.identities, return_inverse=True)[1]
+    people, needed = len(sides[0].people), people_needed(far, guarantee)
+    with errors_naming(f"{old} and {new}"):
+        if people < needed + FEWEST_FITTED:
+            lowest = lowest_far((people - FEWEST_FITTED) // 2, guarantee)
+            raise TooFewComparisonsError(
+                f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed + FEWEST_FITTED:,} people, {needed:,} "
+                f"for the promise and {FEWEST_FITTED} others for the map; there are {people:,}; possible: "
+                + (f"FAR {lowest} or higher" if lowest else "nothing")
+            )
+        others = np.isin(person, numpy_generator(seed).permutation(people)[: max(needed, people // 2)])
+        found = fit_map(before.embeddings[~others], after.embeddings[~others], person[~others])
+        promise = _promised(found, before.take(others), after.take(others), far, guarantee, seed)
+    (old_origin, old_source), (new_origin, new_source) = ((side.origin, side.source) for side in sides)
+    promise = replace(
+        promise,
+        calibrated_on=None if new_origin is None else new_origin.source,
+        in_training=old_source.in_training or new_source.in_training or None,
+        implausible=f"scores cannot be right: {reasons[0]}" if reasons else "",
+    )
+    return Bridge(old_origin, new_origin, found, promise, old_source, new_source)
+
+
+def _joined(old: EmbeddingsSet, new: EmbeddingsSet) -> tuple[Embeddings, Embeddings]:
+    """The rows of both files in the order of the first; refused where they do not match, or are of one model."""
+    before, after = old.embeddings, new.embeddings
+    for name, side, other in ((old.name, before, after), (new.name, after, before)):
+        if (alone := ~np.isin(side.names, other.names)).any():
+            raise ValueError(
+                f"{name}: {alone.sum():,} of {len(alone):,} rows have no row of their name in the other file, first "
+                f"{shown(str(side.names[alone.argmax()]), 200)}; embed the same photographs by both models"
+            )
+    order = np.argsort(after.names)
+    after = after.take(order[np.searchsorted(after.names, before.names, sorter=order)])
+    if (differing := before.identities != after.identities).any():
+        name, was, now = (
+            str(of[differing.argmax()])[:99] for of in (before.names, before.identities, after.identities)
+        )
+        raise ValueError(f"{new.name}: {name!r} is of {now!r}, but in {old.name} of {was!r}")
+    known = old.origin is not None and new.origin is not None and not old.origin.differences(new.origin)
+    if known or np.array_equal(before.embeddings, after.embeddings):
+        raise ValueError(f"{new.name}: made by the model of {old.name}, in one way; its rows need no bridge")
+    return before, after
+
+
+def _promised(
+    found: LinearMap, old: Embeddings, new: Embeddings, far: Far, guarantee: Guarantee, seed: int
+) -> GuaranteedThreshold:
+    """The threshold from people on whom the map was not fitted, and how many pairs of one of them it rejects."""
+    names, person = np.unique(new.identities, return_inverse=True)
+    probes, carried = unit_rows(new.embeddings), torch.from_numpy(found.apply(old.embeddings))
+
+    def scores(pairs: Int64[np.ndarray, "pairs 2"]) -> Float64[np.ndarray, " pairs"]:
+        left, right = torch.from_numpy(pairs).T
+        return pair_scores(probes, left, right, carried).numpy()
+
+    promise = independent_threshold(scores(disjoint_pairs(person, seed)), far, guarantee, len(names), seed)
+    order = numpy_generator(seed).permutation(len(person))
+    order = order[np.argsort(person[order], kind="stable")]  # each person's photographs side by side, in random order
+    pairs = np.stack([order[:-1], order[1:]], axis=1)
+    pairs = pairs[person[pairs[:, 0]] == person[pairs[:, 1]]]
+    pairs = pairs[np.unique(person[pairs[:, 0]], return_index=True)[1]]  # one of each person who has two photographs
+    accepted, total = int((scores(pairs) > promise.threshold).sum()), len(pairs)
+    if total == 0:
+        return promise
+    rate = GenuineRate("these people", accepted, total, accepted / total, *binomial_bounds(accepted, total))
+    return replace(promise, genuine=rate)
