@@ -58,19 +58,8 @@ def make_bridge(
             refuse_training_people(side.embeddings, side.name)
         reasons += refuse_implausible(side.name, side.implausible(), accepted.implausible)
     before, after = _joined(*sides)
-    person = np.unique(before.identities, return_inverse=True)[1]
-    people, needed = len(sides[0].people), people_needed(far, guarantee)
     with errors_naming(f"{old} and {new}"):
-        if people < needed + FEWEST_FITTED:
-            lowest = lowest_far((people - FEWEST_FITTED) // 2, guarantee)
-            raise TooFewComparisonsError(
-                f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed + FEWEST_FITTED:,} people, {needed:,} "
-                f"for the promise and {FEWEST_FITTED} others for the map; there are {people:,}; possible: "
-                + (f"FAR {lowest} or higher" if lowest else "nothing")
-            )
-        others = np.isin(person, numpy_generator(seed).permutation(people)[: max(needed, people // 2)])
-        found = fit_map(before.embeddings[~others], after.embeddings[~others], person[~others])
-        promise = _promised(found, before.take(others), after.take(others), far, guarantee, seed)
+        found, promise = promised_map(before, after, far, guarantee, seed)
     (old_origin, old_source), (new_origin, new_source) = ((side.origin, side.source) for side in sides)
     promise = replace(
         promise,
@@ -79,6 +68,24 @@ def make_bridge(
         implausible=f"scores cannot be right: {reasons[0]}" if reasons else "",
     )
     return Bridge(old_origin, new_origin, found, promise, old_source, new_source)
+
+
+def promised_map(
+    old: Embeddings, new: Embeddings, far: Far, guarantee: Guarantee = "confident", seed: int = 0
+) -> tuple[LinearMap, GuaranteedThreshold]:
+    """The map and its threshold, from rows of the same photographs in the same order; see `make_bridge`."""
+    names, person = np.unique(old.identities, return_inverse=True)
+    people, needed = len(names), people_needed(far, guarantee)
+    if people < needed + FEWEST_FITTED:
+        lowest = lowest_far((people - FEWEST_FITTED) // 2, guarantee)
+        raise TooFewComparisonsError(
+            f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed + FEWEST_FITTED:,} people, {needed:,} "
+            f"for the promise and {FEWEST_FITTED} others for the map; there are {people:,}; possible: "
+            + (f"FAR {lowest} or higher" if lowest else "nothing")
+        )
+    others = np.isin(person, numpy_generator(seed).permutation(people)[: max(needed, people // 2)])
+    found = fit_map(old.embeddings[~others], new.embeddings[~others], person[~others])
+    return found, _promised(found, old.take(others), new.take(others), far, guarantee, seed)
 
 
 def _joined(old: EmbeddingsSet, new: EmbeddingsSet) -> tuple[Embeddings, Embeddings]:
