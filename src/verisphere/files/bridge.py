@@ -1,6 +1,6 @@
 """The bridge file: a map from the rows of an old model to those of a new one, and the promise of its scores."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +59,13 @@ class Bridge(Result):
 
     def fields(self) -> dict[str, Any]:
         """The values of the JSON that `read_bridge` reads."""
-        return {"format": FORMAT, **{field.name: getattr(self, field.name) for field in fields(self)}}
+        return {"format": FORMAT, **vars(self)}
 
     write_out = Result.write_json
 
 
 def read_bridge(path: Path) -> Bridge:
-    """Reads a file that `verisphere bridge` wrote, with all checks.
-
-    Raises:
-        ValueError: it is no bridge, is damaged, or is of another format.
-    """
+    """Reads a file that `verisphere bridge` wrote, with all checks; a ValueError says what is wrong with it."""
     try:
         document = read_json_file(path)
         if not isinstance(document, dict) or "map" not in document:

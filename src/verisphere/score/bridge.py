@@ -39,8 +39,8 @@ class LinearMap:
         matrix, mean: M, and the mean of the old unit rows, as float64 with the lowest byte first, in base64.
         people: number of people that it was fitted on.
         power, ridge: p and r.
-        separation: of held-out people, by how many standard deviations of the mean scores of two people those of one
-            person lie above them.
+        separation: the mean score of one person less that of two, over people who were held out, in standard deviations
+            of the latter.
     """
 
     matrix: str
@@ -51,7 +51,7 @@ class LinearMap:
     separation: float
 
     def __post_init__(self) -> None:
-        if not (all(np.isfinite(part).all() for part in self._numbers) and self._numbers[0].any()):
+        if not all(np.isfinite(part).all() and part.any() for part in self._numbers):
             raise ValueError("its matrix or mean holds NaN, infinity or nothing but zeros")
 
     @cached_property
@@ -74,8 +74,7 @@ def fit_map(
     """The map that separates held-out people best; equal input gives an equal map.
 
     Args:
-        old: embeddings by the old model.
-        new: embeddings of the same photographs by the new one.
+        old, new: embeddings of the same photographs by the two models.
         person: number of each row's person.
 
     Raises:
@@ -99,7 +98,7 @@ def fit_map(
             separations[candidate] += (scores.diagonal().mean() - strangers.mean()) / strangers.std() / _FOLDS
     best = int(separations.argmax())
     if separations[best] < _UNRELATED:
-        raise ValueError(f"no map tells held-out people apart ({separations[best]:.2f}); do the names fit the rows?")
+        raise ValueError(f"no map separates held-out people ({separations[best]:.2f}); do the names fit the rows?")
     mean, matrices = _maps(y, x, person)
     numbers, center = (b64encode(part.astype("<f8").tobytes()).decode() for part in (matrices[best], mean))
     return LinearMap(numbers, center, people, *GRID[best], float(separations[best]))

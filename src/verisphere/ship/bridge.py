@@ -1,8 +1,7 @@
 """From two embeddings files of the same photographs to a bridge from one model to the other.
 
-The map is fitted on some people at random, and its threshold is chosen on the others: given the map, each comparison of
-two of these is one draw of strangers, so that the guarantees of `verisphere.decide.guarantee` hold. Folds would spare
-people, but their scores are of other maps than the one that is shipped.
+The map is fitted on some people at random, its threshold is chosen on the others: given the map, each comparison of two
+of these is one draw of strangers, as `verisphere.decide.guarantee` needs. Folds would compare by maps that nobody ships.
 """
 
 from dataclasses import replace
@@ -40,7 +39,7 @@ def make_bridge(
         old, new: embeddings of the same photographs under the same names, by the old and by the new model.
         far: target FAR of a photograph by the new model against a row of the old one that was carried over.
         guarantee: `confident` or `expected`.
-        seed: of the split of people and the choice of comparisons; trying several breaks the guarantee.
+        seed: seed of the split of people and of their comparisons; trying several breaks the guarantee.
         accepted: what is accepted of the files; see `verisphere.ship.calibrate.calibrate`.
 
     Raises:
@@ -74,8 +73,8 @@ def promised_map(
     old: Embeddings, new: Embeddings, far: Far, guarantee: Guarantee = "confident", seed: int = 0
 ) -> tuple[LinearMap, GuaranteedThreshold]:
     """The map and its threshold, from rows of the same photographs in the same order; see `make_bridge`."""
-    names, person = np.unique(old.identities, return_inverse=True)
-    people, needed = len(names), people_needed(far, guarantee)
+    person = np.unique(old.identities, return_inverse=True)[1]
+    people, needed = int(person.max()) + 1, people_needed(far, guarantee)
     if people < needed + FEWEST_FITTED:
         lowest = lowest_far((people - FEWEST_FITTED) // 2, guarantee)
         raise TooFewComparisonsError(
