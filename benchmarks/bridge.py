@@ -25,7 +25,7 @@ from verisphere.ship.bridge import promised_map
 ROWS = Path(__file__).with_name("bridge.csv")
 FAR = 1e-3
 PEOPLE = (50, 200, 500)
-SPLITS, DRAWS = 20, 500
+SPLITS, TRIALS, DRAWS = 20, 5, 500  # of all but the main methods the first splits only
 OURS = "`verisphere bridge`"
 TESTED = 1_000  # people by whom the FAR of a promised threshold is measured
 Move = Callable[[np.ndarray], np.ndarray]
@@ -148,6 +148,9 @@ METHODS: dict[str, Callable[..., Fitted]] = {
 }
 
 
+MAIN = ("rotation (Procrustes)", "canonical variates on both sides, 1", OURS)
+
+
 class Faces:
     """Unit rows of one set by two models, and its people."""
 
@@ -212,7 +215,8 @@ def translated(faces: Faces) -> Iterator[tuple[str, str, int | str, str, list[fl
             rows = faces.rows(order[:people])
             number = np.unique(faces.person[rows], return_inverse=True)[1]
             everybody = faces.old[faces.rows(order[: len(order) // 2])]
-            for name, method in METHODS.items():
+            for name in METHODS if split < TRIALS else MAIN:
+                method = METHODS[name]
                 of_old, of_new = method(faces.old[rows], faces.new[rows], number, everybody)
                 enrolled, probes = of_old(old), unit(of_new(new))
                 cases.append((name, people, probes, enrolled if "scaled" in name else unit(enrolled), name == OURS))
@@ -231,7 +235,7 @@ def translated(faces: Faces) -> Iterator[tuple[str, str, int | str, str, list[fl
 def covered(faces: Faces) -> Iterator[tuple[str, str, int | str, str, list[float]]]:
     """The FAR of promised thresholds on everybody else, in the target FAR."""
     old, new = faces.sides
-    cases: tuple[tuple[str, Guarantee], ...] = (("1e-1", "confident"), ("1e-2", "confident"), ("1e-2", "expected"))
+    cases: tuple[tuple[str, Guarantee], ...] = (("1e-1", "confident"), ("1e-2", "confident"))
     for far, guarantee in cases:
         people = people_needed(far, guarantee) + FEWEST_FITTED
         ratios = []

@@ -1,7 +1,7 @@
 """From two embeddings files of the same photographs to a bridge from one model to the other.
 
 The map is fitted on some people at random, its threshold is chosen on the others: given the map, each comparison of two
-of these is one draw of strangers, as `verisphere.decide.guarantee` needs. Folds would compare by maps that nobody ships.
+of these is one draw of strangers, as `verisphere.decide.guarantee` needs. Folds compare by maps that nobody ships.
 """
 
 from dataclasses import replace
@@ -43,9 +43,8 @@ def make_bridge(
         accepted: what is accepted of the files; see `verisphere.ship.calibrate.calibrate`.
 
     Raises:
-        TooFewComparisonsError: too few people; a ValueError that says how many are needed.
-        ValueError: the files hold other photographs, or come from one model; or, unless accepted, they are implausible,
-            or hold people or images that a model was trained on.
+        TooFewComparisonsError: too few people; the error says how many are needed.
+        ValueError: other photographs or one model in both files; or, unless accepted, implausible or trained people.
     """
     check_word("guarantee", guarantee, ("confident", "expected"))
     sides = [EmbeddingsSet.read(path) for path in (old, new)]
@@ -126,8 +125,8 @@ def _promised(
     pairs = np.stack([order[:-1], order[1:]], axis=1)
     pairs = pairs[person[pairs[:, 0]] == person[pairs[:, 1]]]
     pairs = pairs[np.unique(person[pairs[:, 0]], return_index=True)[1]]  # one of each person who has two photographs
-    accepted, total = int((scores(pairs) > promise.threshold).sum()), len(pairs)
-    if total == 0:
+    if not len(pairs):
         return promise
+    accepted, total = int((scores(pairs) > promise.threshold).sum()), len(pairs)
     rate = GenuineRate("these people", accepted, total, accepted / total, *binomial_bounds(accepted, total))
     return replace(promise, genuine=rate)
