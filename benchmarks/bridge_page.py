@@ -80,7 +80,7 @@ def covered(rows: Rows) -> str:
         kept, far = f"{100 * float(held['mean']):.1f} % kept it", f"{float(ratio['mean']):.2f} of the target"
         promise = held["method"].replace(" at", "` at")
         sentences.append(
-            f"Of {held['runs']} bridges with the promise `{promise}, from {int(held['people']):,} people of LFW who were drawn "
+            f"Of {held['runs']} bridges with the promise `{promise}, from {int(held['people']):,} people of LFW drawn "
             f"anew, {kept} on 1,000 others (mean FAR {far})."
         )
     return " ".join(sentences)

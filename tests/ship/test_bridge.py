@@ -262,3 +262,9 @@ def test_a_guarantee_that_needs_other_comparisons_is_refused(tmp_path: Path):
 def test_one_photograph_of_each_has_no_rate_of_misses():
     old, new = two_models(NEEDED, images=1)
     assert promised_map(old, new, "1e-1")[1].genuine is None
+
+
+def test_the_people_beyond_what_a_map_is_worth_serve_the_promise(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.ship.bridge.MOST_FITTED", 60)
+    found, promise = promised_map(*two_models(200, images=1), "1e-1")
+    assert (found.people, promise.people) == (60, 140)

@@ -24,10 +24,9 @@ from verisphere.score.pairs import unit_rows
 
 #: Powers and ridges that are tried.
 GRID = tuple(product((0.5, 0.6, 0.75, 0.9), (0.05, 0.1, 0.2, 0.4)))
-#: The fewest people to fit on.
-FEWEST_FITTED = 50
+#: The fewest people to fit on, and the most that are worth their time.
+FEWEST_FITTED, MOST_FITTED = 50, 5_000
 _FOLDS = 5
-_MOST_HELD_OUT = 2_000  # people of a fold who are compared with each other
 _UNRELATED = 1.0  # separation below which the rows of the two models are not of the same photographs
 
 
@@ -87,13 +86,13 @@ def fit_map(
     y, x = (unit_rows(rows).numpy().astype(np.float64) for rows in (old, new))
     separations = np.zeros(len(GRID))
     for hidden in np.array_split(np.random.default_rng(0).permutation(people), _FOLDS):
-        out, tested = np.isin(person, hidden), np.isin(person, hidden[:_MOST_HELD_OUT])
+        out = np.isin(person, hidden)
         mean, matrices = _maps(y[~out], x[~out], person[~out])
-        probes = _means_of_people(x[tested], person[tested])
+        probes = _means_of_people(x[out], person[out])
         for candidate, matrix in enumerate(matrices):
-            rows = (y[tested] - mean) @ matrix.T
+            rows = (y[out] - mean) @ matrix.T
             rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-            scores = probes @ _means_of_people(rows, person[tested]).T  # the mean score of each two people
+            scores = probes @ _means_of_people(rows, person[out]).T  # the mean score of each two people
             strangers = scores[~np.eye(len(scores), dtype=bool)]
             separations[candidate] += (scores.diagonal().mean() - strangers.mean()) / strangers.std() / _FOLDS
     best = int(separations.argmax())

@@ -16,14 +16,12 @@ from verisphere.base.vocabulary import Embeddings, check_word
 from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, TooFewComparisonsError
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.guarantee import disjoint_pairs, independent_threshold
-from verisphere.decide.point import far_text
 from verisphere.decide.sample_size import Guarantee, lowest_far, people_needed
 from verisphere.files.bridge import Bridge
 from verisphere.files.embeddings import same_people
 from verisphere.files.errors import errors_naming
-from verisphere.files.json_values import shown
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.bridge import FEWEST_FITTED, LinearMap, fit_map
+from verisphere.score.bridge import FEWEST_FITTED, MOST_FITTED, LinearMap, fit_map
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
 
@@ -33,7 +31,7 @@ def make_bridge(
 ) -> Bridge:
     """The bridge from the model of one embeddings file to that of another, with a promise at a FAR.
 
-    Half of the people, or as many as it needs, serve the promise, and the others the map.
+    Half of the people, or as many as it needs, serve the promise, and at most 5,000 others the map.
 
     Args:
         old, new: embeddings of the same photographs under the same names, by the old and by the new model.
@@ -77,11 +75,12 @@ def promised_map(
     if people < needed + FEWEST_FITTED:
         lowest = lowest_far((people - FEWEST_FITTED) // 2, guarantee)
         raise TooFewComparisonsError(
-            f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed + FEWEST_FITTED:,} people, {needed:,} "
+            f"guarantee {guarantee!r} at FAR {far} needs {needed + FEWEST_FITTED:,} people, {needed:,} "
             f"for the promise and {FEWEST_FITTED} others for the map; there are {people:,}; possible: "
             + (f"FAR {lowest} or higher" if lowest else "nothing")
         )
-    others = np.isin(person, numpy_generator(seed).permutation(people)[: max(needed, people // 2)])
+    promised = max(needed, people // 2, people - MOST_FITTED)
+    others = np.isin(person, numpy_generator(seed).permutation(people)[:promised])
     found = fit_map(old.embeddings[~others], new.embeddings[~others], person[~others])
     return found, _promised(found, old.take(others), new.take(others), far, guarantee, seed)
 
@@ -93,7 +92,7 @@ def _joined(old: EmbeddingsSet, new: EmbeddingsSet) -> tuple[Embeddings, Embeddi
         if (alone := ~np.isin(side.names, other.names)).any():
             raise ValueError(
                 f"{name}: {alone.sum():,} of {len(alone):,} rows have no row of their name in the other file, first "
-                f"{shown(str(side.names[alone.argmax()]), 200)}; embed the same photographs by both models"
+                f"{str(side.names[alone.argmax()])[:200]!r}; embed the same photographs by both models"
             )
     order = np.argsort(after.names)
     after = after.take(order[np.searchsorted(after.names, before.names, sorter=order)])
