@@ -31,9 +31,7 @@ def add_bridge(verbs: Verbs) -> None:
     add_input(verb, "old", "embeddings by the old model, of people who need not be enrolled", metavar=None)
     add_input(verb, "new", "embeddings of the same photographs by the new model, under the same names", metavar=None)
     add_output(verb, "--out", required=True, metavar="BRIDGE.json", help="file for the bridge")
-    verb.add_argument(
-        "--far", required=True, metavar="F", help="target FAR of new photographs against carried-over rows"
-    )
+    verb.add_argument("--far", required=True, metavar="F", help="target FAR of new photographs against carried rows")
     what = "confident: FAR is at most F with 95 %% confidence; expected: on average over bridges (confident)"
     verb.add_argument("--guarantee", choices=("confident", "expected"), default="confident", help=what)
     verb.add_argument("--seed", type=int, default=0, help="of the split of people into those of map and promise (0)")

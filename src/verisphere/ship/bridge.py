@@ -79,8 +79,8 @@ def promised_map(
             f"for the promise and {FEWEST_FITTED} others for the map; there are {people:,}; possible: "
             + (f"FAR {lowest} or higher" if lowest else "nothing")
         )
-    promised = max(needed, people // 2, people - MOST_FITTED)
-    others = np.isin(person, numpy_generator(seed).permutation(people)[:promised])
+    order = numpy_generator(seed).permutation(people)
+    others = np.isin(person, order[: max(needed, people // 2, people - MOST_FITTED)])
     found = fit_map(old.embeddings[~others], new.embeddings[~others], person[~others])
     return found, _promised(found, old.take(others), new.take(others), far, guarantee, seed)
 
