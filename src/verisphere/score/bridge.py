@@ -6,10 +6,10 @@ an old row y becomes M (y - mean) at length 1, where
     M = (S_x + r t_x I)^-p  C  (S_y + r t_y I)^-p
 
 and t is the mean eigenvalue of each covariance. p = 1/2 is the canonical ridge (Vinod 1976, "Canonical ridge and
-econometrics of joint production"), p = 1 a ridge regression on both sides; few people take a lower power and more ridge
-than many. Of `GRID` that pair is taken which separates people best who were held out. The columns of M are orthogonal
-to the mean of the new rows, so that these are compared as they are and yet as if they were centred. A row weighs one
-over the fourth root of its person's number of rows, lest a person with 500 photographs decide.
+econometrics of joint production"), p = 1 a ridge regression on both sides. Of `GRID` the pair is taken that separates
+held-out people best. The columns of M are orthogonal to the mean of the new rows, so that these are compared as they
+are and yet as if they were centred; of few people the means are uncertain and not subtracted. A row weighs one over the
+fourth root of its person's number of rows, lest a person with 500 photographs decide.
 """
 
 from base64 import b64decode, b64encode
@@ -26,6 +26,7 @@ from verisphere.score.pairs import unit_rows
 GRID = tuple(product((0.5, 0.6, 0.75, 0.9), (0.05, 0.1, 0.2, 0.4)))
 #: The fewest people to fit on, and the most that are worth their time.
 FEWEST_FITTED, MOST_FITTED = 50, 5_000
+_FEWEST_CENTRED = 100  # people whose means are known well enough to be subtracted
 _FOLDS = 5
 _UNRELATED = 1.0  # separation below which the rows of the two models are not of the same photographs
 
@@ -38,8 +39,7 @@ class LinearMap:
         matrix, mean: M, and the mean of the old unit rows, as float64 with the lowest byte first, in base64.
         people: number of people that it was fitted on.
         power, ridge: p and r.
-        separation: the mean score of one person less that of two, over people who were held out, in standard deviations
-            of the latter.
+        separation: the mean score of held-out people with themselves less that of two, in standard deviations of these.
     """
 
     matrix: str
@@ -50,8 +50,8 @@ class LinearMap:
     separation: float
 
     def __post_init__(self) -> None:
-        if not all(np.isfinite(part).all() and part.any() for part in self._numbers):
-            raise ValueError("its matrix or mean holds NaN, infinity or nothing but zeros")
+        if not all(part.size and np.isfinite(part).all() for part in self._numbers):
+            raise ValueError("its matrix or mean holds NaN, infinity or nothing")
 
     @cached_property
     def _numbers(self) -> tuple[Float64[np.ndarray, "new old"], Float64[np.ndarray, " old"]]:
@@ -87,7 +87,7 @@ def fit_map(
     separations = np.zeros(len(GRID))
     for hidden in np.array_split(np.random.default_rng(0).permutation(people), _FOLDS):
         out = np.isin(person, hidden)
-        mean, matrices = _maps(y[~out], x[~out], person[~out])
+        mean, matrices = _maps(y[~out], x[~out], person[~out], people >= _FEWEST_CENTRED)
         probes = _means_of_people(x[out], person[out])
         for candidate, matrix in enumerate(matrices):
             rows = (y[out] - mean) @ matrix.T
@@ -98,20 +98,20 @@ def fit_map(
     best = int(separations.argmax())
     if separations[best] < _UNRELATED:
         raise ValueError(f"no map separates held-out people ({separations[best]:.2f}); do the names fit the rows?")
-    mean, matrices = _maps(y, x, person)
+    mean, matrices = _maps(y, x, person, people >= _FEWEST_CENTRED)
     numbers, center = (b64encode(part.astype("<f8").tobytes()).decode() for part in (matrices[best], mean))
     return LinearMap(numbers, center, people, *GRID[best], float(separations[best]))
 
 
 def _maps(
-    y: Float64[np.ndarray, "rows old"], x: Float64[np.ndarray, "rows new"], person: Int64[np.ndarray, " rows"]
+    y: Float64[np.ndarray, "rows old"], x: Float64[np.ndarray, "rows new"], person: np.ndarray, centred: bool
 ) -> tuple[Float64[np.ndarray, " old"], list[Float64[np.ndarray, "new old"]]]:
     """The mean of the old rows, and M for each candidate of `GRID`."""
     weight = np.bincount(person)[person] ** -0.25
     weight /= weight.sum()
-    mean, new_mean = weight @ y, weight @ x
+    mean, new_mean = centred * (weight @ y), centred * (weight @ x)
     y, x = y - mean, x - new_mean
-    cross, along = (x * weight[:, None]).T @ y, new_mean / np.linalg.norm(new_mean)
+    cross, along = (x * weight[:, None]).T @ y, new_mean / (np.linalg.norm(new_mean) or 1.0)
     spectra = [np.linalg.eigh((rows * weight[:, None]).T @ rows) for rows in (x, y)]
     matrices = []
     for power, ridge in GRID:
