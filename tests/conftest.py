@@ -10,6 +10,7 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
+from postgres_server import Server, running
 from promised import named_tests
 
 DATA = Path(os.environ.get("VERISPHERE_DATA", Path(__file__).parents[2] / "shared" / "data")).resolve()
@@ -60,6 +61,13 @@ def real_data() -> Path:
     if not (DATA / "lfw_112.zip").exists():
         pytest.skip("real faces are not at hand (set VERISPHERE_DATA to the folder with lfw_112.zip)")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A PostgreSQL server with pgvector."""
+    with running(tmp_path_factory.mktemp("postgres")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

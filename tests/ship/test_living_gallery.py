@@ -1,8 +1,10 @@
 """A gallery that changes: who is found in it, and which threshold follows from its strangers, after every change."""
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import TooFewComparisonsError, gallery_threshold
-from verisphere.files.gallery_store import SqliteStore
+from verisphere.files.gallery_store import open_store
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.living.gallery import LivingGallery, create_gallery
@@ -36,16 +38,36 @@ def strangers(embeddings: Embeddings = STRANGE) -> EmbeddingsSet:
     return EmbeddingsSet(embeddings, "strangers.npz", "0" * 64)
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def door(request, tmp_path) -> Iterator[str | Path]:
+    """A place for a gallery in each kind of store."""
+    if request.param == "sqlite":
+        yield tmp_path / "door"
+        return
+    with request.getfixturevalue("server").new_gallery() as place:
+        yield place
+
+
 @pytest.fixture
-def gallery(tmp_path):
+def folder(tmp_path) -> Path:
+    """The folder of a gallery."""
     made = create_gallery(tmp_path / "door", strangers(), "1e-2")
     made.enrol(NewPhotographs.of(ENROLLED))
-    return made
+    made.store.close()
+    return tmp_path / "door"
+
+
+@pytest.fixture
+def gallery(door):
+    made = create_gallery(door, strangers(), "1e-2")
+    made.enrol(NewPhotographs.of(ENROLLED))
+    yield made
+    made.store.close()
 
 
 def promised(gallery: LivingGallery, enrolled: Embeddings) -> None:
     """The gallery's threshold is that of its strangers, searched in a gallery of these rows made at once."""
-    kept = dict(gallery.store.select("SELECT name, embedding FROM strangers"))
+    kept = dict(gallery.store.select("SELECT name, embedding FROM strangers ORDER BY stranger"))
     rows = np.array([np.frombuffer(row, "<f4") for row in kept.values()])
     best = Gallery(enrolled).search(rows).statistic
     wanted = gallery_threshold(best, "1e-2", people=len(set(enrolled.identities.tolist())), seed=0)
@@ -92,7 +114,7 @@ def test_enrolling_again_changes_nothing(gallery):
     assert (after.people, after.photographs, after.threshold) == (before.people, before.photographs, before.threshold)
 
 
-def test_a_removed_person_is_not_found_and_leaves_no_trace(tmp_path, gallery):
+def test_a_removed_person_is_not_found_and_leaves_no_trace(request, door, gallery):
     row = ENROLLED.embeddings[:1]
     gone = (row / np.linalg.norm(row)).astype("<f4")
     photo = ENROLLED.names[0].encode()
@@ -102,7 +124,10 @@ def test_a_removed_person_is_not_found_and_leaves_no_trace(tmp_path, gallery):
     assert gallery.info().removed == 3
     assert gallery.store.compact() == ""
     assert gallery.info().removed == 0
-    held = b"".join(file.read_bytes() for file in (tmp_path / "door").iterdir())
+    if isinstance(door, Path):
+        held = b"".join(file.read_bytes() for file in door.iterdir())
+    else:
+        held = request.getfixturevalue("server").tables()
     assert b"person001" in held
     for trace in (b"person000", photo, gone.tobytes(), gone.tobytes()[:64]):
         assert trace not in held
@@ -111,8 +136,8 @@ def test_a_removed_person_is_not_found_and_leaves_no_trace(tmp_path, gallery):
     assert gallery.store.select("SELECT count(*) FROM audit WHERE code = ?", entries[0][3]) == [(2,)]
 
 
-def test_another_reader_sees_changes_and_survives_a_compaction(tmp_path, gallery):
-    other = LivingGallery(tmp_path / "door")
+def test_another_reader_sees_changes_and_survives_a_compaction(door, gallery):
+    other = LivingGallery(door)
     row = ENROLLED.embeddings[15:16]
     assert other.people[other.search(row).person[0]] == "person005"
     gallery.remove(["person005"])
@@ -122,6 +147,7 @@ def test_another_reader_sees_changes_and_survives_a_compaction(tmp_path, gallery
     guest = people("guest", 4, 2, seed=9).embeddings[6:7]
     assert other.people[other.search(guest).person[0]] == "guest003"
     assert other.threshold == gallery.threshold
+    other.store.close()
 
 
 def test_a_stranger_who_is_enrolled_is_a_stranger_no_longer_while_the_promise_lasts(gallery):
@@ -146,10 +172,12 @@ def test_other_strangers_change_the_promise(gallery):
     assert gallery.threshold.strangers == 1000
 
 
-def test_too_few_strangers_make_no_gallery(tmp_path):
+def test_too_few_strangers_make_no_gallery(tmp_path, door):
     with pytest.raises(TooFewComparisonsError, match=r"strangers\.npz: guarantee 'confident' at FPIR 1e-3 needs 2,995"):
-        create_gallery(tmp_path / "door", strangers(), "1e-3")
+        create_gallery(door, strangers(), "1e-3")
     assert not list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError, match="no gallery that `verisphere gallery create` made"):
+        LivingGallery(door)
 
 
 def test_a_spelling_of_a_name_is_refused_unless_it_is_to_be_merged(gallery):
@@ -178,21 +206,23 @@ def test_people_whose_consent_has_expired_are_not_found(gallery):
     assert gallery.info().expired == 0
 
 
-def test_rows_of_a_writer_that_was_killed_before_its_commit_do_not_count(tmp_path, gallery):
-    rows = tmp_path / "door" / "rows-1.f32"
+def test_rows_of_a_writer_that_was_killed_before_its_commit_do_not_count(folder):
+    gallery = LivingGallery(folder)
+    rows = folder / "rows-1.f32"
     with rows.open("ab") as file:
         file.write(b"\x01" * 4 * DIM * 3 + b"half a row")
-    (tmp_path / "door" / "rows-2.f32").write_bytes(b"of a compaction that was killed")
+    (folder / "rows-2.f32").write_bytes(b"of a compaction that was killed")
     assert gallery.info().photographs == 90
     gallery.enrol(NewPhotographs.of(people("guest", 2, 1, seed=13)))
     promised_rows = gallery.store.rows(np.arange(92))
     assert np.allclose(np.linalg.norm(promised_rows, axis=1), 1, atol=1e-6)
     assert rows.stat().st_size == 92 * 4 * DIM
-    assert not (tmp_path / "door" / "rows-2.f32").exists()
+    assert not (folder / "rows-2.f32").exists()
 
 
-def test_a_second_writer_waits_and_then_says_so(tmp_path, gallery):
-    other = sqlite3.connect(tmp_path / "door" / "gallery.db", isolation_level=None)
+def test_a_second_writer_waits_and_then_says_so(folder):
+    gallery = LivingGallery(folder)
+    other = sqlite3.connect(folder / "gallery.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     gallery.store.select("PRAGMA busy_timeout = 50")
     with pytest.raises(ValueError, match="another process has been writing to this gallery"):
@@ -211,19 +241,18 @@ def test_a_second_writer_waits_and_then_says_so(tmp_path, gallery):
         (lambda folder: (folder / "gallery.db").unlink(), "no gallery that `verisphere gallery create` made"),
     ],
 )
-def test_a_damaged_gallery_is_refused_in_one_line(tmp_path, gallery, damage, message):
-    gallery.store.close()
-    for file in (tmp_path / "door").glob("gallery.db-*"):
+def test_a_damaged_gallery_is_refused_in_one_line(folder, damage, message):
+    for file in folder.glob("gallery.db-*"):
         file.unlink()
-    damage(tmp_path / "door")
+    damage(folder)
     with pytest.raises((ValueError, OSError), match=message):
-        LivingGallery(tmp_path / "door").search(ENROLLED.embeddings[:1])
+        LivingGallery(folder).search(ENROLLED.embeddings[:1])
 
 
-def test_another_format_is_refused(tmp_path, gallery):
+def test_another_format_is_refused(door, gallery):
     gallery.store.change("UPDATE facts SET value = 'verisphere gallery 9' WHERE name = 'format'")
     with pytest.raises(ValueError, match="format 'verisphere gallery 9', and this version reads"):
-        SqliteStore(tmp_path / "door")
+        open_store(door)
 
 
 def test_a_photograph_that_looks_like_another_person_is_stopped_and_shown(gallery):

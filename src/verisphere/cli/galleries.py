@@ -43,9 +43,9 @@ def gallery_create(options: argparse.Namespace) -> str:
     gallery = options_as(create_gallery, options, folder=options.gallery, strangers=strangers, accepted=accepted)
     terms = gallery.promise.terms
     return (
-        f"{printable(str(options.gallery))}: an empty gallery, {terms.guarantee} at FPIR {terms.fpir} by "
+        f"{printable(gallery.store.name)}: an empty gallery, {terms.guarantee} at FPIR {terms.fpir} by "
         f"{counted(len(strangers.people), 'stranger')}. To enrol people: verisphere gallery enrol "
-        f"{printable(str(options.gallery))} PEOPLE --model MODEL"
+        f"{printable(gallery.store.name)} PEOPLE --model MODEL"
     )
 
 
@@ -143,7 +143,7 @@ def gallery_remove(options: argparse.Namespace) -> str:
         raise ValueError("name the people to remove by --name, or say --expired for those whose consent has expired")
     operator = options.operator
     gone = gallery.remove_expired(operator) if options.expired else gallery.remove(options.name, operator)
-    place = printable(str(options.gallery))
+    place = printable(gallery.store.name)
     again = f"verisphere gallery compact {place} removes their last traces from the disk."
     return f"Removed {counted(gone, 'photograph')}. {again}\n{gallery.info().text()}"
 
@@ -320,7 +320,7 @@ def _verb(kinds: Verbs, name: str, run: Run, *examples: str, names: bool = True)
     verb = new_verb(kinds, name, run, examples=commands)
     if names:
         add_names(verb)
-    verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder of the gallery")
+    verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder, or postgresql://USER@HOST/DATABASE#NAME")
     return verb
 
 

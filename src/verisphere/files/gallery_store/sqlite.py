@@ -29,7 +29,7 @@ _ROWS = re.compile(r"rows-[0-9]+\.f32")
 _AT_ONCE = 1 << 14  # rows that are copied together
 
 
-def is_gallery(path: str | Path) -> bool:
+def is_folder(path: str | Path) -> bool:
     """Whether a path is the folder of a gallery that `verisphere gallery create` made."""
     return (Path(path) / DATABASE).is_file()
 
@@ -40,7 +40,7 @@ class SqliteStore:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.name = str(folder)
-        if not is_gallery(folder):
+        if not is_folder(folder):
             raise FileNotFoundError(
                 f"{folder}: no gallery that `verisphere gallery create` made (it has no {DATABASE}); a folder of "
                 "photographs is searched by `verisphere identify`"

@@ -21,7 +21,7 @@ from jaxtyping import Float32, Int64
 from verisphere.base.identity import NOBODY, decided, folded, is_missing
 from verisphere.base.vocabulary import Origin, Progress, quietly
 from verisphere.decide import Far, GalleryThreshold, Guarantee
-from verisphere.files.gallery_store import SqliteStore, Store, among, count_of, create_sqlite, fact
+from verisphere.files.gallery_store import Store, among, count_of, create_store, fact, open_store
 from verisphere.files.json_values import from_json, shown
 from verisphere.models.gallery import Cohort, Searched
 from verisphere.score import unit_rows
@@ -56,7 +56,7 @@ class LivingGallery:
     """A gallery on disk that people are enrolled in, removed from, and searched in; see the module.
 
     Args:
-        place: folder of the gallery, or a store that was opened.
+        place: folder of the gallery, its address in PostgreSQL, or a store that was opened.
 
     Attributes:
         store: the tables and rows of the gallery.
@@ -70,7 +70,7 @@ class LivingGallery:
     names_rule = None
 
     def __init__(self, place: str | Path | Store) -> None:
-        self.store: Store = SqliteStore(place) if isinstance(place, (str, Path)) else place
+        self.store: Store = open_store(place) if isinstance(place, (str, Path)) else place
         self.path = Path(self.store.name)
         origin = fact(self.store, "origin")
         self.origin = None if origin is None else from_json(Origin, origin)
@@ -119,7 +119,7 @@ class LivingGallery:
         with self.store.reading():
             number, spelled, expires = self._known([name])[0]
             if expires and expires <= _today():
-                raise ValueError(f"{self.path}: the consent of {shown(spelled)} has expired on {expires}")
+                raise ValueError(f"{self.store.name}: the consent of {shown(spelled)} has expired on {expires}")
             found = self.store.select("SELECT slot FROM photographs WHERE person = ? ORDER BY slot", number)
             return spelled, self.store.rows(np.array(found, np.int64).flatten())
 
@@ -145,7 +145,7 @@ class LivingGallery:
         """
         operator = operator or getpass.getuser()
         if photographs.rows.shape[1] != self.promise.dim:
-            raise ValueError(f"{photographs.rows.shape[1]} numbers a row, and {self.path} has {self.promise.dim}")
+            raise ValueError(f"{photographs.rows.shape[1]} numbers a row, and {self.store.name} has {self.promise.dim}")
         whole = Enrolled(0, 0, 0, (), ())
         order = sorted(range(len(photographs.people)), key=lambda row: folded(photographs.people[row]))
         starts = range(0, len(order), _AT_ONCE)
@@ -194,7 +194,7 @@ class LivingGallery:
             counts = {table: count_of(self.store, table) for table in ("people", "photographs", "strangers", "removed")}
             promise = self.threshold if counts["people"] else None
             expired, size = len(self._expired()), self.store.size()
-        return GalleryInfo(str(self.path), expired=expired, size=size, origin=self.origin, threshold=promise, **counts)
+        return GalleryInfo(self.store.name, expired=expired, size=size, origin=self.origin, threshold=promise, **counts)
 
     def _enrol(
         self, new: NewPhotographs, about: tuple[str, str | None, str, str]
@@ -271,7 +271,7 @@ class LivingGallery:
             person = self.store.select("SELECT person, name, expires FROM people WHERE folded = ?", folded(name))
             if not person or (person[0][1] != name and decided() != "merge"):
                 spelled = f" (but {shown(person[0][1])} is)" if person else ""
-                raise ValueError(f"{self.path}: {shown(name)} is not enrolled{spelled}")
+                raise ValueError(f"{self.store.name}: {shown(name)} is not enrolled{spelled}")
             found += person
         return found
 
@@ -302,10 +302,8 @@ def create_gallery(
     """
     origin = origin or strangers.origin
     facts = {"dim": str(strangers.dim), **({} if origin is None else {"origin": json.dumps(asdict(origin))})}
-    create_sqlite(
-        Path(folder),
-        facts,
-        lambda store: KeptPromise(store).set_strangers(strangers, fpir, guarantee, seed, accepted),
+    create_store(
+        folder, facts, lambda store: KeptPromise(store).set_strangers(strangers, fpir, guarantee, seed, accepted)
     )
     return LivingGallery(folder)
 

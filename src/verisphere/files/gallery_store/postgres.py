@@ -1,0 +1,274 @@
+"""A gallery in PostgreSQL: a schema of its own, with its rows as pgvector's `vector` in a table beside the photographs.
+
+Each writer locks one table for its whole transaction, so that the promise which it writes is that of the gallery as
+committed; readers see the gallery of one moment. No index stands over the rows. The server's float32 products only
+screen them: whatever may be among the answers by `rough_error` is scored here, as in every store.
+"""
+
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+from torch import Tensor
+
+from verisphere.base.words import install_extra
+from verisphere.files.gallery_store.schema import FORMAT, Values, schema
+from verisphere.files.json_values import shown
+from verisphere.score.best_people import best_people
+from verisphere.score.pairs import rough_error
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_WAIT_S = 60
+_SCANNED = 16  # probes, for each of which the server scans the rows; for more of them all rows are fetched once
+_INLINE = 1900  # numbers of a row that fits into a page; longer ones are kept beside the table
+_URL = re.compile(r"postgres(?:ql)?:/{1,3}(?:([^:@/?#]*)(?::([^@/?#]*))?@)?([^@/?#]*)/([^@/?#]+)(\?[^#]*)?#(.*)", re.S)
+_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
+_ADDRESS = (
+    "the address of a gallery in PostgreSQL is postgresql://USER@HOST/DATABASE#NAME, NAME of small letters, digits and "
+    "_; keep the password in PGPASSWORD or a .pgpass file, or write each of / ? # @ within it as % and its code"
+)
+_PATH = (
+    "SELECT set_config('search_path', format('%%I, %%I', ?::text, coalesce((SELECT nspname FROM pg_extension JOIN "
+    "pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'), 'public')), false), "
+    "set_config('lock_timeout', ?, false), set_config('client_connection_check_interval', '5s', false)"
+)
+_ROWS = "SELECT slot, person, vector_send(embedding) FROM {} JOIN embeddings USING (slot) WHERE {} ORDER BY slot"
+_NEAR = (
+    "WITH products AS MATERIALIZED (SELECT slot, person, -(embedding <#> ?::vector) AS product FROM photographs "
+    "JOIN embeddings USING (slot) WHERE person <> ALL(?)), "
+    "last AS (SELECT max(product) AS product FROM products GROUP BY person ORDER BY 1 DESC OFFSET ? LIMIT 1) "
+) + _ROWS.format("products", "product >= coalesce((SELECT product FROM last), '-Infinity') - ?::float8")
+
+
+class PostgresStore:
+    """The store of a gallery in PostgreSQL; see `Store`. One thread uses it at a time.
+
+    Args:
+        place: postgresql://USER@HOST/DATABASE#NAME; `Path` may have made one slash of the two.
+        new: the facts of a gallery that is to be made.
+        fill: fills it, in the same transaction.
+    """
+
+    def __init__(
+        self,
+        place: str | Path,
+        new: dict[str, str] | None = None,
+        fill: Callable[["PostgresStore"], object] | None = None,
+    ) -> None:
+        match = _URL.fullmatch(str(place))
+        if match is None or "password" in (match[5] or "") or not _NAME.fullmatch(match[6]):
+            raise ValueError(_ADDRESS)
+        user, password, host, database, options, self._schema = match.groups(default="")
+        end = f"{host}/{database}{options}"
+        self.name = f"postgresql://{user}@{end}#{self._schema}" if user else f"postgresql://{end}#{self._schema}"
+        self._address = f"postgresql://{user}:{password}@{end}" if password else self.name.partition("#")[0]
+        self._within = False
+        self.dim = 0 if new is None else int(new["dim"])
+        self._connect()
+        if new is not None:
+            with self._transaction():
+                self._create(new)
+                if fill is not None:
+                    fill(self)
+        tables = "SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = 'facts'"
+        if not self.select(tables, self._schema):
+            raise FileNotFoundError(f"{self.name}: no gallery that `verisphere gallery create` made")
+        known = dict(self.select("SELECT name, value FROM facts WHERE name IN ('format', 'dim')"))
+        if known.get("format") != FORMAT or not known.get("dim", "").isdecimal():
+            raise ValueError(f"{self.name}: format {shown(known.get('format'))}, and this version reads {FORMAT!r}")
+        self.dim = int(known["dim"])
+
+    def _connect(self) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            needed = f"a gallery in PostgreSQL needs psycopg, not installed here; {install_extra('postgres')}"
+            raise ValueError(f"{self.name}: {needed}") from None
+        with self._errors():
+            self._database: Connection[Any] = psycopg.connect(self._address, autocommit=True, prepare_threshold=None)
+            finalize(self, self._database.close)
+        self.select(_PATH, self._schema, f"{_WAIT_S}s")
+
+    def _create(self, facts: dict[str, str]) -> None:
+        """Make the tables. No statistics are kept of names, images and rows: they would hold some of them."""
+        self.change("CREATE EXTENSION IF NOT EXISTS vector")
+        self.change(f"CREATE SCHEMA {self._schema}")
+        self.select(_PATH, self._schema, f"{_WAIT_S}s")
+        for statement in schema("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BYTEA"):
+            self.change(statement.replace(" TEXT", ' TEXT COLLATE "C"'))
+        self.change(
+            "CREATE TABLE embeddings (slot BIGINT PRIMARY KEY REFERENCES photographs ON DELETE CASCADE, "
+            f"embedding vector({self.dim}) NOT NULL)"
+        )
+        if self.dim <= _INLINE:
+            self.change("ALTER TABLE embeddings ALTER COLUMN embedding SET STORAGE PLAIN")
+        columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = ?"
+        for table, column in self.select(f"{columns} AND data_type <> 'bigint'", self._schema):
+            self.change(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
+        self.change("INSERT INTO facts VALUES (?, ?)", {"format": FORMAT, **facts}.items())
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """The server's errors as lines that name the gallery."""
+        from psycopg import Error, errors
+
+        try:
+            yield
+        except errors.LockNotAvailable:
+            text = f"others have been writing to this gallery, or reading it, for {_WAIT_S} seconds; try again"
+            raise ValueError(f"{self.name}: {text}") from None
+        except Error as error:
+            text = " ".join((error.diag.message_primary or str(error)).split())
+            raise ValueError(f"{self.name}: {text}") from None
+
+    @contextmanager
+    def _transaction(self, *begin: str) -> Iterator[None]:
+        """A transaction that begins by these statements; within another it is part of that."""
+        if self._within:
+            yield
+            return
+        try:
+            for statement in ("BEGIN", *begin):
+                self.select(statement)
+                self._within = True
+            yield
+            with self._errors():
+                self._database.commit()
+        except BaseException:
+            try:
+                self._database.rollback()
+            except Exception:
+                self._database.close()  # the server then does so
+            raise
+        finally:
+            self._within = False
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction of the only writer: all of what happens within it, or nothing."""
+        lock = "LOCK TABLE facts IN SHARE ROW EXCLUSIVE MODE"
+        with self._transaction("SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE", lock):
+            yield
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Within it the tables and rows are those of one moment."""
+        with self._transaction("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"):
+            yield
+
+    def select(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows that a statement finds."""
+        if self._database.closed and not self._within:
+            self._connect()
+        with self._errors():
+            found = self._database.execute(sql.replace("?", "%s"), values, binary=True)
+            return found.fetchall() if found.description else []
+
+    def change(self, sql: str, each: Iterable[Values] = ((),)) -> None:
+        """Carry out a statement for each of some values."""
+        with self._errors():
+            self._database.cursor().executemany(sql.replace("?", "%s"), each)
+
+    def insert_person(self, values: Values) -> int:
+        """Insert a person, and give the number."""
+        columns = "name, folded, code, consent, expires, enrolled, operator"
+        return int(
+            self.select(f"INSERT INTO people ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING person", *values)[0][0]
+        )
+
+    def next_slot(self) -> int:
+        """The slot of the next row."""
+        slots = "SELECT slot FROM photographs UNION ALL SELECT slot FROM removed"
+        return int(self.select(f"SELECT coalesce(max(slot) + 1, 0) FROM ({slots}) s")[0][0])
+
+    def add_rows(self, first: int, rows: Float32[np.ndarray, "rows dim"]) -> None:
+        """Add rows of length 1, within `writing`."""
+        head = struct.pack(">HH", rows.shape[1], 0)
+        copying = "COPY embeddings FROM STDIN WITH (FORMAT BINARY)"
+        with self._errors(), self._database.cursor() as cursor, cursor.copy(copying) as copy:
+            copy.set_types(["int8", "bytea"])
+            for slot, row in enumerate(rows.astype(">f4"), first):
+                copy.write_row((slot, head + row.tobytes()))
+
+    def rows(self, slots: Int64[np.ndarray, " some"]) -> Float32[np.ndarray, "some dim"]:
+        """Rows by their slots."""
+        there, _, rows = self._fetched(_ROWS.format("photographs", "slot = ANY(?)"), slots.tolist())
+        return rows[np.searchsorted(there, slots)]
+
+    def nearest(
+        self, probes: Float32[Tensor, "probes dim"], count: int, without: Sequence[int] = ()
+    ) -> tuple[
+        Float64[np.ndarray, "probes count"], Int64[np.ndarray, "probes count"], Int64[np.ndarray, "probes count"]
+    ]:
+        """The best people of each probe, best first, without some people."""
+        if not 0 < len(probes) <= _SCANNED:
+            everything = _ROWS.format("photographs", "person <> ALL(?)")
+            return self._best(probes, count, everything, list(without))
+        error = 2 * rough_error(self.dim)
+        parts = [
+            self._best(probe[None], count, _NEAR, str(probe.tolist()), list(without), count - 1, error)
+            for probe in probes
+        ]
+        scores, persons, slots = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return scores, persons, slots
+
+    def compact(self) -> str:
+        """Remove every trace of removed photographs from the files of the tables; the others keep their slots."""
+        gone = self.select("SELECT slot FROM removed")
+        held = list[str]()
+        tables = self.select("SELECT table_name FROM information_schema.tables WHERE table_schema = ?", self._schema)
+
+        def note(diagnostic: Any) -> None:
+            held.extend(re.findall(r"\d+", diagnostic.message_detail or "")[:1])  # in any language
+
+        self._database.add_notice_handler(note)
+        try:
+            for (table,) in tables:
+                self.select(f"VACUUM (FULL, VERBOSE) {table}")
+        finally:
+            self._database.remove_notice_handler(note)
+        if any(map(int, held)):
+            return "another transaction of this server may still see what was removed: end it, and compact again"
+        self.change("DELETE FROM removed WHERE slot = ?", gone)
+        return ""
+
+    def size(self) -> int:
+        """Bytes of the tables on the server's disk."""
+        tables = "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = ? AND relkind = 'r'"
+        return int(self.select(f"SELECT sum(pg_total_relation_size(c.oid))::bigint {tables}", self._schema)[0][0])
+
+    def close(self) -> None:
+        """Close the store."""
+        self._database.close()
+
+    def _best(
+        self, probes: Float32[Tensor, "probes dim"], count: int, sql: str, *values: Any
+    ) -> tuple[
+        Float64[np.ndarray, "probes count"], Int64[np.ndarray, "probes count"], Int64[np.ndarray, "probes count"]
+    ]:
+        """The best people of each probe among the rows that a statement finds."""
+        slot, person, rows = self._fetched(sql, *values)
+        scores, near = best_people(probes, rows, person, count)
+        if not len(slot):
+            return scores, near, near
+        return scores, np.where(near >= 0, person[near], -1), np.where(near >= 0, slot[near], -1)
+
+    def _fetched(
+        self, sql: str, *values: Any
+    ) -> tuple[Int64[np.ndarray, " some"], Int64[np.ndarray, " some"], Float32[np.ndarray, "some dim"]]:
+        """Slot, person and row of what a statement finds."""
+        numbers, content = list[tuple[int, int]](), bytearray()
+        with self._errors(), self._database.cursor(binary=True) as cursor:
+            for slot, person, row in cursor.stream(sql.replace("?", "%s"), values):
+                numbers.append((slot, person))
+                content += row[4:]
+        slots, persons = np.array(numbers, np.int64).reshape(-1, 2).T
+        return slots, persons, np.frombuffer(content, ">f4").reshape(-1, self.dim).astype(np.float32)
