@@ -64,9 +64,9 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server() -> Iterator[Server]:
     """A PostgreSQL server with pgvector."""
-    with running(tmp_path_factory.mktemp("postgres")) as made:
+    with running() as made:
         yield made
 
 

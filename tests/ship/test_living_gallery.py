@@ -9,33 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from living_galleries import DIM, ENROLLED, STRANGE, people, promised, strangers, without
 from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Embeddings
-from verisphere.decide import TooFewComparisonsError, gallery_threshold
+from verisphere.decide import TooFewComparisonsError
 from verisphere.files.gallery_store import open_store
 from verisphere.models.gallery import Gallery
-from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.living.gallery import LivingGallery, create_gallery
 from verisphere.ship.living.records import NewPhotographs
-
-DIM, STRANGERS = 16, 320
-
-
-def people(prefix: str, count: int, images: int = 2, seed: int = 0) -> Embeddings:
-    random = np.random.default_rng(seed)
-    rows = np.repeat(random.standard_normal((count, DIM)), images, 0) + 0.3 * random.standard_normal(
-        (count * images, DIM)
-    )
-    owners = [f"{prefix}{number:03}" for number in range(count) for _ in range(images)]
-    return Embeddings(rows, [f"{owner}/{row}.png" for row, owner in enumerate(owners)], owners)
-
-
-STRANGE = people("stranger", STRANGERS, seed=1)
-ENROLLED = people("person", 30, 3, seed=2)
-
-
-def strangers(embeddings: Embeddings = STRANGE) -> EmbeddingsSet:
-    return EmbeddingsSet(embeddings, "strangers.npz", "0" * 64)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -63,22 +44,6 @@ def gallery(door):
     made.enrol(NewPhotographs.of(ENROLLED))
     yield made
     made.store.close()
-
-
-def promised(gallery: LivingGallery, enrolled: Embeddings) -> None:
-    """The gallery's threshold is that of its strangers, searched in a gallery of these rows made at once."""
-    kept = dict(gallery.store.select("SELECT name, embedding FROM strangers ORDER BY stranger"))
-    rows = np.array([np.frombuffer(row, "<f4") for row in kept.values()])
-    best = Gallery(enrolled).search(rows).statistic
-    wanted = gallery_threshold(best, "1e-2", people=len(set(enrolled.identities.tolist())), seed=0)
-    found = gallery.threshold
-    assert (found.threshold, found.rank, found.people) == (wanted.threshold, wanted.rank, wanted.people)
-    scores = [score for (score,) in gallery.store.select("SELECT score FROM strangers ORDER BY stranger")]
-    assert scores == best.tolist()
-
-
-def without(names: list[str], enrolled: Embeddings = ENROLLED) -> Embeddings:
-    return enrolled.take(~np.isin(enrolled.identities, names))
 
 
 def test_the_promise_is_that_of_the_same_gallery_made_at_once_after_every_change(gallery):
