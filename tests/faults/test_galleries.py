@@ -10,7 +10,7 @@ import pytest
 
 from faults.verbs import Act, environment, said
 from living_galleries import ENROLLED, people, promised, strangers
-from small_disk import enlarged, mounted
+from small_disk import mounted
 from verisphere.files.embeddings import write_embeddings
 from verisphere.ship.living.gallery import LivingGallery, create_gallery
 from verisphere.ship.living.records import NewPhotographs

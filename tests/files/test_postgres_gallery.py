@@ -130,7 +130,8 @@ def test_a_change_that_fails_leaves_nothing(door, gallery):
             gallery.enrol(NewPhotographs.of(people("guest", 5, 2, seed=5)))
             raise RuntimeError
 
-    pytest.raises(RuntimeError, half)
+    with pytest.raises(RuntimeError):
+        half()
     assert gallery.info().people == before.people
     promised(gallery, ENROLLED)
 

@@ -22,7 +22,7 @@ from verisphere.cli.parsing import (
     new_verb,
     options_as,
 )
-from verisphere.cli.results import add_json, add_output
+from verisphere.cli.results import add_input, add_json, add_output
 from verisphere.cli.shipping import add_use, identify, shown
 
 if TYPE_CHECKING:
@@ -208,6 +208,14 @@ def _accepted(options: argparse.Namespace) -> "Accepted":
     return Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
 
 
+def gallery_audit(options: argparse.Namespace) -> Outcome:
+    """Say what another program's index over a gallery costs, by its answers to queries."""
+    from verisphere.ship.living.audit import audit_index
+    from verisphere.ship.living.gallery import LivingGallery
+
+    return audit_index(LivingGallery(options.gallery), options.probes, options.answers)
+
+
 def _model(options: argparse.Namespace, path: Path) -> "tuple[Model, FindFaces]":
     if options.model is None:
         raise ValueError(f"{path}: photographs need the model that embeds them: name it by --model")
@@ -312,6 +320,11 @@ def add_gallery(verbs: Verbs) -> None:
     add_use(verb)
     add_json(_verb(kinds, "list", gallery_list, "", "--json people.json", names=False), "also write it as JSON")
     add_json(_verb(kinds, "info", gallery_info, "", "--json door.json", names=False))
+    examples = ("queries.npz answers.csv", "queries.npz hnsw.csv --json audit.json")
+    verb = _verb(kinds, "audit", gallery_audit, *examples, names=False)
+    add_input(verb, "probes", "embeddings file of the queries; those whose person is enrolled are mated", "PROBES")
+    add_input(verb, "answers", "CSV of the index's answers, best first: query,answer,score (a cosine)", "ANSWERS")
+    add_json(verb)
     _verb(kinds, "compact", gallery_compact, "", "--threads 1", names=False)
 
 

@@ -7,6 +7,7 @@ screen them: whatever may be among the answers by `rough_error` is scored here, 
 
 import re
 import struct
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from verisphere.base.words import install_extra
-from verisphere.files.gallery_store.schema import FORMAT, Values, schema
+from verisphere.files.gallery_store.schema import FORMAT, Nearest, Values, schema
 from verisphere.files.json_values import shown
 from verisphere.score.best_people import best_people
 from verisphere.score.pairs import rough_error
@@ -71,7 +72,6 @@ class PostgresStore:
         self.name = f"postgresql://{user}@{end}#{self._schema}" if user else f"postgresql://{end}#{self._schema}"
         self._address = f"postgresql://{user}:{password}@{end}" if password else self.name.partition("#")[0]
         self._within = False
-        self.dim = 0 if new is None else int(new["dim"])
         self._connect()
         if new is not None:
             with self._transaction():
@@ -81,10 +81,16 @@ class PostgresStore:
         tables = "SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = 'facts'"
         if not self.select(tables, self._schema):
             raise FileNotFoundError(f"{self.name}: no gallery that `verisphere gallery create` made")
-        known = dict(self.select("SELECT name, value FROM facts WHERE name IN ('format', 'dim')"))
-        if known.get("format") != FORMAT or not known.get("dim", "").isdecimal():
-            raise ValueError(f"{self.name}: format {shown(known.get('format'))}, and this version reads {FORMAT!r}")
-        self.dim = int(known["dim"])
+        if (known := self._fact("format")) != FORMAT:
+            raise ValueError(f"{self.name}: format {shown(known)}, and this version reads {FORMAT!r}")
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a row."""
+        return int(self._fact("dim"))
+
+    def _fact(self, name: str) -> Any:
+        return self.select("SELECT value FROM facts WHERE name = ?", name)[0][0]
 
     def _connect(self) -> None:
         try:
@@ -104,16 +110,17 @@ class PostgresStore:
         self.select(_PATH, self._schema, f"{_WAIT_S}s")
         for statement in schema("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BYTEA"):
             self.change(statement.replace(" TEXT", ' TEXT COLLATE "C"'))
-        self.change(
-            "CREATE TABLE embeddings (slot BIGINT PRIMARY KEY REFERENCES photographs ON DELETE CASCADE, "
-            f"embedding vector({self.dim}) NOT NULL)"
-        )
-        if self.dim <= _INLINE:
-            self.change("ALTER TABLE embeddings ALTER COLUMN embedding SET STORAGE PLAIN")
-        columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = ?"
-        for table, column in self.select(f"{columns} AND data_type <> 'bigint'", self._schema):
-            self.change(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
         self.change("INSERT INTO facts VALUES (?, ?)", {"format": FORMAT, **facts}.items())
+        self._create_rows(self.dim)
+        columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = ?"
+        for table, column in self.select(f"{columns} AND data_type IN ('text', 'bytea')", self._schema):
+            self.change(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
+
+    def _create_rows(self, dim: int) -> None:
+        key = "slot BIGINT PRIMARY KEY REFERENCES photographs ON DELETE CASCADE"
+        self.change(f"CREATE TABLE embeddings ({key}, embedding vector({dim}) NOT NULL)")
+        storage = ", ALTER embedding SET STORAGE PLAIN" if dim <= _INLINE else ""
+        self.change(f"ALTER TABLE embeddings ALTER embedding SET STATISTICS 0{storage}")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -180,9 +187,8 @@ class PostgresStore:
     def insert_person(self, values: Values) -> int:
         """Insert a person, and give the number."""
         columns = "name, folded, code, consent, expires, enrolled, operator"
-        return int(
-            self.select(f"INSERT INTO people ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING person", *values)[0][0]
-        )
+        sql = f"INSERT INTO people ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING person"
+        return int(self.select(sql, *values)[0][0])
 
     def next_slot(self) -> int:
         """The slot of the next row."""
@@ -190,12 +196,15 @@ class PostgresStore:
         return int(self.select(f"SELECT coalesce(max(slot) + 1, 0) FROM ({slots}) s")[0][0])
 
     def add_rows(self, first: int, rows: Float32[np.ndarray, "rows dim"]) -> None:
-        """Add rows of length 1, within `writing`."""
+        """Add rows of length 1, within `writing`; their photographs have been inserted."""
+        self._copy(range(first, first + len(rows)), rows)
+
+    def _copy(self, slots: Iterable[int], rows: Float32[np.ndarray, "rows dim"]) -> None:
         head = struct.pack(">HH", rows.shape[1], 0)
         copying = "COPY embeddings FROM STDIN WITH (FORMAT BINARY)"
         with self._errors(), self._database.cursor() as cursor, cursor.copy(copying) as copy:
             copy.set_types(["int8", "bytea"])
-            for slot, row in enumerate(rows.astype(">f4"), first):
+            for slot, row in zip(slots, rows.astype(">f4"), strict=True):
                 copy.write_row((slot, head + row.tobytes()))
 
     def rows(self, slots: Int64[np.ndarray, " some"]) -> Float32[np.ndarray, "some dim"]:
@@ -203,22 +212,32 @@ class PostgresStore:
         there, _, rows = self._fetched(_ROWS.format("photographs", "slot = ANY(?)"), slots.tolist())
         return rows[np.searchsorted(there, slots)]
 
-    def nearest(
-        self, probes: Float32[Tensor, "probes dim"], count: int, without: Sequence[int] = ()
-    ) -> tuple[
-        Float64[np.ndarray, "probes count"], Int64[np.ndarray, "probes count"], Int64[np.ndarray, "probes count"]
-    ]:
+    def nearest(self, probes: Float32[Tensor, "probes dim"], count: int, without: Sequence[int] = ()) -> Nearest:
         """The best people of each probe, best first, without some people."""
         if not 0 < len(probes) <= _SCANNED:
             everything = _ROWS.format("photographs", "person <> ALL(?)")
             return self._best(probes, count, everything, list(without))
-        error = 2 * rough_error(self.dim)
+        error = 2 * rough_error(probes.shape[1])
         parts = [
             self._best(probe[None], count, _NEAR, str(probe.tolist()), list(without), count - 1, error)
             for probe in probes
         ]
         scores, persons, slots = (np.concatenate(column) for column in zip(*parts, strict=True))
         return scores, persons, slots
+
+    def rewrite(
+        self,
+        convert: Callable[
+            [Int64[np.ndarray, " some"], Float32[np.ndarray, "some dim"]], Float32[np.ndarray, "some new_dim"]
+        ],
+        dim: int,
+    ) -> None:
+        """Give every row the numbers that follow from its slot and its numbers, within `writing`; slots stay."""
+        slots, _, rows = self._fetched(_ROWS.format("photographs", "true"))
+        self.change("DROP TABLE embeddings")
+        self._create_rows(dim)
+        self._copy(slots.tolist(), convert(slots, rows) if len(slots) else rows)
+        self.change("UPDATE facts SET value = ? WHERE name = 'dim'", [(str(dim),)])
 
     def compact(self) -> str:
         """Remove every trace of removed photographs from the files of the tables; the others keep their slots."""
@@ -249,11 +268,7 @@ class PostgresStore:
         """Close the store."""
         self._database.close()
 
-    def _best(
-        self, probes: Float32[Tensor, "probes dim"], count: int, sql: str, *values: Any
-    ) -> tuple[
-        Float64[np.ndarray, "probes count"], Int64[np.ndarray, "probes count"], Int64[np.ndarray, "probes count"]
-    ]:
+    def _best(self, probes: Float32[Tensor, "probes dim"], count: int, sql: str, *values: Any) -> Nearest:
         """The best people of each probe among the rows that a statement finds."""
         slot, person, rows = self._fetched(sql, *values)
         scores, near = best_people(probes, rows, person, count)
@@ -271,4 +286,5 @@ class PostgresStore:
                 numbers.append((slot, person))
                 content += row[4:]
         slots, persons = np.array(numbers, np.int64).reshape(-1, 2).T
-        return slots, persons, np.frombuffer(content, ">f4").reshape(-1, self.dim).astype(np.float32)
+        rows = np.frombuffer(content, np.uint32).reshape(-1, self.dim)
+        return slots, persons, (rows.byteswap(inplace=True) if sys.byteorder == "little" else rows).view(np.float32)

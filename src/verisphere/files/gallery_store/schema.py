@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
@@ -43,6 +43,7 @@ Convert: TypeAlias = Callable[
 ]
 
 
+@runtime_checkable
 class Store(Protocol):
     """The tables and rows of one gallery. SQL has `?` for values."""
 

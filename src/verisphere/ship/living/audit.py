@@ -1,0 +1,206 @@
+"""What another program's index over a gallery costs: its answers beside those of exact search, by one threshold."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Float64
+
+from verisphere.base.identity import folded
+from verisphere.base.provenance import check_same_origin
+from verisphere.base.vocabulary import printable
+from verisphere.base.words import counted
+from verisphere.decide.bounds import binomial_bounds
+from verisphere.files.embeddings import read_known_people
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
+from verisphere.files.results import Result
+from verisphere.files.text import as_number, table_rows
+from verisphere.report.tables import number, table
+from verisphere.score import pair_scores, unit_rows
+from verisphere.score.best_people import best_people
+from verisphere.ship.living.gallery import LivingGallery
+
+_NAMED = 5  # worst queries that are printed; all are in the JSON
+
+
+@dataclass(frozen=True)
+class AuditedRate:
+    """A rate over queries as the index gives it, with Clopper and Pearson's 95 % bounds, and by exact search."""
+
+    name: str
+    queries: int
+    served: float
+    lower: float
+    upper: float
+    exact: float
+
+    @classmethod
+    def of(cls, name: str, served: np.ndarray, exact: np.ndarray) -> "AuditedRate":
+        """From a share for each query; a mean of shares varies no more than one of zeros and ones does."""
+        bounds = binomial_bounds(float(served.sum()), len(served))
+        return cls(name, len(served), float(served.mean()), *bounds, float(exact.mean()))
+
+
+@dataclass(frozen=True)
+class AuditedQuery:
+    """A query whose answers or decision differ from those of exact search; nobody is the empty name."""
+
+    query: str
+    recall: float
+    found: str
+    found_exactly: str
+    nearest: str
+    nearest_score: float
+
+
+@dataclass(frozen=True)
+class IndexAudit(Result):
+    """What an index costs.
+
+    Attributes:
+        answers: what the index answers with, `people` or `photographs`.
+        rates: recall of the true nearest; TPIR of queries whose person is enrolled, those of them lost that exact
+            search finds, and FPIR of the others, at the gallery's threshold.
+        unanswered: queries without an answer, by which nobody is found.
+        off: the largest difference of a score of the index from the exact one.
+        worst: queries that differ, those with another decision first, then by recall.
+    """
+
+    gallery: str
+    people: int
+    photographs: int
+    threshold: float
+    answers: str
+    rates: tuple[AuditedRate, ...]
+    unanswered: int
+    off: float
+    worst: tuple[AuditedQuery, ...]
+
+    def text(self) -> str:
+        """The rates as a table, and the worst queries."""
+        titles = ["rate", "as served", "at least", "at most", "exact", "queries"]
+        rows = [
+            [rate.name, *map(number, (rate.served, rate.lower, rate.upper, rate.exact)), f"{rate.queries:,}"]
+            for rate in self.rates
+        ]
+        held = f"{counted(self.people, 'person')}, {counted(self.photographs, 'photograph')}"
+        lines = [f"{printable(self.gallery)}: {held}, threshold {self.threshold:.4f}", table(titles, rows)]
+        lines.append(f"Scores of the index differ from exact ones by at most {self.off:.2g}.")
+        lines += [f"{counted(self.unanswered, 'query')} without an answer"] if self.unanswered else []
+        for query in self.worst[:_NAMED]:
+            nearest = f"nearest {query.nearest}, {query.nearest_score:.4f}"
+            decided = f"found {query.found or 'nobody'}, exactly {query.found_exactly or 'nobody'}"
+            lines.append(printable(f"{query.query}: recall {number(query.recall, 2)}, {decided} ({nearest})"))
+        return "\n".join(lines)
+
+
+def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAudit:
+    """Compare an index's answers with exact search in a gallery, at the gallery's threshold.
+
+    Args:
+        gallery: the gallery that the index was made of.
+        probes: embeddings file of the queries; those whose person is enrolled are mated.
+        answers: CSV with a line for each answer, best first: `query`, a name of the probes; `answer`, a person of the
+            gallery or, in all lines, the name of a photograph; `score`, a cosine.
+    """
+    queries = read_known_people(probes)
+    check_same_origin(f"{gallery.store.name} was", gallery.origin, probes, queries.origin, "embed with its model")
+    store = gallery.store
+    with store.reading():
+        limit = gallery.threshold.threshold
+        joined = "SELECT slot, person, p.name, f.name FROM photographs f JOIN people p USING (person) ORDER BY slot"
+        slots, persons, owners, photographs = zip(*store.select(joined), strict=True)
+        rows = store.rows(np.array(slots, np.int64))
+    person = np.unique(persons, return_inverse=True)[1].astype(np.int64)
+    names = queries.names.tolist()
+    with errors_naming(probes):
+        if len(set(names)) < len(names):
+            raise ValueError("two queries have one name, so that it is not known whose answers are whose")
+    if queries.embeddings.shape[1] != rows.shape[1]:
+        raise ValueError(f"{probes}: {queries.embeddings.shape[1]} numbers a row, and {store.name} has {rows.shape[1]}")
+    given = _answers(answers, set(names))
+    said = {name for found in given.values() for name, _ in found}
+    by_person = said <= set(owners)
+    labels, item = (owners, person) if by_person else (photographs, np.arange(len(rows)))
+    members: dict[str, list[int]] = {}
+    for row, label in enumerate(labels):
+        members.setdefault(label, []).append(row)
+    with errors_naming(answers):
+        if strange := sorted(said - set(members)):
+            raise ValueError(f"{shown(strange[0])} is no {'photograph' if said & set(members) else 'person'} here")
+        if not by_person and (twice := sorted(name for name in said if len(members[name]) > 1)):
+            raise ValueError(f"{len(members[twice[0]])} photographs are named {shown(twice[0])}; answer by persons")
+    units = unit_rows(queries.embeddings)
+    count = min(max(map(len, given.values())), len(members))
+    scores, nearest = best_people(units, rows, item, count)
+    best, first = best_people(units, rows, person, 1)
+    enrolled = {folded(owner) for owner in owners}
+    forms = [folded(name) for name in queries.identities.tolist()]
+    mated = np.array([form in enrolled for form in forms])
+    shares, exact = np.zeros((2, len(names))), np.zeros((2, len(names)), bool)
+    served, found, off = np.zeros_like(exact), list[tuple[str, str]](), 0.0
+    for place, name in enumerate(names):
+        listed = given.get(name, [])[:count]
+        true = _exact(units[place : place + 1].numpy(), rows, [members[label] for label, _ in listed])
+        off = max([off, *np.abs(true - [score for _, score in listed]).tolist()])
+        shares[:, place] = (true[:1] >= scores[place, 0]).sum(), (true >= scores[place, -1]).sum() / count
+        ours = owners[first[place, 0]] if best[place, 0] > limit else ""
+        theirs = owners[members[listed[0][0]][0]] if listed and listed[0][1] > limit else ""
+        found.append((theirs, ours))
+        for decided, who in ((served, theirs), (exact, ours)):
+            decided[:, place] = who != "" and folded(who) == forms[place], who != ""
+    rates = [AuditedRate.of(f"recall@{k}", share, np.ones(1)) for k, share in zip((1, count), shares, strict=True)]
+    if mated.any():
+        rates.append(AuditedRate.of("TPIR", served[0, mated], exact[0, mated]))
+        rates.append(AuditedRate.of("found exactly, lost", (exact & ~served)[0, mated], np.zeros(1)))
+    if not mated.all():
+        rates.append(AuditedRate.of("FPIR", served[1, ~mated], exact[1, ~mated]))
+    worst = [place for place in range(len(names)) if shares[1, place] < 1 or found[place][0] != found[place][1]]
+    worst.sort(key=lambda place: (found[place][0] == found[place][1], shares[1, place], -best[place, 0]))
+    return IndexAudit(
+        store.name,
+        len(set(persons)),
+        len(rows),
+        limit,
+        "people" if by_person else "photographs",
+        tuple(rates[count == 1 :]),
+        sum(name not in given for name in names),
+        off,
+        tuple(
+            AuditedQuery(names[at], float(shares[1, at]), *found[at], labels[nearest[at, 0]], float(scores[at, 0]))
+            for at in worst
+        ),
+    )
+
+
+def _exact(
+    probe: Float32[np.ndarray, "1 dim"], rows: Float32[np.ndarray, "rows dim"], members: Sequence[Sequence[int]]
+) -> Float64[np.ndarray, " items"]:
+    """The exact score of a probe with each item of a gallery, the highest over its rows."""
+    if not members:
+        return np.empty(0)
+    right = torch.tensor([row for of_item in members for row in of_item])
+    scores = pair_scores(torch.from_numpy(probe), torch.zeros_like(right), right, torch.from_numpy(rows)).numpy()
+    return np.maximum.reduceat(scores, np.cumsum([0, *map(len, members[:-1])]))
+
+
+def _answers(path: Path, queries: set[str]) -> Mapping[str, list[tuple[str, float]]]:
+    """Name and score of the answers to each query, best first."""
+    given: dict[str, list[tuple[str, float]]] = {}
+    about = "a line for each answer of an index, best first: query,answer,score"
+    for line, (query, answer, score) in table_rows(path, ("query", "answer", "score"), about=about)[1]:
+        with errors_naming(f"{path}: line {line}"):
+            if query not in queries:
+                raise ValueError(f"{shown(query)} is no name of a query")
+            given.setdefault(query, []).append((answer, as_number(score, "score")))
+            if any(later > before for (_, before), (_, later) in pairwise(given[query][-2:])):
+                raise ValueError("a score is above the one before; give cosines, best first, not distances")
+            if answer in (name for name, _ in given[query][:-1]):
+                raise ValueError(f"{shown(answer)} answers {shown(query)} twice")
+    if not given:
+        raise ValueError(f"{path}: no answer in it; it has {about}")
+    return given
