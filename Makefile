@@ -13,7 +13,8 @@ SEED ?= 16
 INPUTS ?= 10000
 OPTIONS ?=
 
-# Of `make lock`: extras in requirements.lock; not in it are `insightface` and `track`, which constraints.txt lacks too.
+# Of `make lock`: extras in requirements.lock; not in it are `postgres`, and `insightface`
+# and `track`, which constraints.txt lacks too.
 LOCKED := detect export heif data clean tune
 
 .PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures study tutorials reference docs docs-check dist lock clean gone

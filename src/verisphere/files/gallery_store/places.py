@@ -8,29 +8,23 @@ from verisphere.files.gallery_store.schema import Store
 from verisphere.files.gallery_store.sqlite import SqliteStore, create_sqlite, is_folder
 
 
-def is_address(place: str | Path) -> bool:
-    """Whether a place is an address of PostgreSQL; a `Path` has one slash where the address has two."""
+def _is_address(place: str | Path) -> bool:
     return str(place).startswith(("postgresql:/", "postgres:/"))
 
 
 def is_gallery(place: str | Path) -> bool:
     """Whether a place is an address, or the folder of a gallery that `verisphere gallery create` made."""
-    return is_address(place) or is_folder(place)
+    return _is_address(place) or is_folder(place)
 
 
 def open_store(place: str | Path) -> Store:
-    """The store of a gallery.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is of another version, or damaged; or the server refuses.
-    """
-    return PostgresStore(place) if is_address(place) else SqliteStore(place)
+    """The store of a gallery; refused where there is none, or it is damaged or of another version."""
+    return PostgresStore(place) if _is_address(place) else SqliteStore(place)
 
 
 def create_store(place: str | Path, facts: dict[str, str], fill: Callable[[Store], object]) -> None:
-    """Make the store of a gallery with these facts and what is then filled in, whole or not at all."""
-    if is_address(place):
+    """Make the store of a gallery with these facts and what is then filled in, completely or not at all."""
+    if _is_address(place):
         PostgresStore(place, facts, fill).close()
     else:
         create_sqlite(Path(place), facts, fill)

@@ -9,7 +9,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
@@ -74,7 +74,7 @@ class PostgresStore:
         self._within = False
         self._connect()
         if new is not None:
-            with self._transaction():
+            with self._transaction("BEGIN"):
                 self._create(new)
                 if fill is not None:
                     fill(self)
@@ -90,7 +90,7 @@ class PostgresStore:
         return int(self._fact("dim"))
 
     def _fact(self, name: str) -> Any:
-        return self.select("SELECT value FROM facts WHERE name = ?", name)[0][0]
+        return [*self.select("SELECT value FROM facts WHERE name = ?", name), (None,)][0][0]
 
     def _connect(self) -> None:
         try:
@@ -143,7 +143,7 @@ class PostgresStore:
             yield
             return
         try:
-            for statement in ("BEGIN", *begin):
+            for statement in begin:
                 self.select(statement)
                 self._within = True
             yield
@@ -158,18 +158,14 @@ class PostgresStore:
         finally:
             self._within = False
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """A transaction of the only writer: all of what happens within it, or nothing."""
+    def writing(self) -> AbstractContextManager[None]:
+        """A transaction of the only writer, or a part of the one around it: all of what happens in it, or nothing."""
         lock = "LOCK TABLE facts IN SHARE ROW EXCLUSIVE MODE"
-        with self._transaction("SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE", lock):
-            yield
+        return self._transaction("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", lock)
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Within it the tables and rows are those of one moment."""
-        with self._transaction("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"):
-            yield
+        return self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def select(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows that a statement finds."""
@@ -214,15 +210,17 @@ class PostgresStore:
 
     def nearest(self, probes: Float32[Tensor, "probes dim"], count: int, without: Sequence[int] = ()) -> Nearest:
         """The best people of each probe, best first, without some people."""
-        if not 0 < len(probes) <= _SCANNED:
-            everything = _ROWS.format("photographs", "person <> ALL(?)")
-            return self._best(probes, count, everything, list(without))
-        error = 2 * rough_error(probes.shape[1])
-        parts = [
-            self._best(probe[None], count, _NEAR, str(probe.tolist()), list(without), count - 1, error)
-            for probe in probes
+        gone, error, found = list(without), 2 * rough_error(probes.shape[1]), []
+        searches: list[tuple[Tensor, str, list[Any]]] = [
+            (probes, _ROWS.format("photographs", "person <> ALL(?)"), [gone])
         ]
-        scores, persons, slots = (np.concatenate(column) for column in zip(*parts, strict=True))
+        if 0 < len(probes) <= _SCANNED:
+            searches = [(probe[None], _NEAR, [str(probe.tolist()), gone, count - 1, error]) for probe in probes]
+        for part, sql, values in searches:
+            slot, person, rows = self._fetched(sql, *values)
+            scores, near = best_people(part, rows, person, count)
+            found.append((scores, np.append(person, -1)[near], np.append(slot, -1)[near]))
+        scores, persons, slots = (np.concatenate(column) for column in zip(*found, strict=True))
         return scores, persons, slots
 
     def rewrite(
@@ -267,14 +265,6 @@ class PostgresStore:
     def close(self) -> None:
         """Close the store."""
         self._database.close()
-
-    def _best(self, probes: Float32[Tensor, "probes dim"], count: int, sql: str, *values: Any) -> Nearest:
-        """The best people of each probe among the rows that a statement finds."""
-        slot, person, rows = self._fetched(sql, *values)
-        scores, near = best_people(probes, rows, person, count)
-        if not len(slot):
-            return scores, near, near
-        return scores, np.where(near >= 0, person[near], -1), np.where(near >= 0, slot[near], -1)
 
     def _fetched(
         self, sql: str, *values: Any

@@ -1,13 +1,11 @@
 """What another program's index over a gallery costs: its answers beside those of exact search, by one threshold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64
 
 from verisphere.base.identity import folded
 from verisphere.base.provenance import check_same_origin
@@ -107,85 +105,60 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         answers: CSV with a line for each answer, best first: `query`, a name of the probes; `answer`, a person of the
             gallery or, in all lines, the name of a photograph; `score`, a cosine.
     """
-    queries = read_known_people(probes)
-    check_same_origin(f"{gallery.store.name} was", gallery.origin, probes, queries.origin, "embed with its model")
-    store = gallery.store
+    store, queries = gallery.store, read_known_people(probes)
+    check_same_origin(f"{store.name} was", gallery.origin, probes, queries.origin, "embed with its model")
+    names, forms = queries.names.tolist(), [folded(name) for name in queries.identities.tolist()]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{probes}: two queries have one name, so that it is not known whose answers are whose")
     with store.reading():
         limit = gallery.threshold.threshold
         joined = "SELECT slot, person, p.name, f.name FROM photographs f JOIN people p USING (person) ORDER BY slot"
         slots, persons, owners, photographs = zip(*store.select(joined), strict=True)
         rows = store.rows(np.array(slots, np.int64))
-    person = np.unique(persons, return_inverse=True)[1].astype(np.int64)
-    names = queries.names.tolist()
-    with errors_naming(probes):
-        if len(set(names)) < len(names):
-            raise ValueError("two queries have one name, so that it is not known whose answers are whose")
     if queries.embeddings.shape[1] != rows.shape[1]:
         raise ValueError(f"{probes}: {queries.embeddings.shape[1]} numbers a row, and {store.name} has {rows.shape[1]}")
     given = _answers(answers, set(names))
     said = {name for found in given.values() for name, _ in found}
-    by_person = said <= set(owners)
-    labels, item = (owners, person) if by_person else (photographs, np.arange(len(rows)))
+    labels = owners if said <= set(owners) else photographs
     members: dict[str, list[int]] = {}
     for row, label in enumerate(labels):
         members.setdefault(label, []).append(row)
     with errors_naming(answers):
         if strange := sorted(said - set(members)):
             raise ValueError(f"{shown(strange[0])} is no {'photograph' if said & set(members) else 'person'} here")
-        if not by_person and (twice := sorted(name for name in said if len(members[name]) > 1)):
+        if labels is photographs and (twice := sorted(name for name in said if len(members[name]) > 1)):
             raise ValueError(f"{len(members[twice[0]])} photographs are named {shown(twice[0])}; answer by persons")
     units = unit_rows(queries.embeddings)
+    person = np.array(persons, np.int64)
     count = min(max(map(len, given.values())), len(members))
-    scores, nearest = best_people(units, rows, item, count)
+    scores, nearest = best_people(units, rows, person if labels is owners else np.arange(len(rows)), count)
     best, first = best_people(units, rows, person, 1)
-    enrolled = {folded(owner) for owner in owners}
-    forms = [folded(name) for name in queries.identities.tolist()]
-    mated = np.array([form in enrolled for form in forms])
-    shares, exact = np.zeros((2, len(names))), np.zeros((2, len(names)), bool)
-    served, found, off = np.zeros_like(exact), list[tuple[str, str]](), 0.0
+    shares, right, wrong = np.zeros((2, len(names))), np.zeros((2, len(names)), bool), np.zeros((2, len(names)), bool)
+    off, worst, enrolled = 0.0, list[AuditedQuery](), {folded(owner) for owner in owners}
     for place, name in enumerate(names):
         listed = given.get(name, [])[:count]
-        true = _exact(units[place : place + 1].numpy(), rows, [members[label] for label, _ in listed])
+        of_answer = [members[label] for label, _ in listed]
+        near = torch.tensor([row for of_item in of_answer for row in of_item], dtype=torch.long)
+        exact = pair_scores(units, torch.full_like(near, place), near, torch.from_numpy(rows)).numpy()
+        true = np.array([part.max() for part in np.split(exact, np.cumsum([*map(len, of_answer)])[:-1]) if len(part)])
         off = max([off, *np.abs(true - [score for _, score in listed]).tolist()])
         shares[:, place] = (true[:1] >= scores[place, 0]).sum(), (true >= scores[place, -1]).sum() / count
-        ours = owners[first[place, 0]] if best[place, 0] > limit else ""
-        theirs = owners[members[listed[0][0]][0]] if listed and listed[0][1] > limit else ""
-        found.append((theirs, ours))
-        for decided, who in ((served, theirs), (exact, ours)):
-            decided[:, place] = who != "" and folded(who) == forms[place], who != ""
+        found = owners[of_answer[0][0]] if listed and listed[0][1] > limit else ""
+        exactly = owners[first[place, 0]] if best[place, 0] > limit else ""
+        for row, who in enumerate((found, exactly)):
+            right[row, place], wrong[row, place] = who and folded(who) == forms[place], bool(who)
+        query = name, float(shares[1, place]), found, exactly, labels[nearest[place, 0]], float(scores[place, 0])
+        worst += [AuditedQuery(*query)] if shares[1, place] < 1 or found != exactly else []
+    mated = np.array([form in enrolled for form in forms])
     rates = [AuditedRate.of(f"recall@{k}", share, np.ones(1)) for k, share in zip((1, count), shares, strict=True)]
     if mated.any():
-        rates.append(AuditedRate.of("TPIR", served[0, mated], exact[0, mated]))
-        rates.append(AuditedRate.of("found exactly, lost", (exact & ~served)[0, mated], np.zeros(1)))
+        rates.append(AuditedRate.of("TPIR", *right[:, mated]))
+        rates.append(AuditedRate.of("found exactly, lost", (right[1] & ~right[0])[mated], np.zeros(1)))
     if not mated.all():
-        rates.append(AuditedRate.of("FPIR", served[1, ~mated], exact[1, ~mated]))
-    worst = [place for place in range(len(names)) if shares[1, place] < 1 or found[place][0] != found[place][1]]
-    worst.sort(key=lambda place: (found[place][0] == found[place][1], shares[1, place], -best[place, 0]))
-    return IndexAudit(
-        store.name,
-        len(set(persons)),
-        len(rows),
-        limit,
-        "people" if by_person else "photographs",
-        tuple(rates[count == 1 :]),
-        sum(name not in given for name in names),
-        off,
-        tuple(
-            AuditedQuery(names[at], float(shares[1, at]), *found[at], labels[nearest[at, 0]], float(scores[at, 0]))
-            for at in worst
-        ),
-    )
-
-
-def _exact(
-    probe: Float32[np.ndarray, "1 dim"], rows: Float32[np.ndarray, "rows dim"], members: Sequence[Sequence[int]]
-) -> Float64[np.ndarray, " items"]:
-    """The exact score of a probe with each item of a gallery, the highest over its rows."""
-    if not members:
-        return np.empty(0)
-    right = torch.tensor([row for of_item in members for row in of_item])
-    scores = pair_scores(torch.from_numpy(probe), torch.zeros_like(right), right, torch.from_numpy(rows)).numpy()
-    return np.maximum.reduceat(scores, np.cumsum([0, *map(len, members[:-1])]))
+        rates.append(AuditedRate.of("FPIR", *wrong[:, ~mated]))
+    worst.sort(key=lambda query: (query.found == query.found_exactly, query.recall, -query.nearest_score))
+    held = len(set(persons)), len(rows), limit, "people" if labels is owners else "photographs"
+    return IndexAudit(store.name, *held, tuple(rates[count == 1 :]), len(names) - len(given), off, tuple(worst))
 
 
 def _answers(path: Path, queries: set[str]) -> Mapping[str, list[tuple[str, float]]]:
@@ -196,10 +169,11 @@ def _answers(path: Path, queries: set[str]) -> Mapping[str, list[tuple[str, floa
         with errors_naming(f"{path}: line {line}"):
             if query not in queries:
                 raise ValueError(f"{shown(query)} is no name of a query")
-            given.setdefault(query, []).append((answer, as_number(score, "score")))
-            if any(later > before for (_, before), (_, later) in pairwise(given[query][-2:])):
+            before = given.setdefault(query, [])
+            before.append((answer, as_number(score, "score")))
+            if len(before) > 1 and before[-1][1] > before[-2][1]:
                 raise ValueError("a score is above the one before; give cosines, best first, not distances")
-            if answer in (name for name, _ in given[query][:-1]):
+            if answer in (name for name, _ in before[:-1]):
                 raise ValueError(f"{shown(answer)} answers {shown(query)} twice")
     if not given:
         raise ValueError(f"{path}: no answer in it; it has {about}")
