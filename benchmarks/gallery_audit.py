@@ -107,7 +107,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="audit-") as name, ROWS.open("w", newline="") as file:
         folder, out = Path(name), csv.writer(file, lineterminator="\n")
         out.writerow(FIELDS)
-        gallery = create_gallery(folder / "gallery", EmbeddingsSet(strangers, "strangers.npz", "0" * 64), "1e-2")
+        gallery = create_gallery(folder / "gallery", EmbeddingsSet(strangers, "strangers.npz", "0" * 64), "5e-2")
         with gallery.store.writing():  # no alarm is asked for: made-up people are near real ones
             gallery._enrol(NewPhotographs.of(enrolled), ("", None, "", "benchmark"))
         write_embeddings(folder / "queries.npz", queries)

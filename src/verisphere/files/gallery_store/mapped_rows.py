@@ -36,6 +36,9 @@ def append_rows(path: Path, first: int, rows: Float32[np.ndarray, "rows dim"]) -
     with open(path, "r+b", opener=regular) as file:
         file.truncate(4 * first * rows.shape[1])
         file.seek(0, os.SEEK_END)
-        file.write(np.ascontiguousarray(rows, "<f4").data)
-        file.flush()
-        os.fsync(file.fileno())
+        try:
+            file.write(np.ascontiguousarray(rows, "<f4").data)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError as error:  # of a full disk, without a name
+            raise OSError(error.errno, error.strerror, str(path)) from None

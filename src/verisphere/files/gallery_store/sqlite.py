@@ -26,6 +26,7 @@ from verisphere.score.best_people import best_people
 DATABASE = "gallery.db"
 _WAIT_S = 10.0
 _ROWS = re.compile(r"rows-[0-9]+\.f32")
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_WRITE")  # the last is a quota's
 _AT_ONCE = 1 << 14  # rows that are copied together
 
 
@@ -72,7 +73,7 @@ class SqliteStore:
             text = str(error)
             if "locked" in text or "busy" in text:
                 text = f"another process has been writing to this gallery for {_WAIT_S:.0f} seconds; try again"
-            elif "full" in text or "disk I/O" in text:
+            elif getattr(error, "sqlite_errorname", "") in _NO_ROOM:
                 raise OSError(errno.ENOSPC, "No space left on device", self.name) from None
             elif "readonly" in text or "unable to open" in text:
                 raise PermissionError(errno.EACCES, "Permission denied", str(self.folder / DATABASE)) from None
@@ -201,6 +202,7 @@ class SqliteStore:
     def close(self) -> None:
         """Close the store."""
         self._database.close()
+        self._mapped = np.empty((0, 0), np.float32)  # a mapped file keeps its disk
 
     def _number(self, fact: str) -> int:
         return int(self.select("SELECT value FROM facts WHERE name = ?", fact)[0][0])
