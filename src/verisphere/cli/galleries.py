@@ -26,7 +26,6 @@ from verisphere.cli.results import add_input, add_json, add_output
 from verisphere.cli.shipping import add_use, identify, shown
 
 if TYPE_CHECKING:
-    from verisphere.files.bridge import Bridge
     from verisphere.models.folder import Model
     from verisphere.ship.calibrated_files import EmbeddingsSet
     from verisphere.ship.calibration_check import Accepted
@@ -118,6 +117,7 @@ def gallery_enrol(options: argparse.Namespace) -> str:
 def gallery_migrate(options: argparse.Namespace) -> Outcome:
     """Change the model of a gallery, with all of its rows, and renew the promise."""
     from verisphere.base.device import choose_device
+    from verisphere.files.bridge import read_bridge
     from verisphere.models.folder import load
     from verisphere.ship.living.gallery import LivingGallery
     from verisphere.ship.living.migrate import migrate
@@ -128,7 +128,7 @@ def gallery_migrate(options: argparse.Namespace) -> Outcome:
         gallery=LivingGallery(options.gallery),
         model=load(options.model, choose_device(options.device), options.trust_code),
         strangers=_strangers(options),
-        bridge=None if options.bridge is None else _bridge(options.bridge),
+        bridge=None if options.bridge is None else read_bridge(options.bridge),
         accepted=_accepted(options),
         progress=progress(),
     )
@@ -188,12 +188,6 @@ def gallery_compact(options: argparse.Namespace) -> str:
     before = gallery.store.size()
     left = gallery.store.compact()
     return f"{left or 'Compacted'}: {before:,} bytes before, {gallery.store.size():,} now."
-
-
-def _bridge(path: Path) -> "Bridge":
-    from verisphere.files.bridge import read_bridge
-
-    return read_bridge(path)
 
 
 def _strangers(options: argparse.Namespace) -> "EmbeddingsSet":

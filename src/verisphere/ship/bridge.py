@@ -47,7 +47,7 @@ def make_bridge(
     check_word("guarantee", guarantee, ("confident", "expected"))
     sides = [EmbeddingsSet.read(path) for path in (old, new)]
     alike = same_people(*((side.name, side.embeddings) for side in sides))
-    sides = [side.spelled(rows) for side, rows in zip(sides, alike, strict=True)]
+    sides = [side.with_rows(rows) for side, rows in zip(sides, alike, strict=True)]
     reasons: list[str] = []
     for side in sides:
         if not accepted.training_people:
