@@ -75,7 +75,6 @@ def reasons_of(
 def _opened(
     faces: Path, model: Path, landmarks: Path | None, device: str | None, progress: Progress
 ) -> tuple[EmbeddingModel, Faces, dict[str, np.ndarray]]:
-    """A model, the faces in the size that it takes, and their measures."""
     opened = open_model(model, choose_device(device))
     images = open_faces(faces, size=opened.backbone.input_size)
     listed = {} if landmarks is None else place_of(points_of_images(images.names, read_landmarks(landmarks)))

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 
 Numbers = Float64[np.ndarray, " faces"]
+Places = Float64[np.ndarray, "faces 2"]
 
 
 def yaw_of(landmarks: Float[np.ndarray, "faces 5 2"]) -> Numbers:
@@ -47,9 +48,7 @@ def place_of(landmarks: Float[np.ndarray, "faces 5 2"]) -> dict[str, Numbers]:
     }
 
 
-def _angle(
-    first: Float64[np.ndarray, "faces 2"], last: Float64[np.ndarray, "faces 2"], nose: Float64[np.ndarray, "faces 2"]
-) -> Numbers:
+def _angle(first: Places, last: Places, nose: Places) -> Numbers:
     """Angle by the place of the nose on the line from a first to a last point; NaN if the two are at one point."""
     between = last - first
     squared = (between**2).sum(axis=1)
