@@ -33,6 +33,7 @@ from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
 from verisphere.cli.results import run_verb
 from verisphere.cli.searching import add_search
+from verisphere.cli.serving import add_serve
 from verisphere.cli.shipping import add_export, add_identify, add_report, add_verify
 from verisphere.cli.threads import settle_threads
 from verisphere.cli.training import add_demo, add_experiment, add_train
@@ -64,6 +65,7 @@ VERBS = (
     add_verify,
     add_identify,
     add_gallery,
+    add_serve,
     add_monitor,
     add_report,
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import UInt8
 from PIL import Image
 
 from verisphere.base.identity import decided
@@ -87,7 +88,7 @@ def new_photographs(
         [photographs.names[place] for place in used],
         [hashlib.sha256(contents[place]()).hexdigest() for place in used],
         NewPhotographs.units(rows[kept]),
-        [_png(crop) for crop in crops[kept]] if keep_images else None,
+        [png(crop) for crop in crops[kept]] if keep_images else None,
     )
     names = [photographs.names[place] for place in photographs.used]
     return found, (*photographs.skipped, *(Skipped(names[row], why) for row, why in refused.items()))
@@ -96,7 +97,8 @@ def new_photographs(
 _NO_POINTS = np.full((5, 2), np.nan, np.float32)
 
 
-def _png(pixels: np.ndarray) -> bytes:
+def png(pixels: UInt8[np.ndarray, "height width 3"]) -> bytes:
+    """Pixels as a PNG file."""
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG")
     return file.getvalue()

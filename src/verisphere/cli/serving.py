@@ -1,0 +1,85 @@
+"""`serve`: a gallery as a service over HTTP, with a page."""
+
+import argparse
+import logging
+import socket
+from importlib.util import find_spec
+from pathlib import Path
+
+from verisphere.base.words import install_extra
+from verisphere.cli.calibrating import model_and_faces
+from verisphere.cli.parsing import Verbs, add_detector, add_device, add_min_face, add_trust_code, new_verb, options_as
+
+log = logging.getLogger(__name__)
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(options: argparse.Namespace) -> str:
+    """Answer over HTTP who of a gallery is on a photograph, with a page (extra: serve)."""
+    if missing := [name for name in ("fastapi", "uvicorn", "python_multipart") if find_spec(name) is None]:
+        raise ValueError(f"serving needs {' and '.join(missing)}, not installed here; {install_extra('serve')}")
+    import uvicorn
+
+    from verisphere.ship.living.gallery import LivingGallery
+    from verisphere.ship.serve.app import make_app
+    from verisphere.ship.serve.desk import Desk
+    from verisphere.ship.serve.guard import Limits
+    from verisphere.ship.serve.keys import read_keys
+
+    if options.keys is None and options.host not in _LOOPBACK:
+        raise ValueError(f"--host {options.host}: others could reach the gallery, so name a file of keys by --keys")
+    limits = options_as(Limits, options)
+    keys = None if options.keys is None else read_keys(options.keys)
+    gallery = LivingGallery(options.gallery)
+    model, find = model_and_faces(options, [options.gallery], others=False)
+    desk = Desk(gallery, model, find, limits, options.far, options.accept_drawn_model)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        door = socket.create_server((options.host, options.port), family=family)
+    except OSError as error:
+        raise ValueError(f"--host {options.host} --port {options.port}: {error.strerror}") from None
+    settings = uvicorn.Config(make_app(desk, keys), log_config=None, access_log=False, server_header=False, ws="none")
+    who = "everybody on this machine may do everything" if keys is None else f"{len(keys.keys)} keys"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    log.info("%s: http://%s:%d, %s; Ctrl-C ends it", options.gallery, host, door.getsockname()[1], who)
+    uvicorn.Server(settings).run([door])
+    return ""
+
+
+def add_serve(verbs: Verbs) -> None:
+    """Add `serve`."""
+    verb = new_verb(
+        verbs,
+        "serve",
+        serve,
+        examples=(
+            "verisphere serve door --model model",
+            "verisphere serve door --model model --host 0.0.0.0 --keys keys.json --threads 1",
+        ),
+    )
+    verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder of the gallery, from gallery create")
+    verb.add_argument("--model", type=Path, required=True, help="exported model folder that embeds the photographs")
+    verb.add_argument(
+        "--host", default="127.0.0.1", help="address to listen at; another than this needs --keys (127.0.0.1)"
+    )
+    verb.add_argument("--port", type=int, default=8080, help="port to listen at (8080)")
+    verb.add_argument("--keys", type=Path, metavar="FILE", help="JSON file with the SHA-256 and the role of each key")
+    verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
+    verb.add_argument("--far", metavar="F", help="FAR of the threshold for two photographs, if the model has several")
+    verb.add_argument("--accept-drawn-model", action="store_true", help="see verisphere verify")
+    limits = verb.add_argument_group("limits")
+    for name, kind, what in (
+        ("bytes", int, "bytes of a photograph (8388608)"),
+        ("pixels", int, "pixels of a photograph (25000000)"),
+        ("faces", int, "faces on a photograph (8)"),
+    ):
+        limits.add_argument(f"--most-{name}", type=kind, metavar="N", help=f"most {what}")
+    limits.add_argument("--rate", type=float, metavar="R", help="requests a second of one key (20)")
+    limits.add_argument("--seconds", type=float, metavar="S", help="time of an answer (10)")
+    limits.add_argument("--concurrent", type=int, metavar="N", help="requests that are answered at the same time (64)")
+    limits.add_argument("--batch", type=int, metavar="N", help="faces that go through the network together (32)")
+    add_detector(verb)
+    add_min_face(verb)
+    verb.set_defaults(min_face=None)
+    add_trust_code(verb)
+    add_device(verb)

@@ -1,0 +1,157 @@
+"""What a gallery and its model say of a photograph that was sent: by the functions of the command line."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold
+from verisphere.files.errors import fault_of
+from verisphere.images.decode import decode
+from verisphere.models.folder import Model
+from verisphere.ship.deciding import ByGallery
+from verisphere.ship.face_search import FaceOfPhotograph, FindFaces
+from verisphere.ship.living.enrolment import png
+from verisphere.ship.living.gallery import LivingGallery
+from verisphere.ship.living.records import NewPhotographs
+from verisphere.ship.notes import notes_on_model, notes_on_origin, promise_in_words, sealed_origin
+from verisphere.ship.people import scores_between
+from verisphere.ship.serve.answers import Change, Decision, Near, Outcome, Verdict
+from verisphere.ship.serve.batching import Batches
+from verisphere.ship.serve.guard import Limits, Refused
+
+T = TypeVar("T")
+_NEAREST = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Photograph:
+    """A photograph that was sent: the most central face on it, its embedding (1, dim), the digest of the bytes."""
+
+    face: FaceOfPhotograph
+    row: np.ndarray
+    digest: str
+
+
+#: Why a photograph of a person is not to be enrolled, a sentence each; none for a good one.
+Gate = Callable[[Photograph, str, LivingGallery], Sequence[str]]
+
+
+@dataclass(eq=False)
+class Desk:
+    """A gallery and the model that embeds for it, each used by one thread at a time.
+
+    Raises:
+        ValueError: the gallery was embedded by another model, or the model is one for drawn faces.
+    """
+
+    gallery: LivingGallery
+    model: Model
+    find: FindFaces
+    limits: Limits = field(default_factory=Limits)
+    far: Far | None = None
+    accept_drawn: bool = False
+    gate: Gate = lambda photograph, person, gallery: ()
+    counted: Callable[[int], None] = lambda faces: None
+
+    def __post_init__(self) -> None:
+        notes_on_origin(self.model, self.find, self.gallery.path, self.gallery.origin, "make the gallery again")
+        self.pair: GuaranteedThreshold | None = None
+        if self.model.thresholds:
+            self.pair = self.model.threshold(self.far)
+            self._pair_notes = self._notes(self.pair, *sealed_origin(self.model))
+        self._decoding, self._storing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        self._embedded = Batches(self._embed, self.limits.batch)
+
+    async def photograph(self, content: bytes) -> Photograph:
+        """The most central face of a photograph, embedded together with those of other requests."""
+        face = await asyncio.get_running_loop().run_in_executor(self._decoding, self._face, content)
+        row = await self._embedded(face.pixels)  # type: ignore[arg-type]
+        return Photograph(face, row[None], hashlib.sha256(content).hexdigest())
+
+    async def ask(self, question: Callable[..., T], *about: object) -> T:
+        """The answer of the gallery, to which one question is put at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._storing, partial(question, *about))
+
+    def _face(self, content: bytes) -> FaceOfPhotograph:
+        if len(content) > self.limits.most_bytes:
+            raise Refused(413, "too_large", f"a photograph has at most {self.limits.most_bytes:,} bytes")
+        try:
+            pixels = decode(content, "photograph", max_pixels=self.limits.most_pixels)
+        except ValueError as error:
+            reason = fault_of(error, "photograph").reason
+            refusal = (413, "too_large") if reason.endswith("allowed)") else (422, "no_image")
+            raise Refused(*refusal, reason) from None
+        (face,) = self.find([pixels], ["photograph"])
+        if face.faces > self.limits.most_faces:
+            raise Refused(422, "many_faces", f"{face.faces} faces; at most {self.limits.most_faces} may be on it")
+        if face.pixels is None:
+            raise Refused(422, "no_face", face.reason)
+        return face
+
+    def _embed(self, faces: Sequence[np.ndarray]) -> np.ndarray:
+        self.counted(len(faces))
+        return self.model.embed(np.stack(faces))
+
+    def compare(self, left: Photograph, right: Photograph) -> Decision:
+        """Whether two photographs show one person, as `verisphere verify` decides."""
+        if self.pair is None:
+            raise Refused(409, "no_threshold", "the model ships no threshold for two photographs")
+        score = float(scores_between(left.row, right.row)[0, 0])
+        otherwise: Verdict = "unsure" if self.pair.unsure(score) else "different"
+        verdict: Verdict = "same" if score > self.pair.threshold else otherwise
+        frr = self.pair.frr
+        below = frr.threshold if frr and frr.threshold < self.pair.threshold else None
+        rests = self._rests(self.pair, self._pair_notes, left, right)
+        return Decision(verdict=verdict, score=score, unsure_from=below, **rests)
+
+    def claim(self, photograph: Photograph, person: str) -> Decision:
+        """Whether a photograph shows a person, as `verisphere gallery verify` decides."""
+        with self.gallery.store.reading():
+            threshold, (_, rows) = self.gallery.threshold, self.gallery.person(person)
+        score = float(scores_between(photograph.row, rows).max())
+        verdict: Verdict = "same" if score > threshold.threshold else "different"
+        return Decision(verdict=verdict, score=score, **self._in_gallery(threshold, photograph))
+
+    def identify(self, photograph: Photograph, everybody: bool) -> Decision:
+        """Who is on a photograph, as `verisphere gallery identify` decides; on request also who is near it."""
+        with self.gallery.store.reading():
+            threshold = self.gallery.threshold
+            matches = ByGallery(threshold, self.gallery).whole(photograph.row)
+        near = [Near(person=match.name, score=match.score, passes=match.passed > 0) for match in matches]
+        people = [one for one in near if everybody or one.passes][:_NEAREST]
+        verdict: Verdict = "found" if any(one.passes for one in people) else "nobody"
+        score = people[0].score if people else None
+        return Decision(verdict=verdict, score=score, people=people, **self._in_gallery(threshold, photograph))
+
+    def enrol(
+        self, photograph: Photograph, person: str, consent: str, expires: date | None, keep: bool, operator: str
+    ) -> Change:
+        """Enrol a photograph, as `verisphere gallery enrol` does; an image of its face is kept only if asked for."""
+        assert photograph.face.pixels is not None
+        images, name = [png(photograph.face.pixels)] if keep else None, f"{photograph.digest[:12]}.sent"
+        units = NewPhotographs.units(photograph.row)
+        new = NewPhotographs([person], [name], [photograph.digest], units, images)
+        done = self.gallery.enrol(new, consent=consent, expires=expires, operator=operator)
+        verdict: Outcome = "enrolled" if done.photographs else "known"
+        return Change(verdict=verdict, photographs=done.photographs, promise=self.gallery.threshold.promise())
+
+    def _in_gallery(self, threshold: GalleryThreshold, photograph: Photograph) -> dict[str, Any]:
+        return self._rests(threshold, self._notes(threshold, self.gallery.path, self.gallery.origin), photograph)
+
+    def _notes(self, threshold: GuaranteedThreshold | GalleryThreshold, *made: Any) -> tuple[str, ...]:
+        return notes_on_model(self.model, threshold, self.accept_drawn, self.find, *made)
+
+    def _rests(
+        self, by: GuaranteedThreshold | GalleryThreshold, notes: Sequence[str], *sent: Photograph
+    ) -> dict[str, Any]:
+        several = ["Several faces are on a photograph; the most central is taken."]
+        seen = several if any(photograph.face.faces > 1 for photograph in sent) else []
+        words = promise_in_words(self.model, by)
+        return {"threshold": by.threshold, "promise": words, "misses": by.misses(), "notes": [*notes, *seen]}

@@ -1,0 +1,446 @@
+"""The service over HTTP: the decisions of the command line, keys and limits, and nothing that a caller may not know."""
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+pytest.importorskip("httpx", reason="httpx, which asks the service in tests, is not installed")
+
+from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, SIDE, again, gallery_at, photo
+from tiny_service import client as client_of
+from verisphere.cli.start import main
+from verisphere.ship.face_search import FindFaces
+from verisphere.ship.identify import identify
+from verisphere.ship.living.enrolment import verify_claim
+from verisphere.ship.living.gallery import LivingGallery
+from verisphere.ship.serve.app import make_app
+from verisphere.ship.serve.batching import Batches
+from verisphere.ship.serve.desk import Desk
+from verisphere.ship.serve.guard import Limits
+from verisphere.ship.serve.keys import Keys, read_keys
+from verisphere.ship.verify import verify
+
+SECRETS = {"door": "key of the door", "desk": "key of the desk", "boss": "key of the boss"}
+
+
+def key(name: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {SECRETS[name]}"}
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    roles = zip(SECRETS, ("read", "enrol", "admin"), strict=True)
+    entries = [
+        {"name": name, "role": role, "sha256": hashlib.sha256(SECRETS[name].encode()).hexdigest()}
+        for name, role in roles
+    ]
+    (tmp_path / "keys.json").write_text(json.dumps({"format": "verisphere keys 1", "keys": entries}))
+    return read_keys(tmp_path / "keys.json")
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Path:
+    gallery_at(tmp_path / "door").store.close()
+    return tmp_path / "door"
+
+
+MANY = Limits(rate=1000.0)
+
+
+def client(door: Path, keys: Keys | None = None, limits: Limits = MANY, find: FindFaces = FIND, **settings):
+    return client_of(Desk(LivingGallery(door), MODEL, find, limits, **settings), keys)
+
+
+def sent(*faces: np.ndarray, names: tuple[str, ...] = ("photograph",)) -> dict:
+    return {"files": {name: (f"{name}.png", photo(face)) for name, face in zip(names, faces, strict=True)}}
+
+
+def two(left: np.ndarray, right: np.ndarray) -> dict:
+    return sent(left, right, names=("left", "right"))
+
+
+def failed(answer, status: int, code: str) -> str:
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+    assert list(answer.json()) == ["error"]
+    return answer.json()["error"]["message"]
+
+
+def same_decision(served: float, passes: bool, wanted: float, threshold: float) -> None:
+    assert served == pytest.approx(wanted, abs=1e-5)
+    if abs(wanted - threshold) > 1e-5:
+        assert passes == (wanted > threshold)
+
+
+# --- decisions ---
+
+
+def test_decides_as_the_command_line_does(tmp_path, door):
+    """Many at once, so that faces of several requests go through the network together."""
+    shares = np.linspace(0.05, 0.95, 12)
+    probes = [again(FACES[number % 8][None], number, share)[0] for number, share in enumerate(shares)]
+    with client(door) as service, ThreadPoolExecutor(8) as threads:
+        verified = list(threads.map(lambda face: service.post("/v1/verify", **two(FACES[1], face)).json(), probes))
+        claims = [{**sent(face), "data": {"person": NAMES[number % 8]}} for number, face in enumerate(probes)]
+        claimed = list(threads.map(lambda claim: service.post("/v1/claim", **claim).json(), claims))
+        found = list(threads.map(lambda face: service.post("/v1/identify", **sent(face)).json(), probes))
+        figures = service.get("/metrics").text
+    (tmp_path / "one.png").write_bytes(photo(FACES[1]))
+    gallery, verdicts = LivingGallery(door), set()
+    for number, face in enumerate(probes):
+        (tmp_path / "probe.png").write_bytes(photo(face))
+        wanted = verify(tmp_path / "one.png", tmp_path / "probe.png", MODEL, FIND)
+        answer = verified[number]
+        same_decision(answer["score"], answer["verdict"] == "same", wanted.score, wanted.threshold.threshold)
+        assert (answer["verdict"] == "unsure") == wanted.unsure
+        assert (answer["promise"], answer["misses"]) == (wanted.promise, wanted.misses)
+        assert answer["unsure_from"] == wanted.threshold.frr.threshold
+        claim = verify_claim(gallery, tmp_path / "probe.png", NAMES[number % 8], MODEL, FIND)
+        answer = claimed[number]
+        same_decision(answer["score"], answer["verdict"] == "same", claim.match.score, claim.threshold)
+        assert (answer["promise"], answer["notes"]) == (claim.promise, list(claim.notes))
+        who = identify(tmp_path / "probe.png", door, MODEL, FIND)
+        answer = found[number]
+        near = [*who.matches, *([who.best] if who.best else [])]
+        for served, match in zip(answer["people"], near, strict=False):
+            assert served["person"] == match.name
+            same_decision(served["score"], served["passes"], match.score, who.threshold.threshold)
+        assert len(answer["people"]) == 5
+        assert (answer["threshold"], answer["promise"]) == (who.threshold.threshold, who.promise)
+        verdicts |= {answer["verdict"], claimed[number]["verdict"]}
+    assert verdicts == {"found", "nobody", "same", "different"}
+    batches, faces = (float(re.search(rf"batch_faces_{part} ([\d.]+)", figures)[1]) for part in ("count", "sum"))
+    assert faces == 4 * 12
+    assert batches <= faces
+
+
+def test_a_score_between_two_thresholds_is_unsure(door):
+    pair = MODEL.thresholds[0]
+    assert pair.frr.threshold < pair.threshold
+    with client(door) as service:
+        verdicts = {}
+        for share in np.linspace(0, 1, 60):
+            answer = service.post("/v1/verify", **two(FACES[0], again(FACES[:1], 5, share)[0])).json()
+            verdicts.setdefault(answer["verdict"], []).append(answer["score"])
+    assert set(verdicts) == {"same", "unsure", "different"}
+    assert all(pair.frr.threshold <= score <= pair.threshold for score in verdicts["unsure"])
+
+
+def test_requests_that_wait_form_a_batch():
+    begun, free, sizes = Event(), Event(), []
+
+    def embed(faces):
+        sizes.append(len(faces))
+        begun.set()
+        free.wait(60)
+        if any(face[0] < 0 for face in faces):
+            raise ValueError("a face that cannot be embedded")
+        return np.stack(faces) * 2
+
+    async def ask():
+        batches = Batches(embed, most=3)
+        first = asyncio.ensure_future(batches(np.array([1.0])))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        later = [asyncio.ensure_future(batches(np.array([number]))) for number in (2.0, 3.0, 4.0, 5.0, -1.0)]
+        await asyncio.sleep(0)
+        later[1].cancel()
+        free.set()
+        return await asyncio.gather(first, *later, return_exceptions=True)
+
+    *rows, error = asyncio.run(ask())
+    assert sizes == [1, 3, 1]
+    assert [row[0] for row in (rows[0], rows[1], rows[3], rows[4])] == [2.0, 4.0, 8.0, 10.0]
+    assert isinstance(rows[2], asyncio.CancelledError)
+    assert isinstance(error, ValueError)
+
+
+# --- changes ---
+
+
+def test_enrols_finds_and_removes_a_person(door, keys):
+    new = OTHERS[350]
+    with client(door, keys) as service:
+        person = {"person": "Zoe", "consent": "form 7", "expires": "2999-01-01"}
+        first = service.post("/v1/enrol", **sent(new), data=person, headers=key("desk")).json()
+        assert (first["verdict"], first["photographs"]) == ("enrolled", 1)
+        assert "gallery of 9 people" in first["promise"]
+        assert service.post("/v1/enrol", **sent(new), data=person, headers=key("desk")).json()["verdict"] == "known"
+        found = service.post("/v1/identify", **sent(again(new[None], 7, 0.2)[0]), headers=key("door")).json()
+        assert [one["person"] for one in found["people"]] == ["Zoe"]
+        gone = service.post("/v1/remove", data={"person": "Zoe"}, headers=key("boss")).json()
+        assert (gone["verdict"], gone["photographs"]) == ("removed", 1)
+        failed(service.post("/v1/remove", data={"person": "Zoe"}, headers=key("boss")), 404, "unknown_person")
+    store = LivingGallery(door).store
+    audit = store.select("SELECT operator, action, photographs FROM audit WHERE operator IN ('desk', 'boss')")
+    assert audit == [("desk", "enrol", 1), ("boss", "remove", 1)]
+    assert "Zoe" not in str(store.select("SELECT * FROM audit"))
+
+
+def test_no_photograph_is_stored_unless_it_is_asked_for(door, monkeypatch):
+    def on_disk(*arguments):
+        raise AssertionError("a photograph was written to a disk")
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", on_disk)
+    large = photo(noise_face := OTHERS[351]) + bytes(3 << 20)  # behind a PNG anything may stand
+    with client(door) as service:
+        for name, keep in (("Ann", False), ("Ben", True)):
+            files = {"photograph": ("p.png", large)}
+            done = service.post("/v1/enrol", files=files, data={"person": name, "keep_image": str(keep)})
+            assert done.json()["verdict"] == "enrolled"
+    images = dict(
+        LivingGallery(door).store.select(
+            "SELECT p.name, f.image FROM people p JOIN photographs f ON p.person = f.person WHERE p.name < 'C'"
+        )
+    )
+    assert images["Ann"] is None
+    assert images["Ben"] == photo(noise_face)
+
+
+def test_the_gate_says_why_it_refuses(door):
+    def gate(photograph, person, gallery):
+        assert photograph.row.shape == (1, SIDE * SIDE)
+        return [f"the face is nearer to another person than to {person}"]
+
+    with client(door, gate=gate) as service:
+        done = service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Zoe"}).json()
+    assert (done["verdict"], done["reasons"]) == ("refused", ["the face is nearer to another person than to Zoe"])
+    assert LivingGallery(door).info().people == 8
+
+
+def test_an_enrolment_that_would_end_the_promise_is_refused_with_the_number_of_strangers(door):
+    gallery = LivingGallery(door)
+    gallery.store.change("DELETE FROM strangers WHERE stranger > 299")
+    with client(door) as service:
+        done = service.post("/v1/enrol", **sent(OTHERS[0]), data={"person": "stranger 0"})
+    assert "needs 299 strangers" in failed(done, 409, "few_strangers")
+    assert str(door) not in done.text
+
+
+# --- who may do what ---
+
+
+@pytest.mark.parametrize(
+    ("path", "role"),
+    [("verify", "door"), ("claim", "door"), ("identify", "door"), ("enrol", "desk"), ("remove", "boss")],
+)
+def test_a_key_does_what_its_role_allows_and_no_more(door, keys, path, role):
+    allowed = [*SECRETS][[*SECRETS].index(role) :]
+    request = {
+        **sent(FACES[0], FACES[1], FACES[2], names=("photograph", "left", "right")),
+        "data": {"person": NAMES[3]},
+    }
+    with client(door, keys) as service:
+        failed(service.post(f"/v1/{path}", **request), 401, "unauthorized")
+        failed(service.post(f"/v1/{path}", **request, headers={"Authorization": "Bearer no"}), 401, "unauthorized")
+        failed(
+            service.post(f"/v1/{path}", **request, headers={"Authorization": f"Basic {SECRETS['boss']}"}),
+            401,
+            "unauthorized",
+        )
+        for name in SECRETS:
+            done = service.post(f"/v1/{path}", **request, headers=key(name))
+            if name not in allowed:
+                failed(done, 403, "forbidden")
+        assert done.status_code == 200
+
+
+def test_who_does_not_pass_is_named_to_those_alone_who_may_enrol(door, keys):
+    stranger = sent(OTHERS[360])
+    with client(door, keys) as service:
+        answer = service.post("/v1/identify", **stranger, headers=key("door"))
+        assert (answer.json()["verdict"], answer.json()["people"], answer.json()["score"]) == ("nobody", [], None)
+        assert not any(name in answer.text for name in NAMES)
+        near = service.post("/v1/identify", **stranger, headers=key("desk")).json()["people"]
+        assert (len(near), {one["passes"] for one in near}) == (5, {False})
+        claim = service.post("/v1/claim", **stranger, data={"person": "person 3"}, headers=key("door"))
+        assert NAMES[3] not in claim.text
+        failed(claim, 404, "unknown_person")
+        spelled = service.post("/v1/enrol", **stranger, data={"person": "PERSON 3"}, headers=key("desk"))
+        assert NAMES[3] not in spelled.text
+        failed(spelled, 409, "name")
+
+
+def test_without_keys_only_this_machine_is_answered(door):
+    with client(door) as service:
+        request = sent(FACES[0])
+        assert service.post("/v1/identify", **request, headers={"Origin": "http://localhost"}).status_code == 200
+        for headers in ({"Origin": "https://elsewhere.example"}, {"Host": "rebound.example"}, {"Origin": "null"}):
+            failed(service.post("/v1/identify", **request, headers=headers), 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "verisphere keys 2"}, "format 'verisphere keys 2', 1 keys; expected 'verisphere keys 1'"),
+        ({"keys": []}, "0 keys; expected"),
+        ({"keys": [{"name": "a", "role": "root", "sha256": "0" * 64}]}, "must be 'read' or 'enrol' or 'admin'"),
+        ({"keys": [{"name": "a", "role": "read", "sha256": "a key"}]}, "sha256 of 'a' must be 64 digits"),
+        ({"keys": [{"name": name, "role": "read", "sha256": "0" * 64} for name in "ab"]}, "two keys have the same"),
+    ],
+)
+def test_a_wrong_file_of_keys_is_refused(tmp_path, change, message):
+    whole = {"format": "verisphere keys 1", "keys": [{"name": "a", "role": "read", "sha256": "0" * 64}], **change}
+    (tmp_path / "keys.json").write_text(json.dumps(whole))
+    with pytest.raises(ValueError, match=rf"keys\.json.*{message}"):
+        read_keys(tmp_path / "keys.json")
+
+
+# --- limits ---
+
+
+def test_each_limit_has_its_answer(door, keys):
+    limits = Limits(most_bytes=2000, most_pixels=200)
+    with client(door, limits=limits) as service:
+        failed(service.post("/v1/identify", files={"photograph": bytes(2001)}), 413, "too_large")
+        failed(service.post("/v1/identify", files={"photograph": bytes(80_000)}), 413, "too_large")
+    with client(door, limits=Limits(most_pixels=100)) as service:
+        failed(service.post("/v1/identify", **sent(FACES[0])), 413, "too_large")
+    with client(door, keys, Limits(rate=0.1)) as service:
+        assert service.get("/v1/card", headers=key("door")).status_code == 200
+        busy = service.get("/v1/card", headers=key("door"))
+        failed(busy, 429, "rate")
+        assert busy.headers["retry-after"] == "1"
+        assert service.get("/v1/card", headers=key("desk")).status_code == 200
+        assert service.get("/health").status_code == 200
+
+
+def test_a_body_without_a_length_ends_at_the_limit(door):
+    """Also a disconnected or slow sender ends: the body is read within the time of the answer."""
+
+    async def ask(chunk: bytes, seconds: float) -> list[dict]:
+        answers, read = [], 0
+
+        async def receive():
+            nonlocal read
+            await asyncio.sleep(0 if chunk else 60)
+            read += len(chunk)
+            return {"type": "http.request", "body": chunk, "more_body": True}
+
+        async def send(message):
+            answers.append(message)
+
+        desk = Desk(LivingGallery(door), MODEL, FIND, Limits(most_bytes=10_000, seconds=seconds))
+        headers = [(b"host", b"localhost"), (b"content-type", b"multipart/form-data; boundary=x")]
+        scope = {"type": "http", "path": "/v1/identify", "method": "POST", "headers": headers}
+        await make_app(desk)(scope, receive, send)
+        assert read <= 200_000
+        return answers
+
+    for chunk, seconds, status in ((bytes(9_000), 60, 413), (b"", 0.2, 503)):
+        assert asyncio.run(ask(chunk, seconds))[0]["status"] == status
+
+
+def test_more_requests_than_are_answered_at_once_and_slow_answers_are_refused(door):
+    begun, free = Event(), Event()
+
+    def slow(photographs, names):
+        begun.set()
+        free.wait(60)
+        return FIND(photographs, names)
+
+    with client(door, limits=Limits(concurrent=1, seconds=0.5), find=slow) as service, ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(service.post, "/v1/enrol", **sent(OTHERS[350]), data={"person": "Zoe"})
+        assert begun.wait(60)
+        busy = service.get("/v1/card")
+        answer = waiting.result()
+        free.set()
+        failed(answer, 503, "timeout")
+        if busy.status_code != 200:  # unless the slow answer was given up before
+            failed(busy, 503, "busy")
+    assert LivingGallery(door).info().people == 8
+
+
+def test_faces_are_counted(door):
+    def many(photographs, names):
+        return [replace(face, faces=9) for face in FIND(photographs, names)]
+
+    with client(door, find=many) as service:
+        failed(service.post("/v1/identify", **sent(FACES[0])), 422, "many_faces")
+
+
+def test_wrong_limits_are_refused():
+    with pytest.raises(ValueError, match="--most-bytes must be above 0, got 0"):
+        Limits(most_bytes=0)
+
+
+# --- what is said ---
+
+
+def test_openapi_describes_every_path_and_the_page_needs_nothing_from_elsewhere(door):
+    with client(door) as service:
+        described = service.get("/openapi.json").json()
+        page = service.get("/")
+        parts = [service.get(f"/{name}") for name in re.findall(r'(?:href|src)="([^"#]+)"', page.text)]
+    for path, ways in described["paths"].items():
+        for way in ways.values():
+            assert way["summary"]
+            assert path == "/health" or {"401", "429", "503"} <= set(way["responses"])
+    assert {"/v1/verify", "/v1/claim", "/v1/identify", "/v1/enrol", "/v1/remove", "/v1/card"} < set(described["paths"])
+    assert [part.status_code for part in parts] == [200] * len(parts)
+    assert "//" not in "".join(re.findall(r'(?:href|src|action)="([^"]*)"', page.text))
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["cache-control"] == "no-store"
+
+
+def test_the_card_says_what_is_decided_by(door, keys):
+    with client(door, keys) as service:
+        card = service.get("/v1/card", headers=key("door")).json()
+        figures = service.get("/metrics", headers=key("door")).text
+        assert service.get("/metrics").status_code == 401
+    assert card["people"] == 8
+    assert card["role"] == "read"
+    assert "at most 1 in 100 strangers are found in this gallery of 8 people" in card["gallery"]
+    assert card["pair"] == str(MODEL.thresholds[0])
+    assert 'verisphere_requests_total{path="/v1/card",status="200"} 1' in figures
+    assert "verisphere_people 8" in figures
+    for line in figures.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) .+|verisphere_\w+(\{[^{}]+\})? [\d.e+-]+", line), line
+
+
+def test_the_log_has_no_names_and_a_fault_no_trace(door, caplog):
+    def broken(photographs, names):
+        raise RuntimeError(f"{door}: {NAMES[0]} cannot be found")
+
+    with caplog.at_level(logging.INFO), client(door, find=broken) as service:
+        answer = service.post("/v1/claim", **sent(FACES[0]), data={"person": NAMES[0]})
+        failed(answer, 500, "internal")
+        failed(service.post("/v1/remove", data={"person": NAMES[1] + "x"}), 404, "unknown_person")
+    ours = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("verisphere"))
+    assert "RuntimeError in test_serve.py" in ours
+    assert "/v1/claim 500" in ours
+    for text in (answer.text, ours):
+        assert not any(name in text for name in (*NAMES, str(door), "Traceback"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--host", "0.0.0.0"], "--host 0.0.0.0: others could reach the gallery, so name a file of keys by --keys"),
+        (["--rate", "0"], "--rate must be above 0, got 0.0"),
+        (["--keys", "none.json"], "none.json"),
+    ],
+)
+@pytest.mark.usefixtures("process_as_it_was")
+def test_a_service_that_cannot_start_says_why_in_one_line(capsys, door, arguments, message):
+    assert main(["--default-allocator", "serve", str(door), "--model", "no-model", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_without_the_extra_it_says_how_to_install_it(capsys, door, monkeypatch):
+    monkeypatch.setattr("verisphere.cli.serving.find_spec", lambda name: None if name == "uvicorn" else 1)
+    assert main(["--default-allocator", "serve", str(door), "--model", "m"]) == 2
+    assert "serving needs uvicorn, not installed here; install the extra serve" in capsys.readouterr().err
