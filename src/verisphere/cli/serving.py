@@ -12,6 +12,15 @@ from verisphere.cli.parsing import Verbs, add_detector, add_device, add_min_face
 
 log = logging.getLogger(__name__)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LIMITS = {
+    "most-bytes": "most bytes of a photograph (8388608)",
+    "most-pixels": "most pixels of a photograph (25000000)",
+    "most-faces": "most faces on a photograph (8)",
+    "rate": "requests a second of one key, of which as many as in ten seconds may come at once (20)",
+    "seconds": "longest time of an answer (10)",
+    "concurrent": "requests that are answered at the same time (64)",
+    "batch": "faces that go through the network together (32)",
+}
 
 
 def serve(options: argparse.Namespace) -> str:
@@ -59,25 +68,15 @@ def add_serve(verbs: Verbs) -> None:
     )
     verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder of the gallery, from gallery create")
     verb.add_argument("--model", type=Path, required=True, help="exported model folder that embeds the photographs")
-    verb.add_argument(
-        "--host", default="127.0.0.1", help="address to listen at; another than this needs --keys (127.0.0.1)"
-    )
+    verb.add_argument("--host", default=_LOOPBACK[0], help="address to listen at; others need --keys (127.0.0.1)")
     verb.add_argument("--port", type=int, default=8080, help="port to listen at (8080)")
     verb.add_argument("--keys", type=Path, metavar="FILE", help="JSON file with the SHA-256 and the role of each key")
     verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
     verb.add_argument("--far", metavar="F", help="FAR of the threshold for two photographs, if the model has several")
     verb.add_argument("--accept-drawn-model", action="store_true", help="see verisphere verify")
-    limits = verb.add_argument_group("limits")
-    for name, kind, what in (
-        ("bytes", int, "bytes of a photograph (8388608)"),
-        ("pixels", int, "pixels of a photograph (25000000)"),
-        ("faces", int, "faces on a photograph (8)"),
-    ):
-        limits.add_argument(f"--most-{name}", type=kind, metavar="N", help=f"most {what}")
-    limits.add_argument("--rate", type=float, metavar="R", help="requests a second of one key (20)")
-    limits.add_argument("--seconds", type=float, metavar="S", help="time of an answer (10)")
-    limits.add_argument("--concurrent", type=int, metavar="N", help="requests that are answered at the same time (64)")
-    limits.add_argument("--batch", type=int, metavar="N", help="faces that go through the network together (32)")
+    for name, what in _LIMITS.items():
+        kind = float if name in ("rate", "seconds") else int
+        verb.add_argument(f"--{name}", type=kind, metavar="N", help=what)
     add_detector(verb)
     add_min_face(verb)
     verb.set_defaults(min_face=None)

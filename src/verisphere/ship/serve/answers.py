@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-Verdict = Literal["same", "unsure", "different", "found", "nobody"]
-Outcome = Literal["enrolled", "known", "refused", "removed"]
+Verdict = Literal["same", "unsure", "different", "found", "nobody", "enrolled", "known", "refused", "removed"]
+_PROMISE = "We are 95 % confident that at most 1 in 100 strangers are found in this gallery of 40 people; ..."
 
 
 class Refusal(BaseModel):
@@ -25,19 +25,14 @@ class Near(BaseModel):
 class Decision(BaseModel):
     """A verdict, and what it rests on. Something passes iff its score is above the threshold."""
 
-    verdict: Verdict
-    score: float | None = Field(
-        description="the highest score, a cosine; null where nobody may be named", examples=[0.6812]
-    )
+    verdict: Verdict = Field(examples=["same"])
+    score: float | None = Field(description="the highest score, a cosine; null where nobody may be named")
     threshold: float = Field(examples=[0.1935])
     unsure_from: float | None = Field(default=None, description="the lowest unsure score, where an FRR is promised too")
     people: list[Near] = Field(
-        default=[], description="at most five who pass, best first; for keys that may enrol the nearest"
+        default=[], description="the five best who pass; for keys that may enrol the five nearest"
     )
-    promise: str = Field(
-        description="what is promised about strangers",
-        examples=["We are 95 % confident that at most 1 in 100 strangers are found in this gallery of 40 people; ..."],
-    )
+    promise: str = Field(description="what is promised about strangers", examples=[_PROMISE])
     misses: str = Field(description="how often enrolled people, or pairs of one person, are missed, in exact wording")
     notes: list[str] = Field(description="what weakens the promise, and what was seen on the photographs")
 
@@ -45,10 +40,10 @@ class Decision(BaseModel):
 class Change(BaseModel):
     """What became of a photograph that was to be enrolled, or of a person who was to be removed."""
 
-    verdict: Outcome = Field(description="known: had this photograph before")
+    verdict: Verdict = Field(examples=["enrolled"], description="known: the person had this photograph before")
     reasons: list[str] = Field(default=[], description="why it was refused")
     photographs: int = Field(default=0, description="photographs that were enrolled or removed")
-    promise: str = Field(default="", description="the gallery's promise after an enrolment")
+    promise: str = Field(default="", description="the promise after an enrolment", examples=[_PROMISE])
 
 
 class Card(BaseModel):

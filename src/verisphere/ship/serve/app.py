@@ -33,16 +33,7 @@ _ABOUT = (
     "promise about strangers. Photographs are sent as multipart/form-data and are not stored, but for the image of a "
     "face that is enrolled with `keep_image`."
 )
-_STATUSES = {
-    401: "no key of this service",
-    403: "the key's role does not allow it",
-    404: "nobody of this name is enrolled",
-    409: "the gallery or the model cannot do it",
-    413: "too many bytes or pixels",
-    422: "no image, no face, too many faces, or a field is wrong",
-    429: "too many requests by this key",
-    503: "too many requests, or too slow an answer: try again later",
-}
+_REFUSALS = 401, 403, 404, 409, 413, 422, 429, 503
 _UNKNOWN = 404, "unknown_person", "nobody of this name is enrolled"
 _NAME = 409, "name", "this is no name of a person, or another spelling of a name that is enrolled"
 #: What a caller gets instead of an error of the gallery, which may name its folder or somebody else, by words of it.
@@ -64,7 +55,7 @@ def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
     guard = Guard(app, _ROLES, keys, desk.limits, metrics)
     desk.counted = lambda faces: metrics.took("batch_faces", faces)
     asked: dict[str, Any] = {
-        "responses": {status: {"model": Refusal, "description": text} for status, text in _STATUSES.items()},
+        "responses": {status: {"model": Refusal} for status in _REFUSALS},
         "dependencies": [Depends(HTTPBearer(auto_error=False, description="a key of the service's file of keys"))],
     }
 

@@ -22,7 +22,7 @@ from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.living.records import NewPhotographs
 from verisphere.ship.notes import notes_on_model, notes_on_origin, promise_in_words, sealed_origin
 from verisphere.ship.people import scores_between
-from verisphere.ship.serve.answers import Change, Decision, Near, Outcome, Verdict
+from verisphere.ship.serve.answers import Change, Decision, Near, Verdict
 from verisphere.ship.serve.batching import Batches
 from verisphere.ship.serve.guard import Limits, Refused
 
@@ -65,7 +65,8 @@ class Desk:
         self.pair: GuaranteedThreshold | None = None
         if self.model.thresholds:
             self.pair = self.model.threshold(self.far)
-            self._pair_notes = self._notes(self.pair, *sealed_origin(self.model))
+            self._sealed = sealed_origin(self.model)
+            self._rests(self.pair)
         self._decoding, self._storing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._embedded = Batches(self._embed, self.limits.batch)
 
@@ -108,8 +109,7 @@ class Desk:
         verdict: Verdict = "same" if score > self.pair.threshold else otherwise
         frr = self.pair.frr
         below = frr.threshold if frr and frr.threshold < self.pair.threshold else None
-        rests = self._rests(self.pair, self._pair_notes, left, right)
-        return Decision(verdict=verdict, score=score, unsure_from=below, **rests)
+        return Decision(verdict=verdict, score=score, unsure_from=below, **self._rests(self.pair, left, right))
 
     def claim(self, photograph: Photograph, person: str) -> Decision:
         """Whether a photograph shows a person, as `verisphere gallery verify` decides."""
@@ -117,7 +117,7 @@ class Desk:
             threshold, (_, rows) = self.gallery.threshold, self.gallery.person(person)
         score = float(scores_between(photograph.row, rows).max())
         verdict: Verdict = "same" if score > threshold.threshold else "different"
-        return Decision(verdict=verdict, score=score, **self._in_gallery(threshold, photograph))
+        return Decision(verdict=verdict, score=score, **self._rests(threshold, photograph))
 
     def identify(self, photograph: Photograph, everybody: bool) -> Decision:
         """Who is on a photograph, as `verisphere gallery identify` decides; on request also who is near it."""
@@ -126,32 +126,26 @@ class Desk:
             matches = ByGallery(threshold, self.gallery).whole(photograph.row)
         near = [Near(person=match.name, score=match.score, passes=match.passed > 0) for match in matches]
         people = [one for one in near if everybody or one.passes][:_NEAREST]
-        verdict: Verdict = "found" if any(one.passes for one in people) else "nobody"
+        verdict: Verdict = "found" if near and near[0].passes else "nobody"
         score = people[0].score if people else None
-        return Decision(verdict=verdict, score=score, people=people, **self._in_gallery(threshold, photograph))
+        return Decision(verdict=verdict, score=score, people=people, **self._rests(threshold, photograph))
 
     def enrol(
         self, photograph: Photograph, person: str, consent: str, expires: date | None, keep: bool, operator: str
     ) -> Change:
         """Enrol a photograph, as `verisphere gallery enrol` does; an image of its face is kept only if asked for."""
-        assert photograph.face.pixels is not None
-        images, name = [png(photograph.face.pixels)] if keep else None, f"{photograph.digest[:12]}.sent"
-        units = NewPhotographs.units(photograph.row)
-        new = NewPhotographs([person], [name], [photograph.digest], units, images)
+        images = [png(photograph.face.pixels)] if keep and photograph.face.pixels is not None else None
+        names, units = [f"{photograph.digest[:12]}.sent"], NewPhotographs.units(photograph.row)
+        new = NewPhotographs([person], names, [photograph.digest], units, images)
         done = self.gallery.enrol(new, consent=consent, expires=expires, operator=operator)
-        verdict: Outcome = "enrolled" if done.photographs else "known"
+        verdict: Verdict = "enrolled" if done.photographs else "known"
         return Change(verdict=verdict, photographs=done.photographs, promise=self.gallery.threshold.promise())
 
-    def _in_gallery(self, threshold: GalleryThreshold, photograph: Photograph) -> dict[str, Any]:
-        return self._rests(threshold, self._notes(threshold, self.gallery.path, self.gallery.origin), photograph)
-
-    def _notes(self, threshold: GuaranteedThreshold | GalleryThreshold, *made: Any) -> tuple[str, ...]:
-        return notes_on_model(self.model, threshold, self.accept_drawn, self.find, *made)
-
-    def _rests(
-        self, by: GuaranteedThreshold | GalleryThreshold, notes: Sequence[str], *sent: Photograph
-    ) -> dict[str, Any]:
-        several = ["Several faces are on a photograph; the most central is taken."]
-        seen = several if any(photograph.face.faces > 1 for photograph in sent) else []
+    def _rests(self, by: GuaranteedThreshold | GalleryThreshold, *sent: Photograph) -> dict[str, Any]:
+        """What a decision rests on."""
+        made = self._sealed if isinstance(by, GuaranteedThreshold) else (self.gallery.path, self.gallery.origin)
+        notes = list(notes_on_model(self.model, by, self.accept_drawn, self.find, *made))
+        if any(photograph.face.faces > 1 for photograph in sent):
+            notes.append("Several faces are on a photograph; the most central is taken.")
         words = promise_in_words(self.model, by)
-        return {"threshold": by.threshold, "promise": words, "misses": by.misses(), "notes": [*notes, *seen]}
+        return {"threshold": by.threshold, "promise": words, "misses": by.misses(), "notes": notes}

@@ -1,10 +1,9 @@
 "use strict";
 const at = (id) => document.getElementById(id);
-const taken = {}; // pictures of the camera, by the input in whose place they stand
 const task = () => document.querySelector("[name=task]:checked").value;
+const pictures = {}; // by the input that they were chosen with, from files or from the camera
 const FIELDS = {
-  identify: { photograph: "first" }, verify: { left: "first", right: "second" },
-  claim: { photograph: "first", person: "person" },
+  identify: { photograph: "first" }, verify: { left: "first", right: "second" }, claim: { photograph: "first", person: "person" },
   enrol: { photograph: "first", person: "person", consent: "consent", expires: "expires", keep_image: "keep_image" },
 };
 const WORDS = {
@@ -12,43 +11,44 @@ const WORDS = {
   enrolled: "Enrolled", known: "Enrolled before", refused: "Not enrolled",
 };
 
+function part(kind, text, className = "") {
+  return Object.assign(document.createElement(kind), { textContent: text, className });
+}
+
 function choose() {
-  for (const part of document.querySelectorAll("[data-for]")) part.hidden = !part.dataset.for.split(" ").includes(task());
-  at("second").required = task() === "verify";
+  for (const one of document.querySelectorAll("[data-for]")) one.hidden = !one.dataset.for.split(" ").includes(task());
   at("person").required = ["claim", "enrol"].includes(task());
 }
 
 function picture(id, file) {
-  taken[id] = file;
-  at(id).required = false;
+  pictures[id] = file;
   at(id + "-shown").src = URL.createObjectURL(file);
   at(id + "-shown").hidden = false;
 }
 
 async function camera(id) {
-  const close = () => { at("video").srcObject?.getTracks().forEach((track) => track.stop()); at("camera").hidden = true; };
-  close();
+  const video = at("video");
   try {
-    at("video").srcObject = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "user" } });
+    video.srcObject = await navigator.mediaDevices.getUserMedia({ video: true });
   } catch {
-    return show({ verdict: "The camera cannot be used", reasons: ["Allow it, or choose a file; away from this machine a browser needs https."] }, true);
+    return show({ verdict: "The camera cannot be used", reasons: ["Allow it, or choose a file. From another machine browsers ask for https."] });
   }
   at("camera").hidden = false;
-  await at("video").play();
-  at("close").onclick = close;
+  await video.play();
   at("take").onclick = () => {
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [at("video").videoWidth, at("video").videoHeight];
-    canvas.getContext("2d").drawImage(at("video"), 0, 0);
-    canvas.toBlob((blob) => { picture(id, new File([blob], "camera.jpg")); close(); at("ask").focus(); }, "image/jpeg", 0.95);
+    const canvas = Object.assign(document.createElement("canvas"), { width: video.videoWidth, height: video.videoHeight });
+    canvas.getContext("2d").drawImage(video, 0, 0);
+    canvas.toBlob((blob) => picture(id, blob), "image/jpeg", 0.95);
+    video.srcObject.getTracks().forEach((track) => track.stop());
+    at("camera").hidden = true;
+    at("ask").focus();
   };
   at("take").focus();
 }
 
 async function call(path, body) {
   const key = at("key").value, headers = key ? { Authorization: "Bearer " + key } : {};
-  const response = await fetch(path, { method: body ? "POST" : "GET", body, headers });
-  const answer = await response.json();
+  const response = await fetch(path, { method: body ? "POST" : "GET", body, headers }), answer = await response.json();
   if (response.status === 401) at("access").open = true;
   if (!response.ok) throw new Error(answer.error.message);
   return answer;
@@ -58,71 +58,55 @@ async function ask(event) {
   event.preventDefault();
   const body = new FormData();
   for (const [name, id] of Object.entries(FIELDS[task()])) {
-    const input = at(id), value = taken[id] ?? (input.type === "checkbox" ? input.checked : input.files?.[0] ?? input.value);
+    const value = pictures[id] ?? (id === "keep_image" ? at(id).checked : at(id).value);
     if (value !== "") body.append(name, value);
   }
-  at("ask").disabled = true;
-  try {
-    const answer = await call("v1/" + task(), body);
-    show(answer, ["different", "refused"].includes(answer.verdict));
-  } catch (error) {
-    show({ verdict: "No answer", reasons: [error.message] }, true);
-  }
-  at("ask").disabled = false;
+  await call("v1/" + task(), body).then(show, (error) => show({ verdict: "No answer", reasons: [error.message] }));
   about();
 }
 
-function show(answer, bad) {
-  const people = answer.people ?? [], passing = people.filter((one) => one.passes).map((one) => one.person);
-  at("verdict").textContent = passing.join(", ") || WORDS[answer.verdict] || answer.verdict;
+function show(answer) {
+  const people = answer.people ?? [], found = people.filter((one) => one.passes).map((one) => one.person).join(", ");
+  at("verdict").textContent = found || WORDS[answer.verdict] || answer.verdict;
   axis(answer);
   at("reasons").replaceChildren(...[...answer.reasons ?? [], ...answer.notes ?? []].map((text) => part("li", text)));
   at("people").hidden = !people.length;
   at("people").tBodies[0].replaceChildren(...people.map((one) => {
-    const row = document.createElement("tr");
-    row.append(part("th", one.person), part("td", one.score.toFixed(4)), part("td", one.passes ? "yes" : "no"));
+    const row = part("tr");
+    row.append(part("th", one.person), part("td", one.score.toFixed(4)), part("td", one.passes ? "passes" : "does not pass"));
     return row;
   }));
   at("rests").textContent = answer.promise ?? "";
   at("misses").textContent = answer.misses ? `In exact words: ${answer.misses}.` : "";
-  at("answer").className = bad ? "bad" : "";
+  at("answer").className = found || ["same", "unsure", "enrolled", "known"].includes(answer.verdict) ? "" : "bad";
   at("answer").hidden = false;
   at("answer").focus();
 }
 
-function part(kind, text, className = "") {
-  return Object.assign(document.createElement(kind), { textContent: text, className });
-}
-
 function axis({ score, threshold, unsure_from: unsure }) {
   at("axis").hidden = score == null;
-  if (at("axis").hidden) return;
-  const low = Math.min(0, score, unsure ?? 0, threshold) - 0.05, high = Math.max(1, score);
-  const place = (value) => `${100 * (value - low) / (high - low)}%`;
-  const put = (element, value) => { element.style.left = place(value); return element; };
-  const inside = (value) => Math.min(Math.max(value, low + 0.12 * (high - low)), high - 0.12 * (high - low));
-  const parts = [put(part("div", "", "passes"), threshold)];
-  if (unsure != null) {
-    parts.push(put(part("div", "", "unsure"), unsure));
-    parts[1].style.right = `calc(100% - ${place(threshold)})`;
-  }
-  parts.push(put(part("div", "", "mark limit"), threshold), put(part("span", `threshold ${threshold.toFixed(4)}`, "under"), inside(threshold)));
-  parts.push(put(part("div", "", "mark"), score), put(part("span", `score ${score.toFixed(4)}`, "over"), inside(score)));
-  at("line").replaceChildren(...parts);
-  const where = score > threshold ? "above" : unsure != null && score >= unsure ? "below, but in the unsure band under" : "not above";
-  at("line").setAttribute("aria-label", `Score ${score.toFixed(4)}, ${where} the threshold ${threshold.toFixed(4)}`);
-  at("caption").textContent = `Scores to the right of the threshold pass${unsure != null ? `; between ${unsure.toFixed(4)} and it nothing is decided` : ""}.`;
+  if (score == null) return;
+  const low = Math.min(-0.05, score, unsure ?? 0, threshold), high = 1;
+  const put = (kind, className, from, text = "", to = high) => {
+    const element = part(kind, text, className), place = (value) => 100 * (value - low) / (high - low);
+    element.style.left = `${text ? Math.min(Math.max(place(from), 15), 85) : place(from)}%`;
+    if (kind === "i") element.style.right = `${100 - place(to)}%`;
+    return element;
+  };
+  const [words, limit] = [`score ${score.toFixed(4)}`, `threshold ${threshold.toFixed(4)}`];
+  at("axis").replaceChildren(
+    put("i", "passes", threshold), ...(unsure == null ? [] : [put("i", "unsure", unsure, "", threshold)]),
+    put("b", "mark", score), put("span", "score", score, words), put("span", "", threshold, limit),
+  );
+  const below = unsure != null && score >= unsure ? `in the unsure band from ${unsure.toFixed(4)} to` : "not above";
+  at("axis").setAttribute("aria-label", `${words}, ${score > threshold ? "above" : below} ${limit}`);
 }
 
 async function about() {
-  try {
-    const card = await call("v1/card");
-    at("promise").textContent = card.gallery;
-    at("tasks").querySelector("[value=enrol]").disabled = card.role === "read";
-    at("tasks").querySelector("[value=verify]").disabled = !card.pair;
-  } catch (error) {
-    at("promise").textContent = error.message;
-  }
+  const card = await call("v1/card").catch((error) => ({ gallery: error.message, role: "read" }));
+  at("promise").textContent = card.gallery;
+  document.querySelector("[value=enrol]").disabled = card.role === "read";
+  document.querySelector("[value=verify]").disabled = !card.pair;
 }
 
 at("tasks").addEventListener("change", choose);
