@@ -337,7 +337,7 @@ def test_a_body_without_a_length_ends_at_the_limit(door):
         assert read <= 200_000
         return answers
 
-    for chunk, seconds, status in ((bytes(9_000), 60, 413), (b"", 0.2, 503)):
+    for chunk, seconds, status in ((bytes(9_000), 60.0, 413), (b"", 0.2, 503)):
         assert asyncio.run(ask(chunk, seconds))[0]["status"] == status
 
 

@@ -53,7 +53,7 @@ def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
     MultiPartParser.spool_max_size = desk.limits.most_body + 1  # never reached: no photograph is written to a disk
     app = FastAPI(title="verisphere", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     guard = Guard(app, _ROLES, keys, desk.limits, metrics)
-    desk.counted = lambda faces: metrics.took("batch_faces", faces)
+    desk.counted = lambda faces: metrics.took("batch_faces", float(faces))
     asked: dict[str, Any] = {
         "responses": {status: {"model": Refusal} for status in _REFUSALS},
         "dependencies": [Depends(HTTPBearer(auto_error=False, description="a key of the service's file of keys"))],

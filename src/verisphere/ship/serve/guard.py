@@ -18,7 +18,7 @@ from verisphere.ship.serve.metrics import Metrics
 log = logging.getLogger(__name__)
 
 _SAFE = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
     "Permissions-Policy": "camera=(self), microphone=()",

@@ -33,7 +33,6 @@ async function camera(id) {
   } catch {
     return show({ verdict: "The camera cannot be used", reasons: ["Allow it, or choose a file. From another machine browsers ask for https."] });
   }
-  at("camera").hidden = false;
   await video.play();
   at("take").onclick = () => {
     const canvas = Object.assign(document.createElement("canvas"), { width: video.videoWidth, height: video.videoHeight });
@@ -43,6 +42,7 @@ async function camera(id) {
     at("camera").hidden = true;
     at("ask").focus();
   };
+  at("camera").hidden = false;
   at("take").focus();
 }
 

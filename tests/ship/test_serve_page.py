@@ -1,0 +1,155 @@
+"""The page of a service in a browser: each question, by mouse and keyboard, on a desk and a phone, light and dark."""
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright, which leads a browser, is not installed")
+uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+
+from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, again, gallery_at, photo
+from verisphere.ship.living.gallery import LivingGallery
+from verisphere.ship.serve.app import make_app
+from verisphere.ship.serve.desk import Desk
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here (apt-get install chromium)"),
+]
+
+
+def gate(photograph, person, gallery) -> list[str]:
+    return ["This face is nearer to another person."] if person == "Bad" else []
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Iterator[str]:
+    """The address of a running service, on a thread of this process."""
+    folder = tmp_path_factory.mktemp("served") / "door"
+    gallery_at(folder).store.close()
+    door = socket.create_server(("127.0.0.1", 0))
+    app = make_app(Desk(LivingGallery(folder), MODEL, FIND, gate=gate))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
+    thread = threading.Thread(target=server.run, args=([door],))
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{door.getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("photographs")
+    pictures = {
+        "one": FACES[1],
+        "other": again(FACES[1:2], 9, 0.3)[0],
+        "unsure": again(FACES[1:2], 5, 0.83)[0],
+        "stranger": OTHERS[360],
+    }
+    for name, face in pictures.items():
+        (folder / f"{name}.png").write_bytes(photo(face))
+    return {name: folder / f"{name}.png" for name in pictures}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    arguments = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(params=["desk", "phone", "dark"])
+def page(request, browser, place):
+    """The page as it was opened; nothing that it loads is from elsewhere, and no error is on its console."""
+    look = {
+        "desk": {"viewport": {"width": 1100, "height": 900}},
+        "phone": {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True},
+        "dark": {"color_scheme": "dark"},
+    }[request.param]
+    context = browser.new_context(**look)
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("request", lambda asked: faults.append(asked.url) if not asked.url.startswith((place, "blob:")) else None)
+    opened.goto(place)
+    playwright.expect(opened.locator("#promise")).to_contain_text("at most 1 in 100 strangers")
+    yield opened
+    assert [fault for fault in faults if "422" not in fault] == []
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    context.close()
+
+
+def ask(page, question: str, **fields) -> None:
+    page.get_by_role("radio", name=question).check()
+    for label, value in fields.items():
+        if isinstance(value, Path):
+            page.get_by_label(label.replace("_", " "), exact=True).set_input_files(value)
+        else:
+            page.get_by_label(label.replace("_", " ")).fill(value)
+    page.get_by_role("button", name="Ask").click()
+
+
+def verdict(page) -> str:
+    answer = page.get_by_role("region", name="Answer")
+    playwright.expect(answer).to_be_focused()
+    return answer.get_by_role("heading").inner_text()
+
+
+def test_every_question_is_answered(page, photographs):
+    ask(page, "Who is on this photograph?", Photograph=photographs["other"])
+    assert verdict(page) == NAMES[1]
+    assert page.locator("#people tr").count() == 5
+    axis = page.get_by_role("img", name="score")
+    assert "above threshold" in axis.get_attribute("aria-label")
+    ask(page, "Who is on this photograph?", Photograph=photographs["stranger"])
+    playwright.expect(page.locator("#verdict")).to_have_text("Nobody who is enrolled")
+    ask(page, "Do two photographs", Photograph=photographs["one"], Second_photograph=photographs["unsure"])
+    playwright.expect(page.locator("#verdict")).to_have_text("Unsure")
+    assert "in the unsure band" in axis.get_attribute("aria-label")
+    ask(page, "Is this the person", Photograph=photographs["one"], Name_of_the_person=NAMES[2])
+    playwright.expect(page.locator("#verdict")).to_have_text("Different people")
+    ask(page, "Enrol a person", Photograph=photographs["stranger"], Name_of_the_person="Bad")
+    playwright.expect(page.locator("#verdict")).to_have_text("Not enrolled")
+    playwright.expect(page.locator("#reasons")).to_have_text("This face is nearer to another person.")
+
+
+def test_a_keyboard_is_enough_and_everything_has_a_label(page, photographs):
+    page.get_by_label("Photograph", exact=True).set_input_files(photographs["one"])
+    page.keyboard.press("Tab")
+    page.get_by_role("radio", name="Who is on").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.get_by_role("radio", name="Is this the person").is_checked()
+    page.get_by_label("Name of the person").focus()
+    page.keyboard.type(NAMES[1])
+    page.keyboard.press("Enter")
+    assert verdict(page) == "Same person"
+    unnamed = "[...document.querySelectorAll('input')].filter((one) => !one.labels.length).map((one) => one.id)"
+    assert page.evaluate(unnamed) == []
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def test_a_picture_of_the_camera_is_sent(page):
+    page.get_by_role("button", name="Use the camera").first.click()
+    page.get_by_role("button", name="Take the picture").click()
+    playwright.expect(page.get_by_role("img", name="The photograph")).to_be_visible()
+    page.get_by_role("button", name="Ask").click()
+    assert verdict(page) == "No answer"  # this model takes aligned crops of 12 x 12 pixels
+    playwright.expect(page.locator("#reasons")).to_contain_text("640 x 480 pixels, but aligned crops are 12 x 12")
+
+
+def test_light_and_dark_differ(page, request):
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(20, 24, 29)") == (request.node.callspec.params["page"] == "dark")
