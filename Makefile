@@ -13,7 +13,7 @@ SEED ?= 16
 INPUTS ?= 10000
 OPTIONS ?=
 
-# Of `make lock`: extras in requirements.lock; not in it are `postgres`, and `insightface`
+# Of `make lock`: extras in requirements.lock; not in it are `postgres` and `serve`, and `insightface`
 # and `track`, which constraints.txt lacks too.
 LOCKED := detect export heif data clean tune
 

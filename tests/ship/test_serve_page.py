@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright, which leads a browser, is not installed")
-uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+pytest.importorskip("playwright.sync_api", reason="playwright, which leads a browser, is not installed")
+
+from playwright import sync_api as playwright
+from uvicorn import Config, Server
 
 from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, again, gallery_at, photo
 from verisphere.ship.living.gallery import LivingGallery
@@ -36,7 +39,7 @@ def place(tmp_path_factory) -> Iterator[str]:
     gallery_at(folder).store.close()
     door = socket.create_server(("127.0.0.1", 0))
     app = make_app(Desk(LivingGallery(folder), MODEL, FIND, gate=gate))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
+    server = Server(Config(app, log_config=None, access_log=False, ws="none"))
     thread = threading.Thread(target=server.run, args=([door],))
     thread.start()
     while not server.started:

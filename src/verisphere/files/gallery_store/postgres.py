@@ -19,7 +19,7 @@ from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from verisphere.base.words import install_extra
-from verisphere.files.gallery_store.schema import FORMAT, Nearest, Values, schema
+from verisphere.files.gallery_store.schema import FORMAT, Convert, Nearest, Values, schema
 from verisphere.files.json_values import shown
 from verisphere.score.best_people import best_people
 from verisphere.score.pairs import rough_error
