@@ -223,13 +223,7 @@ class PostgresStore:
         scores, persons, slots = (np.concatenate(column) for column in zip(*found, strict=True))
         return scores, persons, slots
 
-    def rewrite(
-        self,
-        convert: Callable[
-            [Int64[np.ndarray, " some"], Float32[np.ndarray, "some dim"]], Float32[np.ndarray, "some new_dim"]
-        ],
-        dim: int,
-    ) -> None:
+    def rewrite(self, convert: Convert, dim: int) -> None:
         """Give every row the numbers that follow from its slot and its numbers, within `writing`; slots stay."""
         slots, _, rows = self._fetched(_ROWS.format("photographs", "true"))
         self.change("DROP TABLE embeddings")
