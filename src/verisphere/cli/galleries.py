@@ -286,7 +286,7 @@ def add_gallery(verbs: Verbs) -> None:
     verb.add_argument("--model", type=Path, required=True, help="exported model folder, the new one")
     _add_strangers(verb, "--strangers", required=True)
     verb.add_argument("--bridge", type=Path, metavar="FILE", help="carries over rows without a kept image, from bridge")
-    verb.add_argument("--drop", action="store_true", help="remove whoever cannot be carried over")
+    verb.add_argument("--drop", action="store_true", help="remove people who cannot be carried over")
     add_trust_code(verb)
     add_device(verb)
     verb = _verb(kinds, "remove", gallery_remove, "--name Ann --name Ben", "--expired")

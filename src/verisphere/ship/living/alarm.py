@@ -15,7 +15,7 @@ from verisphere.score import pair_scores
 class Alarm:
     """A new photograph, the other person whom it looks like, and its scores with that person and with its own.
 
-    The score with its own person is None for a first photograph.
+    A first photograph has no score with its own person.
     """
 
     photograph: str

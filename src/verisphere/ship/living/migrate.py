@@ -119,7 +119,7 @@ def migrate(
 
 
 def _refuse_left(gallery: LivingGallery, bridged: bool, drop: bool) -> tuple[tuple[tuple[str, ...], int], list[int]]:
-    """Remove whoever cannot be carried over, unless it is refused: their names and the number of their photographs.
+    """Remove people who cannot be carried over, unless it is refused: their names, and how many photographs they had.
 
     Further photographs that cannot be carried over are given by their slots.
     """
