@@ -27,7 +27,7 @@ CALLS = ("select", "change", "insert_person", "add_rows")
 
 
 def batch(prefix: str, number: int) -> Embeddings:
-    return people(f"{prefix}-{number}-", 4, 2, seed=number)
+    return people(f"{prefix}-{number}-", 4, 2, seed=1000 * sum(prefix.encode()) + number)
 
 
 def act(gallery: LivingGallery, step: int) -> None:

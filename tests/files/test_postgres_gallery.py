@@ -12,6 +12,7 @@ import psycopg
 import pytest
 import torch
 
+from faults.enrolling import batch
 from faults.verbs import environment
 from living_galleries import DIM, ENROLLED, people, promised, strangers
 from verisphere.base.vocabulary import Embeddings
@@ -82,7 +83,7 @@ def test_several_processes_enrol_at_once_and_the_promise_is_that_of_all(door):
     call = [sys.executable, "-m", "faults.enrolling", "people", door]
     running = [subprocess.Popen([*call, f"door{number}", "6"], env=environment()) for number in range(3)]
     assert [process.wait(300) for process in running] == [0, 0, 0]
-    sets = [people(f"door{number}-{batch}-", 4, 2, seed=batch) for number in range(3) for batch in range(6)]
+    sets = [batch(f"door{number}", part) for number in range(3) for part in range(6)]
     everybody = Embeddings(
         np.concatenate([one.embeddings for one in sets]),
         identities=[name for one in sets for name in one.identities.tolist()],
@@ -236,6 +237,33 @@ def test_a_gallery_is_not_made_twice(door, gallery):
     with pytest.raises(ValueError, match="already exists"):
         create_gallery(door, strangers(), "1e-2")
     assert gallery.info().people == 30
+
+
+def test_rows_are_rewritten_to_another_size_all_at_once(door, gallery):
+    other = LivingGallery(door)
+    gallery.remove(["person002"])
+    slots = np.array([slot for (slot,) in gallery.store.select("SELECT slot FROM photographs ORDER BY slot")])
+    before = gallery.store.rows(slots)
+
+    def halved(of: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        assert of.tolist() == slots.tolist()
+        assert (rows == before).all()
+        return unit_rows(rows[:, : DIM // 2].copy()).numpy()
+
+    def failing() -> None:
+        with gallery.store.writing():
+            gallery.store.rewrite(halved, DIM // 2)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        failing()
+    assert (gallery.store.rows(slots) == before).all()
+    with gallery.store.writing():
+        gallery.store.rewrite(halved, DIM // 2)
+    assert (other.store.rows(slots) == halved(slots, before)).all()
+    assert other.store.dim == DIM // 2
+    assert gallery.store.compact() == ""
+    other.store.close()
 
 
 def test_long_rows_are_kept(door):
