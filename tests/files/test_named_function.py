@@ -140,6 +140,18 @@ def test_files_of_one_name_all_count(tmp_path: Path, monkeypatch):
         helper.write_text(f"# {folder}\n")
 
 
+def test_a_folder_that_python_searches_twice_counts_once(tmp_path: Path, monkeypatch):
+    """As where `python -m` runs in a folder of PYTHONPATH, for a package without `__init__.py`."""
+    (tmp_path / "faces").mkdir()
+    (tmp_path / "faces" / "net.py").write_text("def net(x): return x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    once = digests("faces.net:net")
+    (tmp_path / "linked").symlink_to(tmp_path)
+    for again in (tmp_path, tmp_path / "linked"):
+        monkeypatch.syspath_prepend(again)
+        assert digests("faces.net:net") == once
+
+
 def test_a_function_without_source_is_refused():
     with pytest.raises(ValueError, match="time:time: its module has no source file"):
         find_function("time:time", trust=True)

@@ -47,8 +47,8 @@ def find_function(function: str, trust: bool, what: str = "function") -> tuple[C
     source, package = _source(importlib.import_module(name)), importlib.import_module(name.partition(".")[0])
     if source is None:
         raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
-    folders = [Path(folder) for folder in getattr(package, "__path__", ())]
-    files = [named for top in folders for named in _python_files(top)]
+    folders = dict.fromkeys(map(os.path.realpath, getattr(package, "__path__", ())))  # which may name a folder twice
+    files = [named for top in folders for named in _python_files(Path(top))]
     inside = {file.resolve() for _, file in files}
     defined = call
     while isinstance(defined, partial):
