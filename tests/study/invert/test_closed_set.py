@@ -70,7 +70,12 @@ def test_a_folder_with_its_head_and_one_without(tiny: Path, tmp_path: Path):
     closed = open_closed_set(tmp_path / "with", True)
     assert closed.people is None
     assert torch.equal(closed.head.centers, open_closed_set(tiny / "run").head.centers)
-    assert closed.named(tuple("abcdef"), "data") == tuple("abcdef")
+    people = open_closed_set(tiny / "run").people
+    assert people is not None
+    assert closed.named(people, "data") == people
+    with pytest.raises(ValueError, match="data: the model was not trained on 'f', by its digests of names"):
+        closed.named((*people[:5], "f"), "data")
+    assert closed.named(tuple("123456"), "data") == tuple("123456")  # numbers are no names
     with pytest.raises(ValueError, match="data: 2 people, and the head has 6 classes"):
         closed.named(("a", "b"), "data")
     export_model(tiny / "run", tmp_path / "without", template="small", trust_code=True)

@@ -5,17 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors.torch import load_file
 from torch import Tensor
 
+from verisphere.base.trained_on import TrainedOn, is_name
 from verisphere.files.class_paths import present_names
 from verisphere.files.definitions import names_class
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
 from verisphere.head import Dense, Head, SubCenters
 from verisphere.losses import ClassLoss
 from verisphere.models.checkpoint import load_into
-from verisphere.models.folder import is_model_folder, load
+from verisphere.models.folder import is_model_folder, load, trained_on_of_folder
 from verisphere.models.named_class import build_named
 from verisphere.models.run_head import open_head
 from verisphere.train.recipe import Recipe
@@ -30,10 +33,12 @@ class ClosedSet:
     Attributes:
         head: the centers with the training loss, in evaluation mode.
         people: the person of each class, in the order of the labels; None if the model does not state it.
+        trained_on: record of the training, with digests of names; None beside `people`.
     """
 
     head: Head
     people: tuple[str, ...] | None
+    trained_on: TrainedOn | None = None
 
     def named(self, people: tuple[str, ...], data: str) -> tuple[str, ...]:
         """The person of each class, from the model or from the data that it was trained on.
@@ -49,6 +54,14 @@ class ClosedSet:
                 f"{data}: {len(people):,} people, and the head has {self.head.classes:,} classes; the data must be "
                 "those that the model was trained on"
             )
+        if self.trained_on is not None and len(self.trained_on.people):
+            known = self.trained_on.rows(np.array(people), np.zeros(len(people), np.int64)).people.tolist()
+            strange = [name for name, trained in zip(people, known, strict=True) if is_name(name) and not trained]
+            if strange:
+                raise ValueError(
+                    f"{data}: the model was not trained on {shown(strange[0], 100)}, by its digests of names; the data "
+                    "must be those that the model was trained on"
+                )
         return people
 
 
@@ -63,7 +76,11 @@ def open_closed_set(model: Path, trust: bool = False) -> ClosedSet:
         load(model, "cpu", trust)  # raises if a file was changed
         if not (model / _HEAD).is_file():
             raise ValueError(f"{model}: exported without its head, so there are no centers; name its run")
-        return ClosedSet(_head(load_file(model / _HEAD), model / _RECIPE, str(model / _HEAD), trust), None)
+        return ClosedSet(
+            _head(load_file(model / _HEAD), model / _RECIPE, str(model / _HEAD), trust),
+            None,
+            trained_on_of_folder(model),
+        )
     run = open_head(model)
     recipe = run.checkpoint.path.parent.parent / _RECIPE
     head = _head(run.checkpoint.tensors("head"), recipe, f"{run.checkpoint.path}: head", trust)
