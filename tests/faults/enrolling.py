@@ -37,7 +37,7 @@ def act(gallery: LivingGallery, step: int) -> None:
     if step % 5 == 4:
         gallery.remove([f"kill-{step - 2}-001", f"kill-{step - 3}-003"])
     else:
-        gallery.enrol(NewPhotographs.of(batch("kill", step)))
+        gallery.enrol(NewPhotographs.of(batch("kill", step)), accept_alarms=True)
 
 
 def after(steps: int) -> Embeddings:
@@ -130,7 +130,7 @@ if __name__ == "__main__":
     if what == "people":
         gallery = LivingGallery(place)
         for number in range(int(words[1])):
-            gallery.enrol(NewPhotographs.of(batch(words[0], number)))
+            gallery.enrol(NewPhotographs.of(batch(words[0], number)), accept_alarms=True)
         gallery.store.close()
     else:
         kills(place, int(words[0]))

@@ -106,7 +106,7 @@ def test_answers_that_an_index_has_missed_are_counted(tmp_path, gallery):
 def test_equal_scores_are_each_as_good(tmp_path):
     rows = Embeddings(np.repeat(ENROLLED.embeddings[:10], 2, 0), identities=[f"twin{row}" for row in range(20)])
     gallery = create_gallery(tmp_path / "door", strangers(), "1e-1")
-    gallery.enrol(NewPhotographs.of(rows))
+    gallery.enrol(NewPhotographs.of(rows), accept_alarms=True)
     write_embeddings(tmp_path / "probes.npz", Embeddings(rows.embeddings[:1] + 0.01, ["one"], ["twin1"]))
     (tmp_path / "answers.csv").write_text("query,answer,score\none,twin1,0.999\n")
     audit = audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
