@@ -248,6 +248,14 @@ def test_photographs_of_one_batch_are_compared_with_each_other(tmp_path):
     promised(empty, ENROLLED.take(np.arange(1, 90)))
 
 
+def test_where_every_photograph_is_stopped_an_empty_gallery_stays_empty(tmp_path):
+    empty = create_gallery(tmp_path / "door", strangers(), "1e-2")
+    twice = Embeddings(ENROLLED.embeddings[[0, 0]], ["a.png", "b.png"], ["Ann", "Ben"])
+    done = empty.enrol(NewPhotographs.of(twice))
+    assert (done.photographs, len(done.stopped)) == (0, 2)
+    assert empty.info().people == 0
+
+
 def test_a_margin_lets_photographs_pass_that_are_hardly_nearer_to_another_person(gallery):
     both = (ENROLLED.embeddings[0] / np.linalg.norm(ENROLLED.embeddings[0])) + 0.95 * (
         ENROLLED.embeddings[3] / np.linalg.norm(ENROLLED.embeddings[3])

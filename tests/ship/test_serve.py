@@ -20,13 +20,14 @@ pytest.importorskip("httpx", reason="httpx, which asks the service in tests, is 
 from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, SIDE, again, gallery_at, photo
 from tiny_service import client as client_of
 from verisphere.cli.start import main
+from verisphere.files.gate import Gate, Limit
 from verisphere.ship.face_search import FindFaces
 from verisphere.ship.identify import identify
 from verisphere.ship.living.enrolment import verify_claim
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.serve.app import make_app
 from verisphere.ship.serve.batching import Batches
-from verisphere.ship.serve.desk import Desk
+from verisphere.ship.serve.desk import Desk, gate_of
 from verisphere.ship.serve.guard import Limits
 from verisphere.ship.serve.keys import Keys, read_keys
 from verisphere.ship.verify import verify
@@ -205,6 +206,25 @@ def test_no_photograph_is_stored_unless_it_is_asked_for(door, monkeypatch):
     )
     assert images["Ann"] is None
     assert images["Ben"] == photo(noise_face)
+
+
+def test_a_photograph_that_looks_like_somebody_else_is_refused(door):
+    with client(door) as service:
+        answer = service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Newcomer"}).json()
+        assert answer["verdict"] == "enrolled"
+        again_as_another = service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Second"}).json()
+    assert again_as_another["verdict"] == "refused"
+    assert again_as_another["reasons"] == ["the first of Second, and it is found as Newcomer (1.0000)."]
+
+
+def test_a_gate_of_a_file_refuses(door, tmp_path):
+    limit = {"measure": "brightness", "side": "least", "value": 255.0}
+    gate = Gate("others", 10, 20, None, (Limit(**limit),), 0.0)
+    gate.write_json(tmp_path / "gate.json")
+    with client(door, gate=gate_of(tmp_path / "gate.json", MODEL, FIND)) as service:
+        answer = service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Newcomer"}).json()
+    assert answer["verdict"] == "refused"
+    assert "this gallery asks for at least 255" in answer["reasons"][0]
 
 
 def test_the_gate_says_why_it_refuses(door):

@@ -31,7 +31,7 @@ def serve(options: argparse.Namespace) -> str:
 
     from verisphere.ship.living.gallery import LivingGallery
     from verisphere.ship.serve.app import make_app
-    from verisphere.ship.serve.desk import Desk
+    from verisphere.ship.serve.desk import Desk, gate_of
     from verisphere.ship.serve.guard import Limits
     from verisphere.ship.serve.keys import read_keys
 
@@ -42,6 +42,8 @@ def serve(options: argparse.Namespace) -> str:
     gallery = LivingGallery(options.gallery)
     model, find = model_and_faces(options, [options.gallery], others=False)
     desk = Desk(gallery, model, find, limits, options.far, options.accept_drawn_model)
+    if options.gate is not None:
+        desk.gate = gate_of(options.gate, model, find)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         door = socket.create_server((options.host, options.port), family=family)
@@ -71,6 +73,7 @@ def add_serve(verbs: Verbs) -> None:
     verb.add_argument("--host", default=_LOOPBACK[0], help="address to listen at; others need --keys (127.0.0.1)")
     verb.add_argument("--port", type=int, default=8080, help="port to listen at (8080)")
     verb.add_argument("--keys", type=Path, metavar="FILE", help="JSON file with the SHA-256 and the role of each key")
+    verb.add_argument("--gate", type=Path, metavar="FILE", help="refuse to enrol what this gate refuses, from gate fit")
     verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
     verb.add_argument("--far", metavar="F", help="FAR of the threshold for two photographs, if the model has several")
     verb.add_argument("--accept-drawn-model", action="store_true", help="see verisphere verify")

@@ -25,12 +25,14 @@ class Alarm:
     own: float | None
 
     def __str__(self) -> str:
+        return f"{printable(self.photograph)}: {self.reason()}"
+
+    def reason(self) -> str:
         """Why it is stopped, in words."""
         other, person = printable(self.other), printable(self.person)
         if self.own is None:
-            return f"{printable(self.photograph)}: the first of {person}, and it is found as {other} ({self.score:.4f})"
-        of_own = f"than to {person} ({self.own:.4f})"
-        return f"{printable(self.photograph)}: nearer to {other} ({self.score:.4f}) {of_own}"
+            return f"the first of {person}, and it is found as {other} ({self.score:.4f})"
+        return f"nearer to {other} ({self.score:.4f}) than to {person} ({self.own:.4f})"
 
 
 def alarms(store: Store, slots: Int64[np.ndarray, " new"], threshold: float, margin: float = 0.0) -> dict[int, Alarm]:

@@ -78,7 +78,7 @@ def new_photographs(
             ImageSource(str(path), None, None if gallery.origin is None else gallery.origin.alignment)
         )
         check_same_origin(f"{path} is by {model.folder}", origin, gate, asked.origin, "fit a gate for this model")
-        points = np.stack([_NO_POINTS if face.crop is None else face.crop.landmarks for face in faces])
+        points = np.stack([NO_POINTS if face.crop is None else face.crop.landmarks for face in faces])
         reasons = reasons_of(asked, crops, points, rows)
         refused = {row: f"refused: {'; '.join(why)}" for row, why in enumerate(reasons) if why}
     kept = [row for row in range(len(faces)) if row not in refused]
@@ -94,7 +94,7 @@ def new_photographs(
     return found, (*photographs.skipped, *(Skipped(names[row], why) for row, why in refused.items()))
 
 
-_NO_POINTS = np.full((5, 2), np.nan, np.float32)
+NO_POINTS = np.full((5, 2), np.nan, np.float32)
 
 
 def png(pixels: UInt8[np.ndarray, "height width 3"]) -> bytes:

@@ -157,7 +157,11 @@ class LivingGallery:
                 try:
                     with self.store.writing():
                         done, fresh, slots = self._enrol(part, about)
-                        found = {} if accept_alarms else alarms(self.store, slots, self.threshold.threshold, margin)
+                        found = (
+                            {}
+                            if accept_alarms or not len(slots)
+                            else alarms(self.store, slots, self.threshold.threshold, margin)
+                        )
                         if not found:
                             break
                         raise _Stopped  # and once more without them
