@@ -369,9 +369,11 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
 
 
 def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path: Path):
-    origin = Origin("ab" * 32, True, "float32", "here")
+    pixels = Preprocessing((4, 4), "RGB", "NCHW", 0.0, 1.0)
+    origin = Origin("ab" * 32, True, "float32", "here", preprocessing=pixels)
     weak = "the promise is not shown to hold for its model"
-    made = {"same": origin, "other": replace(origin, flip=False), "unknown": None}
+    earlier = replace(origin, preprocessing=None)
+    made = {"same": origin, "other": replace(origin, flip=False), "unknown": None, "earlier": earlier}
     paths = [
         written(tmp_path / f"{name}.npz", some(seed=seed, origin=of)) for seed, (name, of) in enumerate(made.items())
     ]
@@ -382,6 +384,7 @@ def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path:
             [
                 f"other: {weak}; not made as the calibration was (flip false against true).",
                 f"unknown: {weak}; its embeddings do not say which model made them.",
+                f"earlier: {weak}; the calibration or the set was {UNRECORDED}.",
             ],
         ),
         (None, [f"{UNTIED}."]),

@@ -292,8 +292,8 @@ def _calibrated(
         elif why_not := _not_made_as(calibration.origin, finding):
             notes.append(f"{finding.title}: not tried; {why_not}.")
             continue
-        elif unrecorded(calibration.origin, finding.embeddings.origin):
-            notes.append(f"{finding.title}: tried on trust; the calibration or the set was {UNRECORDED}.")
+        elif untold := _untold(calibration.origin, finding):
+            notes.append(f"{finding.title}: tried on trust; {untold}.")
         tried.append((finding, pairs))
     for _, pairs in tried:
         pairs.prepare([], [], [shipped.threshold for shipped in calibration.thresholds])
@@ -315,12 +315,21 @@ def _not_made_as(calibrated: Origin, finding: Findings) -> str:
     return f"not made as the calibration was ({', '.join(differing)})" if differing else ""
 
 
+def _untold(calibrated: Origin, finding: Findings) -> str:
+    """That the pixels of a set could not be compared with those of a calibration; empty where they could."""
+    unknown = unrecorded(calibrated, finding.embeddings.origin)
+    return f"the calibration or the set was {UNRECORDED}" if unknown else ""
+
+
 def _of_gallery(calibration: GalleryCalibration, findings: Sequence[Findings]) -> ShippedGallery:
     """The thresholds of a gallery, with the sets that are not of its model."""
     strangers = File(calibration.strangers.file, calibration.strangers.sha256)
     if calibration.origin is None:
         return ShippedGallery(strangers, calibration, (f"{UNTIED}.",))
-    sets = [(finding.title, _not_made_as(calibration.origin, finding)) for finding in findings]
+    sets = [
+        (finding.title, _not_made_as(calibration.origin, finding) or _untold(calibration.origin, finding))
+        for finding in findings
+    ]
     weak = "the promise is not shown to hold for its model"
     notes = [f"{title}: {weak}; {why_not}." for title, why_not in sets if why_not]
     return ShippedGallery(strangers, calibration, tuple(notes))
