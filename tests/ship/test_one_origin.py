@@ -177,6 +177,11 @@ WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
         [rows(plain, None, 2, people=6)],
         IdentificationOptions(ranks=(1,), fpirs=(), calibration=_of_gallery(two, plain)),
     ),
+    "promised rates in the gallery of strangers of unknown origin": lambda one, two, plain: evaluate_galleries(
+        one,
+        [rows(plain, None, 2, people=6)],
+        IdentificationOptions(ranks=(1,), fpirs=(), calibration=_of_gallery(plain, two)),
+    ),
     "two files of distractors": lambda one, two, plain: evaluate_distractors(
         "megaface", plain, [one, two], DistractorOptions(fars=(), ranks=(1,))
     ),

@@ -49,7 +49,8 @@ def promised_rates(
     if calibration.cohort is not None:
         raise ValueError(f"the rule {calibration.statistic!r} of the calibration needs a cohort, not taken here")
     for what, origin in (("the gallery was", gallery.enrolled.origin), ("the probes were", probes.origin)):
-        check_same_origin(what, origin, "the calibration", calibration.origin, ONE_WAY)
+        for calibrated in (calibration.origin, calibration.gallery_origin):
+            check_same_origin(what, origin, "the calibration", calibrated, ONE_WAY)
     searched = gallery.search(probes.embeddings, calibration.statistic, progress=progress)
     mated = np.isin(probes.identities, gallery.people)
     right = gallery.people[searched.person] == probes.identities
