@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from verisphere.decide import TooFewComparisonsError, independent_threshold
-from verisphere.decide.each_domain import times
+from verisphere.decide.each_domain import far_within
 from verisphere.decide.worst_group import worst_group_threshold
 
 RANDOM = np.random.default_rng(0)
@@ -36,7 +36,10 @@ def test_with_a_factor_everybody_is_promised_too():
     assert "at most 1 in 100 pairs of strangers pass, and at most 1 in 50 pairs of strangers of one domain" in str(
         found
     )
-    assert times("1e-3", 2.5) == "0.0025"
+    assert far_within(found.domains, "indoor", "1e-2") == "0.02"
+    assert far_within((), "indoor", "1e-2") == "1e-2"
+    halves = worst_group_threshold(everybody, {**PEOPLE, "": 1440}, "1e-2", 2.5)
+    assert {one.far for one in halves.domains} == {"0.025", "1e-2"}
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3])

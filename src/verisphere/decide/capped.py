@@ -93,11 +93,8 @@ def lowest_capped_far(people: int, cap: float) -> str | None:
     first = next((place for place, rate in enumerate(rates) if _possible(people, float(rate), cap)), None)
     if first is None:
         return None
-    low, high = float(rates[max(first - 1, 0)]), float(rates[first])
-    while high / low > 1.0001:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if _possible(people, middle, cap) else (middle, high)
-    far = Decimal(high)
+    between = np.geomspace(rates[max(first - 1, 0)], rates[first], 2_000)
+    far = Decimal(between[bisect_left(between, True, key=lambda rate: _possible(people, float(rate), cap))])
     return f"{far.quantize(Decimal(1).scaleb(far.adjusted() - 2), ROUND_CEILING):.2e}"
 
 

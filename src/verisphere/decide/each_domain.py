@@ -9,7 +9,6 @@ holds where a FAR is also promised for everybody, and within each domain one tha
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from verisphere.base.words import of_things, share
 from verisphere.decide.point import Far, exact_rate, far_text
@@ -62,21 +61,8 @@ def check_domains(domains: Sequence[DomainThreshold], far: str, comparisons: int
 
 
 def far_within(domains: Sequence[DomainThreshold], name: str, far: str) -> str:
-    """The FAR that is promised within a domain or, with an empty name or one that has no promise, the target.
-
-    >>> far_within([DomainThreshold("old", "0.2", 60, 30, 3, 0.5)], "old", "0.1"), far_within([], "old", "0.1")
-    ('0.2', '0.1')
-    """
+    """The FAR that is promised within a domain or, with an empty name or one that has no promise, the target."""
     return next((one.far for one in domains if one.name == name), far)
-
-
-def times(far: Far, factor: float) -> str:
-    """A FAR that is a factor higher, exactly.
-
-    >>> times("1e-3", 2), times("1e-2", 1.5)
-    ('0.002', '0.015')
-    """
-    return f"{(Decimal(far_text(far)) * Decimal(str(factor))).normalize():f}"
 
 
 def too_few_in(name: str, far: Far, people: int) -> str:

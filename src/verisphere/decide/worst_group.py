@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 
-from verisphere.decide.each_domain import EVERYBODY, DomainThreshold, times, too_few_in
+from verisphere.decide.each_domain import EVERYBODY, DomainThreshold, too_few_in
 from verisphere.decide.guarantee import GuaranteedThreshold, TooFewComparisonsError
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, far_text
@@ -28,10 +29,11 @@ def worst_group_threshold(
     """
     if factor is not None and not 1 < factor < math.inf:
         raise ValueError(f"factor must be above 1, got {factor}: how many times the target FAR a domain's may be")
+    higher = f"{(Decimal(far_text(far)) * Decimal(str(factor or 1))).normalize():f}"
     found = []
     for name, values in scores.items():
         order = ordered(values, "impostor")
-        target = far_text(far) if factor is None or name == EVERYBODY else times(far, factor)
+        target = far_text(far) if factor is None or name == EVERYBODY else higher
         rank = independent_rank(order.total, target, "confident")
         if rank < 1:
             fewest = min(people, key=people.__getitem__) if name != EVERYBODY else name
