@@ -25,7 +25,7 @@ from gate_lfw import Lfw
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import gallery_threshold
 from verisphere.files.gate import MEASURES, Gate
-from verisphere.models.enrolment import alarm, fit_gate
+from verisphere.models.enrolment import fit_gate
 
 ROOT = Path(__file__).parents[1]
 FPIR = "1e-2"
@@ -144,8 +144,12 @@ def enrol(
             (reasons,) = gate.reasons({name: numbers[name][at : at + 1] for name in ("detail", "length")})
             why = "limits" if reasons else ""
             if not why and people:
-                stopped = alarm(units[: len(people)], np.array(people), unit, new.person, threshold, gate.margin)
-                why = "" if stopped is None else "alarm, first" if stopped.own is None else "alarm"
+                scores, mine = (units[: len(people)] @ unit).numpy(), np.array(people) == new.person
+                other, own = scores[~mine].max(initial=-1), scores[mine].max(initial=-1)
+                if mine.any():
+                    why = "alarm" if other > own + gate.margin else ""
+                else:
+                    why = "alarm, first" if other > threshold else ""
         said.append((new, why))
         if not why:
             units[len(people)] = unit
