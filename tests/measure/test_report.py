@@ -458,7 +458,8 @@ def test_the_calibration_s_own_set_is_known_again_and_domains_have_their_rows(tm
     calibration = calibrate(path, ["0.2"], "expected", probability=True, replicates=20)
     found = report(tmp_path / "out", path, calibration=calibration)["calibrated"]
     assert found["own"] == ["cal"]
-    assert found["notes"] == [f"Probability: {calibration.probability.meaning()}."]
+    assert found["notes"][0] == f"Probability: {calibration.probability.meaning()}."
+    assert [note[:21] for note in found["notes"][1:]] == ["cal: tried on trust; "]  # its pixels are not recorded
     assert html.escape(found["notes"][0], quote=False) in page(tmp_path / "out")
     tried = found["shipped"][0]["sets"]["cal"]
     (check,) = calibration.checks  # the calibration's own check is over the same pairs

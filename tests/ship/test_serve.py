@@ -193,10 +193,10 @@ def test_no_photograph_is_stored_unless_it_is_asked_for(door, monkeypatch):
         raise AssertionError("a photograph was written to a disk")
 
     monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", on_disk)
-    large = photo(noise_face := OTHERS[351]) + bytes(3 << 20)  # behind a PNG anything may stand
+    noise_face = OTHERS[351]
     with client(door) as service:
-        for name, keep in (("Ann", False), ("Ben", True)):
-            files = {"photograph": ("p.png", large)}
+        for name, face, keep in (("Ann", OTHERS[350], False), ("Ben", noise_face, True)):
+            files = {"photograph": ("p.png", photo(face) + bytes(3 << 20))}  # behind a PNG anything may stand
             done = service.post("/v1/enrol", files=files, data={"person": name, "keep_image": str(keep)})
             assert done.json()["verdict"] == "enrolled"
     images = dict(

@@ -13,7 +13,9 @@ def bridge(options: argparse.Namespace) -> Outcome:
     from verisphere.ship.calibration_check import Accepted
 
     accepted = Accepted(options.accept_implausible, options.accept_training_people)
-    return make_bridge(options.old, options.new, options.far, options.guarantee, options.seed, accepted)
+    made = make_bridge(options.old, options.new, options.far, options.guarantee, options.seed, accepted)
+    made.write_json(options.out)
+    return made
 
 
 def add_bridge(verbs: Verbs) -> None:

@@ -98,8 +98,9 @@ def gallery_enrol(options: argparse.Namespace) -> str:
             new_photographs, options, path=options.people, gallery=gallery, model=model, find=find, progress=progress()
         )
     done = options_as(
-        gallery.enrol,
+        LivingGallery.enrol,
         options,
+        self=gallery,
         photographs=found,
         margin=0.0 if options.gate is None else read_gate(options.gate).margin,
         expires=None if options.expires is None else _date(options.expires),

@@ -61,8 +61,6 @@ class Bridge(Result):
         """The values of the JSON that `read_bridge` reads."""
         return {"format": FORMAT, **vars(self)}
 
-    write_out = Result.write_json
-
 
 def read_bridge(path: Path) -> Bridge:
     """Reads a file that `verisphere bridge` wrote, with all checks; a ValueError says what is wrong with it."""
