@@ -272,4 +272,5 @@ def test_rows_of_an_embeddings_file_are_enrolled(place, door, tmp_path, says, re
     other = replace(read_embeddings(place / "new.npz").take(np.arange(3)), identities=np.array(["Other"] * 3))
     write_embeddings(tmp_path / "other.npz", other)
     assert "weights" in refused("gallery", "enrol", door, tmp_path / "other.npz")
-    assert "embedded already" in refused("gallery", "enrol", door, tmp_path / "guest.npz", "--person", "X")
+    for option in (("--person", "X"), ("--gate", tmp_path / "gate.json")):
+        assert "embedded already" in refused("gallery", "enrol", door, tmp_path / "guest.npz", *option)

@@ -89,8 +89,8 @@ def gallery_enrol(options: argparse.Namespace) -> str:
     gallery = LivingGallery(options.gallery)
     skipped: tuple[Skipped, ...] = ()
     if is_embeddings(options.people):
-        names = ("model", "aligned", "detector", "min_face", "device", "person", "keep_images")
-        refuse_unread(options, names, "the rows are embedded already, and have names")
+        names = ("model", "aligned", "detector", "min_face", "device", "person", "keep_images", "gate")
+        refuse_unread(options, names, "the rows are embedded already, have names, and show no image")
         found = new_rows(options.people, gallery)
     else:
         model, find = _model(options, options.people)
