@@ -23,7 +23,7 @@ from verisphere.files.gallery_store.sqlite import SqliteStore
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.living.records import NewPhotographs
 
-CALLS = ("select", "change", "insert_person", "add_rows")
+CALLS = ("select", "change", "add_rows")
 
 
 def batch(prefix: str, number: int) -> Embeddings:

@@ -9,9 +9,9 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 from weakref import finalize
 
 import numpy as np
@@ -19,13 +19,9 @@ from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from verisphere.base.words import install_extra
-from verisphere.files.gallery_store.schema import FORMAT, Convert, Nearest, Values, schema
-from verisphere.files.json_values import shown
+from verisphere.files.gallery_store.tables import Convert, Nearest, Tables
 from verisphere.score.best_people import best_people
 from verisphere.score.pairs import rough_error
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 _WAIT_S = 60
 _SCANNED = 16  # probes, for each of which the server scans the rows; for more of them all rows are fetched once
@@ -49,8 +45,8 @@ _NEAR = (
 ) + _ROWS.format("products", "product >= coalesce((SELECT product FROM last), '-Infinity') - ?::float8")
 
 
-class PostgresStore:
-    """The store of a gallery in PostgreSQL; see `Store`. One thread uses it at a time.
+class PostgresStore(Tables):
+    """The store of a gallery in PostgreSQL; see `Tables`.
 
     Args:
         place: postgresql://USER@HOST/DATABASE#NAME; `Path` may have made one slash of the two.
@@ -58,11 +54,23 @@ class PostgresStore:
         fill: fills it, in the same transaction.
     """
 
+    _words: ClassVar = {
+        "key": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "bytes": "BYTEA",
+        "text": 'TEXT COLLATE "C"',
+    }
+    _mark = "%s"
+    _to_read = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
+    _to_write = (
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+        "LOCK TABLE facts IN SHARE ROW EXCLUSIVE MODE",
+    )
+
     def __init__(
         self,
         place: str | Path,
         new: dict[str, str] | None = None,
-        fill: Callable[["PostgresStore"], object] | None = None,
+        fill: Callable[["PostgresStore"], object] = lambda store: None,
     ) -> None:
         match = _URL.fullmatch(str(place))
         if match is None or "password" in (match[5] or "") or not _NAME.fullmatch(match[6]):
@@ -71,26 +79,14 @@ class PostgresStore:
         end = f"{host}/{database}{options}"
         self.name = f"postgresql://{user}@{end}#{self._schema}" if user else f"postgresql://{end}#{self._schema}"
         self._address = f"postgresql://{user}:{password}@{end}" if password else self.name.partition("#")[0]
-        self._within = False
         self._connect()
         if new is not None:
-            with self._transaction("BEGIN"):
-                self._create(new)
-                if fill is not None:
-                    fill(self)
+            with self._transaction(("BEGIN",), lambda: self._create(new)):
+                fill(self)
         tables = "SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = 'facts'"
         if not self.select(tables, self._schema):
             raise FileNotFoundError(f"{self.name}: no gallery that `verisphere gallery create` made")
-        if (known := self._fact("format")) != FORMAT:
-            raise ValueError(f"{self.name}: format {shown(known)}, and this version reads {FORMAT!r}")
-
-    @property
-    def dim(self) -> int:
-        """Numbers of a row."""
-        return int(self._fact("dim"))
-
-    def _fact(self, name: str) -> Any:
-        return [*self.select("SELECT value FROM facts WHERE name = ?", name), (None,)][0][0]
+        self._check()
 
     def _connect(self) -> None:
         try:
@@ -99,18 +95,21 @@ class PostgresStore:
             needed = f"a gallery in PostgreSQL needs psycopg, not installed here; {install_extra('postgres')}"
             raise ValueError(f"{self.name}: {needed}") from None
         with self._errors():
-            self._database: Connection[Any] = psycopg.connect(self._address, autocommit=True, prepare_threshold=None)
+            self._database = psycopg.connect(self._address, autocommit=True, prepare_threshold=None)
             finalize(self, self._database.close)
         self.select(_PATH, self._schema, f"{_WAIT_S}s")
+
+    def _cursor(self) -> Any:
+        if self._database.closed and not self._within:
+            self._connect()
+        return self._database.cursor(binary=True)
 
     def _create(self, facts: dict[str, str]) -> None:
         """Make the tables. No statistics are kept of names, images and rows: they would hold some of them."""
         self.change("CREATE EXTENSION IF NOT EXISTS vector")
         self.change(f"CREATE SCHEMA {self._schema}")
         self.select(_PATH, self._schema, f"{_WAIT_S}s")
-        for statement in schema("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BYTEA"):
-            self.change(statement.replace(" TEXT", ' TEXT COLLATE "C"'))
-        self.change("INSERT INTO facts VALUES (?, ?)", {"format": FORMAT, **facts}.items())
+        super()._create(facts)
         self._create_rows(self.dim)
         columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = ?"
         for table, column in self.select(f"{columns} AND data_type IN ('text', 'bytea')", self._schema):
@@ -124,7 +123,6 @@ class PostgresStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """The server's errors as lines that name the gallery."""
         from psycopg import Error, errors
 
         try:
@@ -135,61 +133,6 @@ class PostgresStore:
         except Error as error:
             text = " ".join((error.diag.message_primary or str(error)).split())
             raise ValueError(f"{self.name}: {text}") from None
-
-    @contextmanager
-    def _transaction(self, *begin: str) -> Iterator[None]:
-        """A transaction that begins by these statements; within another it is part of that."""
-        if self._within:
-            yield
-            return
-        try:
-            for statement in begin:
-                self.select(statement)
-                self._within = True
-            yield
-            with self._errors():
-                self._database.commit()
-        except BaseException:
-            try:
-                self._database.rollback()
-            except Exception:
-                self._database.close()  # the server then does so
-            raise
-        finally:
-            self._within = False
-
-    def writing(self) -> AbstractContextManager[None]:
-        """A transaction of the only writer, or a part of the one around it: all of what happens in it, or nothing."""
-        lock = "LOCK TABLE facts IN SHARE ROW EXCLUSIVE MODE"
-        return self._transaction("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", lock)
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Within it the tables and rows are those of one moment."""
-        return self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-
-    def select(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows that a statement finds."""
-        if self._database.closed and not self._within:
-            self._connect()
-        with self._errors():
-            found = self._database.execute(sql.replace("?", "%s"), values, binary=True)
-            return found.fetchall() if found.description else []
-
-    def change(self, sql: str, each: Iterable[Values] = ((),)) -> None:
-        """Carry out a statement for each of some values."""
-        with self._errors():
-            self._database.cursor().executemany(sql.replace("?", "%s"), each)
-
-    def insert_person(self, values: Values) -> int:
-        """Insert a person, and give the number."""
-        columns = "name, folded, code, consent, expires, enrolled, operator"
-        sql = f"INSERT INTO people ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING person"
-        return int(self.select(sql, *values)[0][0])
-
-    def next_slot(self) -> int:
-        """The slot of the next row."""
-        slots = "SELECT slot FROM photographs UNION ALL SELECT slot FROM removed"
-        return int(self.select(f"SELECT coalesce(max(slot) + 1, 0) FROM ({slots}) s")[0][0])
 
     def add_rows(self, first: int, rows: Float32[np.ndarray, "rows dim"]) -> None:
         """Add rows of length 1, within `writing`; their photographs have been inserted."""
@@ -209,7 +152,7 @@ class PostgresStore:
         return rows[np.searchsorted(there, slots)]
 
     def nearest(self, probes: Float32[Tensor, "probes dim"], count: int, without: Sequence[int] = ()) -> Nearest:
-        """The best people of each probe, best first, without some people."""
+        """The best people of each probe, best first, without some people; see `best_people`."""
         gone, error, found = list(without), 2 * rough_error(probes.shape[1]), []
         searches: list[tuple[Tensor, str, list[Any]]] = [
             (probes, _ROWS.format("photographs", "person <> ALL(?)"), [gone])
@@ -229,7 +172,7 @@ class PostgresStore:
         self.change("DROP TABLE embeddings")
         self._create_rows(dim)
         self._copy(slots.tolist(), convert(slots, rows) if len(slots) else rows)
-        self.change("UPDATE facts SET value = ? WHERE name = 'dim'", [(str(dim),)])
+        self.set_fact("dim", dim)
 
     def compact(self) -> str:
         """Remove every trace of removed photographs from the files of the tables; the others keep their slots."""
@@ -255,10 +198,6 @@ class PostgresStore:
         """Bytes of the tables on the server's disk."""
         tables = "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = ? AND relkind = 'r'"
         return int(self.select(f"SELECT sum(pg_total_relation_size(c.oid))::bigint {tables}", self._schema)[0][0])
-
-    def close(self) -> None:
-        """Close the store."""
-        self._database.close()
 
     def _fetched(
         self, sql: str, *values: Any

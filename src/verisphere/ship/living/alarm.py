@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Int64
 
 from verisphere.base.vocabulary import printable
-from verisphere.files.gallery_store import Store, among
+from verisphere.files.gallery_store import Store
 from verisphere.score import pair_scores
+from verisphere.ship.living.promise import KeptPromise
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Alarm:
         return f"nearer to {other} ({self.score:.4f}) than to {person} ({self.own:.4f})"
 
 
-def alarms(store: Store, slots: Int64[np.ndarray, " new"], threshold: float, margin: float = 0.0) -> dict[int, Alarm]:
+def alarms(store: Store, slots: Int64[np.ndarray, " new"], margin: float = 0.0) -> dict[int, Alarm]:
     """The alarm of each new photograph that is to be stopped, by its slot, within `writing` and once they are added.
 
     A photograph of a person with others is stopped where it is nearer to another person by more than the margin, and a
@@ -44,18 +45,18 @@ def alarms(store: Store, slots: Int64[np.ndarray, " new"], threshold: float, mar
     """
     if not len(slots):
         return {}
-    units = torch.from_numpy(store.rows(slots))
+    threshold, units = KeptPromise(store).threshold.threshold, torch.from_numpy(store.rows(slots))
     scores, persons, nearest = store.nearest(units, 2)
-    owner = dict(among(store, "SELECT slot, person FROM photographs WHERE slot IN", slots.tolist()))
+    joined = "SELECT slot, person, f.name, p.name FROM photographs f JOIN people p USING (person) WHERE slot IN"
+    about = {slot: (person, name, whose) for slot, person, name, whose in store.among(joined, slots.tolist())}
     of_person: dict[int, list[int]] = {}
-    people = sorted(set(owner.values()))
-    for person, slot in among(store, "SELECT person, slot FROM photographs WHERE person IN", people):
+    people = sorted({person for person, *_ in about.values()})
+    for person, slot in store.among("SELECT person, slot FROM photographs WHERE person IN", people):
         of_person.setdefault(person, []).append(slot)
-    stopped: dict[int, tuple[int, float, float | None]] = {}
-    excess: dict[int, float] = {}
-    seen: dict[int, int] = {}  # the photograph of the other person
+    excess, seen = dict[int, float](), dict[int, int]()  # and the photograph of the other person
+    near: dict[int, tuple[int, float, float | None]] = {}
     for place, slot in enumerate(slots.tolist()):
-        person = owner[slot]
+        person = about[slot][0]
         column = int(persons[place, 0] == person)
         other, score = int(persons[place, column]), float(scores[place, column])
         rest = np.array([held for held in of_person[person] if held != slot], np.int64)
@@ -66,14 +67,8 @@ def alarms(store: Store, slots: Int64[np.ndarray, " new"], threshold: float, mar
             own = float(pair_scores(units[place : place + 1], zeros, torch.arange(len(rest)), rows).max())
         excess[slot] = score - (threshold if own is None else own + margin)
         seen[slot] = int(nearest[place, column])
-        if other >= 0 and excess[slot] > 0:
-            stopped[slot] = other, score, own
-    worst = {slot for slot in stopped if excess.get(seen[slot], 0.0) <= excess[slot]}
-    stopped = {slot: found for slot, found in stopped.items() if slot in worst}
-    known = {*(other for other, *_ in stopped.values()), *(owner[slot] for slot in stopped)}
-    names = dict(among(store, "SELECT person, name FROM people WHERE person IN", sorted(known)))
-    photographs = dict(among(store, "SELECT slot, name FROM photographs WHERE slot IN", sorted(stopped)))
-    return {
-        slot: Alarm(photographs[slot], names[owner[slot]], names[other], score, own)
-        for slot, (other, score, own) in stopped.items()
-    }
+        near[slot] = other, score, own
+    stopped = [slot for slot in near if 0 < excess[slot] >= excess.get(seen[slot], 0.0)]
+    others = sorted({near[slot][0] for slot in stopped})
+    names = dict(store.among("SELECT person, name FROM people WHERE person IN", others))
+    return {slot: Alarm(*about[slot][1:], names[near[slot][0]], *near[slot][1:]) for slot in stopped}

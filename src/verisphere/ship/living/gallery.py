@@ -21,8 +21,8 @@ from jaxtyping import Float32, Int64
 from verisphere.base.identity import NOBODY, decided, folded, is_missing
 from verisphere.base.vocabulary import Origin, Progress, quietly
 from verisphere.decide import Far, GalleryThreshold, Guarantee
-from verisphere.files.gallery_store import Store, among, count_of, create_store, fact, open_store
-from verisphere.files.json_values import from_json, shown
+from verisphere.files.gallery_store import Store, create_store, open_store
+from verisphere.files.json_values import shown
 from verisphere.models.gallery import Cohort, Searched
 from verisphere.score import unit_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
@@ -39,17 +39,13 @@ class _Stopped(Exception):
     """Some photographs of a part are not to be enrolled."""
 
 
-class _Names:
-    """The names of people by their numbers, of which a search has looked up those it found."""
+class _Names(dict[int, str]):
+    """The names of those people whom a search has found, by their numbers; the length is that of all."""
 
-    def __init__(self, count: int) -> None:
-        self.count, self.known = count, dict[int, str]()
+    count = 0
 
     def __len__(self) -> int:
         return self.count
-
-    def __getitem__(self, person: int) -> str:
-        return self.known[person]
 
 
 class LivingGallery:
@@ -72,10 +68,10 @@ class LivingGallery:
     def __init__(self, place: str | Path | Store) -> None:
         self.store: Store = open_store(place) if isinstance(place, (str, Path)) else place
         self.path = Path(self.store.name)
-        origin = fact(self.store, "origin")
-        self.origin = None if origin is None else from_json(Origin, origin)
         self.promise = KeptPromise(self.store)
-        self.people = _Names(count_of(self.store, "people"))
+        self.origin = self.promise.origin
+        self.people = _Names()
+        self.people.count = self.store.count("people")
 
     @property
     def threshold(self) -> GalleryThreshold:
@@ -102,7 +98,7 @@ class LivingGallery:
         units = unit_rows(probes)
         with self.store.reading():
             expired = self._expired()
-            everybody = count_of(self.store, "people") - len(expired)
+            everybody = self.store.count("people") - len(expired)
             count, limit = max(min(candidates, _CANDIDATES, everybody), 1), self.threshold.threshold
             while True:
                 scores, persons, slots = self.store.nearest(units, count, expired)
@@ -111,7 +107,7 @@ class LivingGallery:
                 count = min(4 * count, candidates, everybody)
             self.people.count = everybody
             numbers = np.unique(persons[persons >= 0]).tolist()
-            self.people.known.update(among(self.store, "SELECT person, name FROM people WHERE person IN", numbers))
+            self.people.update(self.store.among("SELECT person, name FROM people WHERE person IN", numbers))
         return Searched(scores, scores, persons, slots)
 
     def person(self, name: str) -> tuple[str, Float32[np.ndarray, "photographs dim"]]:
@@ -144,8 +140,8 @@ class LivingGallery:
             ValueError: a name is missing, or a spelling of another's; or the promise would need more strangers.
         """
         operator = operator or getpass.getuser()
-        if photographs.rows.shape[1] != self.promise.dim:
-            raise ValueError(f"{photographs.rows.shape[1]} numbers a row, and {self.store.name} has {self.promise.dim}")
+        if photographs.rows.shape[1] != self.store.dim:
+            raise ValueError(f"{photographs.rows.shape[1]} numbers a row, and {self.store.name} has {self.store.dim}")
         whole = Enrolled(0, 0, 0, (), ())
         order = sorted(range(len(photographs.people)), key=lambda row: folded(photographs.people[row]))
         starts = range(0, len(order), _AT_ONCE)
@@ -156,19 +152,13 @@ class LivingGallery:
             while True:
                 try:
                     with self.store.writing():
-                        done, fresh, slots = self._enrol(part, about)
-                        found = (
-                            {}
-                            if accept_alarms or not len(slots)
-                            else alarms(self.store, slots, self.threshold.threshold, margin)
-                        )
-                        if not found:
+                        done, slots = self._enrol(part, about)
+                        if accept_alarms or not (looking := alarms(self.store, slots[slots >= 0], margin)):
                             break
                         raise _Stopped  # and once more without them
                 except _Stopped:
-                    stopped += found.values()
-                    held = {row for row, slot in zip(fresh, slots.tolist(), strict=True) if slot in found}
-                    part = part.take([row for row in range(len(part.people)) if row not in held])
+                    stopped += looking.values()
+                    part = part.take(np.flatnonzero(~np.isin(slots, [*looking])).tolist())
             done = replace(done, stopped=tuple(stopped))
             whole = Enrolled(*(getattr(whole, name) + getattr(done, name) for name in vars(whole)))
         return whole
@@ -195,69 +185,55 @@ class LivingGallery:
     def info(self) -> GalleryInfo:
         """What the gallery holds and promises."""
         with self.store.reading():
-            counts = {table: count_of(self.store, table) for table in ("people", "photographs", "strangers", "removed")}
+            counts = {table: self.store.count(table) for table in ("people", "photographs", "strangers", "removed")}
             promise = self.threshold if counts["people"] else None
             expired, size = len(self._expired()), self.store.size()
         return GalleryInfo(self.store.name, expired=expired, size=size, origin=self.origin, threshold=promise, **counts)
 
     def _enrol(
         self, new: NewPhotographs, about: tuple[str, str | None, str, str]
-    ) -> tuple[Enrolled, list[int], Int64[np.ndarray, " fresh"]]:
-        """What was enrolled, the photographs that were not before, and their slots."""
-        forms = [folded(name) for name in new.people]
+    ) -> tuple[Enrolled, Int64[np.ndarray, " photographs"]]:
+        """What was enrolled, and the slot of each photograph; -1 for one that the person had before."""
         if bad := [name for name in new.people if is_missing(name) or name == NOBODY]:
             raise ValueError(f"{shown(bad[0])} is no name of a person")
-        there: dict[str, tuple[int, str]] = {}
-        for form, number, name in among(
-            self.store, "SELECT folded, person, name FROM people WHERE folded IN", sorted(set(forms))
-        ):
-            there[form] = number, name
-        if decided() != "merge":
-            self._refuse_spellings(new.people, forms, {form: name for form, (_, name) in there.items()})
-        numbers = {form: number for form, (number, _) in there.items()}
-        sql = "SELECT person, digest FROM photographs WHERE person IN"
-        held = set(among(self.store, sql, sorted(numbers.values())))
-        fresh = list[int]()
-        for row, (form, digest) in enumerate(zip(forms, new.digests, strict=True)):
-            if form not in numbers:
-                values = (new.people[row], form, secrets.token_hex(8), *about)
-                numbers[form] = self.store.insert_person(values)
-            if (numbers[form], digest) not in held:
-                held.add((numbers[form], digest))
-                fresh.append(row)
-        first = self.store.next_slot()
-        self.store.change(
-            "INSERT INTO photographs (slot, person, name, digest, image, enrolled, operator) VALUES "
-            "(?, ?, ?, ?, ?, ?, ?)",
-            [
-                (first + place, numbers[forms[row]], new.names[row], new.digests[row], _image(new, row), *about[2:])
-                for place, row in enumerate(fresh)
-            ],
-        )
-        self.store.add_rows(first, new.rows[fresh])
-        strangers_left = self.promise.drop(sorted(set(forms)))
-        if fresh:
-            self.promise.add_rows(first, new.rows[fresh])
-        self.promise.renew()
-        self._audit("enrol", Counter(numbers[forms[row]] for row in fresh), about[3])
-        added = len(numbers) - len(there)
-        done = Enrolled(len(fresh), added, len(forms) - len(fresh), tuple(strangers_left), ())
-        return done, fresh, first + np.arange(len(fresh))
-
-    def _refuse_spellings(self, names: Sequence[str], forms: Sequence[str], there: dict[str, str]) -> None:
-        """Refuse a name that is another's but for its spelling."""
-        for name, form in zip(names, forms, strict=True):
-            known = there.setdefault(form, name)
-            if known != name:
+        store, forms = self.store, [folded(name) for name in new.people]
+        spelled = dict(store.among("SELECT folded, name FROM people WHERE folded IN", sorted(set(forms))))
+        there = set(spelled)
+        for name, form in zip(new.people, forms, strict=True):
+            known = spelled.setdefault(form, name)
+            if known != name and decided() != "merge":
                 raise ValueError(
                     f"{shown(name)} is {shown(known)} but for case, blanks, Unicode form, invisible letters or the "
                     "spelling of a number; --names merge takes such names as one person"
                 )
+        added = [(name, form, secrets.token_hex(8), *about) for form, name in spelled.items() if form not in there]
+        columns = "name, folded, code, consent, expires, enrolled, operator"
+        store.change(f"INSERT INTO people ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", added)
+        numbers = dict(store.among("SELECT folded, person FROM people WHERE folded IN", [*spelled]))
+        sql = "SELECT person, digest FROM photographs WHERE person IN"
+        held = set(store.among(sql, sorted(numbers.values())))
+        slots, first, photographs = np.full(len(forms), -1), store.next_slot(), list[tuple[Any, ...]]()
+        for row, (form, digest) in enumerate(zip(forms, new.digests, strict=True)):
+            person = numbers[form]
+            if (person, digest) not in held:
+                held.add((person, digest))
+                slots[row] = first + len(photographs)
+                image = None if new.images is None else new.images[row]
+                photographs.append((int(slots[row]), person, new.names[row], digest, image, *about[2:]))
+        columns = "slot, person, name, digest, image, enrolled, operator"
+        store.change(f"INSERT INTO photographs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", photographs)
+        rows = new.rows[slots >= 0]
+        store.add_rows(first, rows)
+        strangers_left = self.promise.drop([*spelled])
+        self.promise.rescore(rows, first)
+        self.promise.renew()
+        self._audit("enrol", Counter(person for _, person, *_ in photographs), about[3])
+        return Enrolled(len(rows), len(added), len(forms) - len(rows), tuple(strangers_left), ()), slots
 
     def _remove(self, numbers: Sequence[int], operator: str) -> int:
         count = Counter[int]()
         slots = list[int]()
-        for person, slot in among(self.store, "SELECT person, slot FROM photographs WHERE person IN", numbers):
+        for person, slot in self.store.among("SELECT person, slot FROM photographs WHERE person IN", numbers):
             count[person] += 1
             slots.append(slot)
         self._audit("remove", count, operator)
@@ -283,7 +259,7 @@ class LivingGallery:
         return [number for (number,) in self.store.select("SELECT person FROM people WHERE expires <= ?", _today())]
 
     def _audit(self, action: str, photographs: Counter[int], operator: str) -> None:
-        codes = among(self.store, "SELECT person, code FROM people WHERE person IN", sorted(photographs))
+        codes = self.store.among("SELECT person, code FROM people WHERE person IN", sorted(photographs))
         entries = [(_now(), operator, action, code, photographs[person]) for person, code in codes]
         columns = "moment, operator, action, code, photographs"
         self.store.change(f"INSERT INTO audit ({columns}) VALUES (?, ?, ?, ?, ?)", entries)
@@ -310,10 +286,6 @@ def create_gallery(
         folder, facts, lambda store: KeptPromise(store).set_strangers(strangers, fpir, guarantee, seed, accepted)
     )
     return LivingGallery(folder)
-
-
-def _image(photographs: NewPhotographs, row: int) -> bytes | None:
-    return None if photographs.images is None else photographs.images[row]
 
 
 def _now() -> str:

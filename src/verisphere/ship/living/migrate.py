@@ -13,7 +13,6 @@ from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, Progress, quietly
 from verisphere.base.words import counted
 from verisphere.decide import Far, Guarantee
-from verisphere.files.gallery_store import among, count_of, set_fact
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
 from verisphere.models.folder import Model
@@ -110,11 +109,11 @@ def migrate(
             return converted
 
         store.rewrite(convert, model.backbone.embedding_size)
-        set_fact(store, "origin", origin)
+        store.set_fact("origin", origin)
         terms = gallery.promise.terms
         gallery.promise.set_strangers(strangers, fpir or terms.fpir, guarantee or terms.guarantee, seed, accepted)
     gallery.origin = origin
-    carried = count_of(store, "photographs") - len(kept)
+    carried = store.count("photographs") - len(kept)
     return Migrated(len(kept), carried, len(dropped) - left[1], left[0], gallery.info())
 
 
@@ -129,7 +128,7 @@ def _refuse_left(gallery: LivingGallery, bridged: bool, drop: bool) -> tuple[tup
     lacking = store.select("SELECT slot, person FROM photographs WHERE image IS NULL ORDER BY slot")
     has = {person for (person,) in store.select("SELECT DISTINCT person FROM photographs WHERE image IS NOT NULL")}
     lost = sorted({person for _, person in lacking} - has)
-    names = sorted(name for (name,) in among(store, "SELECT name FROM people WHERE person IN", lost))
+    names = sorted(name for (name,) in store.among("SELECT name FROM people WHERE person IN", lost))
     if lacking and not drop:
         who = f"{counted(len(names), 'person')} would be lost, such as {shown(names[0])}" if names else "nobody is lost"
         many = counted(len(lacking), "photograph")
@@ -149,7 +148,7 @@ def _embedded(
     starts = range(0, len(slots), _EMBEDDED_AT_ONCE)
     for start in progress(starts, "embedding anew", len(starts)):
         part = slots[start : start + _EMBEDDED_AT_ONCE]
-        images = dict(among(gallery.store, "SELECT slot, image FROM photographs WHERE slot IN", part))
+        images = dict(gallery.store.among("SELECT slot, image FROM photographs WHERE slot IN", part))
         crops = [np.asarray(Image.open(io.BytesIO(images[slot])).convert("RGB")) for slot in part]
         if other := [crop.shape[:2] for crop in crops if crop.shape[:2] != size]:
             raise ValueError(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from jaxtyping import Float32
-from torch import Tensor
 
 from verisphere.base.identity import folded
 from verisphere.base.provenance import check_recorded, check_same_origin
@@ -25,7 +24,7 @@ from verisphere.decide import (
 from verisphere.decide.gallery import too_few_strangers
 from verisphere.decide.point import far_text
 from verisphere.files.gallery_calibration import check_fpirs
-from verisphere.files.gallery_store import Store, among, count_of, fact, set_fact
+from verisphere.files.gallery_store import Store
 from verisphere.files.json_values import from_json, shown
 from verisphere.score import unit_rows
 from verisphere.score.best_people import best_people
@@ -63,19 +62,20 @@ class KeptPromise:
         self.store = store
 
     @property
-    def dim(self) -> int:
-        """Numbers of a row."""
-        return int(fact(self.store, "dim"))
+    def origin(self) -> Origin | None:
+        """How the rows were made, if known."""
+        origin = self.store.fact("origin")
+        return None if origin is None else from_json(Origin, origin)
 
     @property
     def terms(self) -> Terms:
         """What the promise is asked to be."""
-        return from_json(Terms, fact(self.store, "terms"))
+        return from_json(Terms, self.store.fact("terms"))
 
     @property
     def threshold(self) -> GalleryThreshold:
         """The threshold with its promise, for the gallery as it is now."""
-        promise = fact(self.store, "promise")
+        promise = self.store.fact("promise")
         if promise is None:
             raise ValueError(f"{self.store.name}: nobody is enrolled, so there is nobody to find and no threshold")
         return from_json(GalleryThreshold, promise)
@@ -95,12 +95,11 @@ class KeptPromise:
                 scores are implausible, unless accepted; or they were embedded in another way.
         """
         check_fpirs([fpir], guarantee)
-        store, name, origin = self.store, strangers.name, fact(self.store, "origin")
-        known = None if origin is None else from_json(Origin, origin)
-        check_same_origin(f"{store.name} was", known, name, strangers.origin, "embed them as its people")
+        store, name = self.store, strangers.name
+        check_same_origin(f"{store.name} was", self.origin, name, strangers.origin, "embed them as its people")
         check_recorded(name, strangers.origin, accepted.unrecorded_pixels)
-        if strangers.dim != self.dim:
-            raise ValueError(f"{name}: {strangers.dim} numbers a row, and {store.name} has {self.dim}")
+        if strangers.dim != store.dim:
+            raise ValueError(f"{name}: {strangers.dim} numbers a row, and {store.name} has {store.dim}")
         rows = strangers.embeddings
         if not accepted.training_people:
             refuse_training_people(rows, name)
@@ -120,7 +119,7 @@ class KeptPromise:
         if len(forms) < strangers_needed(fpir, guarantee):
             raise TooFewComparisonsError(f"{name}: {too_few_strangers(len(forms), fpir, guarantee)}")
         with store.writing():
-            if enrolled := [person for (person,) in among(store, "SELECT name FROM people WHERE folded IN", forms)]:
+            if enrolled := [person for (person,) in store.among("SELECT name FROM people WHERE folded IN", forms)]:
                 raise ValueError(
                     f"{name}: {len(enrolled):,} of its people are enrolled in {store.name}, such as "
                     f"{shown(enrolled[0])}; strangers are people who are not enrolled"
@@ -129,21 +128,28 @@ class KeptPromise:
             units = [row.tobytes() for row in unit_rows(drawn.embeddings).numpy()]
             columns = zip(drawn.names.tolist(), forms, units, strict=True)
             store.change("INSERT INTO strangers (name, folded, embedding) VALUES (?, ?, ?)", columns)
-            set_fact(store, "terms", terms)
-            self.rescore(store.select("SELECT stranger, embedding FROM strangers"))
+            store.set_fact("terms", terms)
+            self.rescore()
             self.renew()
 
-    def rescore(self, strangers: Sequence[tuple[int, bytes]]) -> None:
-        """Find the highest score of some strangers, by number and row, over all photographs."""
-        if not strangers:
-            return
-        numbers, units = self._rows(strangers)
-        scores, _, slots = self.store.nearest(units, 1)
-        found = [
-            (None, None, number) if slot < 0 else (score, slot, number)
-            for score, slot, number in zip(scores[:, 0].tolist(), slots[:, 0].tolist(), numbers, strict=True)
-        ]
-        self.store.change("UPDATE strangers SET score = ?, slot = ? WHERE stranger = ?", found)
+    def rescore(self, rows: Float32[np.ndarray, "rows dim"] | None = None, first: int = 0) -> None:
+        """Find the highest score of each stranger with new rows, whose first has this slot.
+
+        Without rows it is the highest over all photographs, of strangers who have none.
+        """
+        which = "WHERE score IS NULL" if rows is None else ""
+        strangers = self.store.select(f"SELECT stranger, embedding FROM strangers {which}")
+        content = np.frombuffer(b"".join(row for _, row in strangers), "<f4").astype(np.float32)
+        units = torch.from_numpy(content.reshape(-1, self.store.dim))
+        if rows is None:
+            scores, _, slots = self.store.nearest(units, 1)
+        else:
+            scores, near = best_people(units, rows, np.zeros(len(rows), np.int64), 1)
+            slots = first + near
+        found = zip(scores[:, 0].tolist(), slots[:, 0].tolist(), strangers, strict=True)
+        higher = [(score, slot, number, score) for score, slot, (number, _) in found if score > -np.inf]
+        sql = "UPDATE strangers SET score = ?, slot = ? WHERE stranger = ? AND (score IS NULL OR score < ?)"
+        self.store.change(sql, higher)
 
     def nearest_strangers(self, count: int) -> list[NearStranger]:
         """The strangers with the highest scores, without those who are known to be enrolled."""
@@ -170,42 +176,29 @@ class KeptPromise:
     def rescore_removed(self, people: Sequence[int], slots: Sequence[int]) -> None:
         """Find the highest score of the strangers to whom one of these photographs, now removed, was nearest."""
         self.store.change("UPDATE strangers SET same = NULL WHERE same = ?", [(person,) for person in people])
-        self.rescore(list(among(self.store, "SELECT stranger, embedding FROM strangers WHERE slot IN", slots)))
-
-    def add_rows(self, first: int, rows: Float32[np.ndarray, "rows dim"]) -> None:
-        """Find the highest score of each stranger with new rows, whose first has this slot."""
-        numbers, units = self._rows(self.store.select("SELECT stranger, embedding FROM strangers"))
-        scores, near = best_people(units, rows, np.zeros(len(rows), np.int64), 1)
-        found = zip(scores[:, 0].tolist(), (first + near[:, 0]).tolist(), numbers, scores[:, 0].tolist(), strict=True)
-        sql = "UPDATE strangers SET score = ?, slot = ? WHERE stranger = ? AND (score IS NULL OR score < ?)"
-        self.store.change(sql, found)
+        lost = list(self.store.among("SELECT stranger FROM strangers WHERE slot IN", slots))
+        self.store.change("UPDATE strangers SET score = NULL, slot = NULL WHERE stranger = ?", lost)
+        self.rescore()
 
     def drop(self, forms: Sequence[str]) -> list[str]:
         """Remove the strangers who are enrolled now, by their folded names; the names of their photographs."""
-        found = list(among(self.store, "SELECT stranger, name FROM strangers WHERE folded IN", forms))
+        found = list(self.store.among("SELECT stranger, name FROM strangers WHERE folded IN", forms))
         self.store.change("DELETE FROM strangers WHERE stranger = ?", [(number,) for number, _ in found])
         return [name for _, name in found]
 
     def renew(self) -> None:
         """Write the threshold and promise that follow from the strangers' scores, or refuse what has too few."""
-        people, terms = count_of(self.store, "people"), self.terms
-        scores = [score for (score,) in self.store.select("SELECT score FROM strangers WHERE same IS NULL")]
-        same = count_of(self.store, "strangers") - len(scores)
-        if len(scores) < strangers_needed(terms.fpir, terms.guarantee):
-            lacking = too_few_strangers(len(scores), terms.fpir, terms.guarantee)
-            hint = "verisphere gallery strangers gives this gallery others"
-            raise TooFewComparisonsError(f"{self.store.name}: {lacking}; {hint}")
+        people, terms = self.store.count("people"), self.terms
         if not people:
             self.store.change("DELETE FROM facts WHERE name = 'promise'")
             return
-        statistics = np.array(scores, np.float64)
-        review = Review(same, same)
-        promise = gallery_threshold(
-            statistics, terms.fpir, terms.guarantee, people=people, review=review, seed=terms.seed
-        )
+        scores = np.array(self.store.select("SELECT score FROM strangers WHERE same IS NULL"), np.float64).flatten()
+        same = self.store.count("strangers") - len(scores)
+        asked = {"people": people, "review": Review(same, same), "seed": terms.seed}
+        try:
+            promise = gallery_threshold(scores, terms.fpir, terms.guarantee, **asked)  # type: ignore[arg-type]
+        except TooFewComparisonsError as error:
+            hint = "verisphere gallery strangers gives this gallery others"
+            raise TooFewComparisonsError(f"{self.store.name}: {error}; {hint}") from None
         about = {name: getattr(terms, name) for name in ("calibrated_on", "in_training", "implausible")}
-        set_fact(self.store, "promise", replace(promise, **about))
-
-    def _rows(self, strangers: Sequence[tuple[int, bytes]]) -> tuple[list[int], Float32[Tensor, "strangers dim"]]:
-        rows = np.frombuffer(b"".join(row for _, row in strangers), "<f4").reshape(len(strangers), self.dim)
-        return [number for number, _ in strangers], torch.from_numpy(rows.astype(np.float32))
+        self.store.set_fact("promise", replace(promise, **about))
