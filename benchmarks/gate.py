@@ -25,7 +25,7 @@ from gate_lfw import Lfw
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import gallery_threshold
 from verisphere.files.gate import MEASURES, Gate
-from verisphere.models.enrolment import fit_gate
+from verisphere.ship.gate import fit_gate
 
 ROOT = Path(__file__).parents[1]
 FPIR = "1e-2"

@@ -19,8 +19,8 @@ from verisphere.images import InMemory
 from verisphere.images.detect import detector_named
 from verisphere.images.detect.pose import place_of
 from verisphere.images.quality import measure
-from verisphere.models.enrolment import lengths_of
 from verisphere.score import unit_rows
+from verisphere.ship.gate import lengths_of
 
 _OF_PERSON = 4  # photographs of a person, at most
 _MARGIN = 24  # pixels around a crop in which landmarks are looked for

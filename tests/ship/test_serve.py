@@ -22,12 +22,13 @@ from tiny_service import client as client_of
 from verisphere.cli.start import main
 from verisphere.files.gate import Gate, Limit
 from verisphere.ship.face_search import FindFaces
+from verisphere.ship.gate import gate_of
 from verisphere.ship.identify import identify
 from verisphere.ship.living.enrolment import verify_claim
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.serve.app import make_app
 from verisphere.ship.serve.batching import Batches
-from verisphere.ship.serve.desk import Desk, gate_of
+from verisphere.ship.serve.desk import Desk
 from verisphere.ship.serve.guard import Limits
 from verisphere.ship.serve.keys import Keys, read_keys
 from verisphere.ship.verify import verify
@@ -228,13 +229,13 @@ def test_a_gate_of_a_file_refuses(door, tmp_path):
 
 
 def test_the_gate_says_why_it_refuses(door):
-    def gate(photograph, person, gallery):
-        assert photograph.row.shape == (1, SIDE * SIDE)
-        return [f"the face is nearer to another person than to {person}"]
+    def gate(faces, rows):
+        assert (len(faces), rows.shape) == (1, (1, SIDE * SIDE))
+        return [("the face is turned away", "it is dark")]
 
     with client(door, gate=gate) as service:
         done = service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Zoe"}).json()
-    assert (done["verdict"], done["reasons"]) == ("refused", ["the face is nearer to another person than to Zoe"])
+    assert (done["verdict"], done["reasons"]) == ("refused", ["The face is turned away.", "It is dark."])
     assert LivingGallery(door).info().people == 8
 
 

@@ -6,22 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import UInt8
 from PIL import Image
 
 from verisphere.base.identity import decided
 from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import ImageSource, Progress, printable, quietly
+from verisphere.base.vocabulary import Progress, printable, quietly
 from verisphere.files.embeddings import note_crowds, read_known_people
 from verisphere.files.errors import errors_naming
-from verisphere.files.gate import read_gate
 from verisphere.files.results import Result
 from verisphere.images.packs.columns import spelled_once
 from verisphere.images.packs.image_files import image_files
 from verisphere.models.folder import Model
+from verisphere.score import unit_rows
 from verisphere.ship.deciding import Match
-from verisphere.ship.face_search import FindFaces, Skipped, file_contents
-from verisphere.ship.gate import reasons_of
+from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Skipped, file_contents
+from verisphere.ship.gate import gate_of
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.living.records import NewPhotographs
 from verisphere.ship.notes import (
@@ -59,6 +58,7 @@ def new_photographs(
     A photograph without a face is skipped, and one that a gate refuses.
     """
     notes_on_origin(model, find, gallery.path, gallery.origin, "make the gallery again, or enrol")
+    refuses = None if gate is None else gate_of(gate, model, find)
     if person is not None and not path.is_dir() and path.suffix.lower() != ".zip":
         photographs, contents = photographs_at(path, find, progress), [path.read_bytes]
     else:
@@ -69,38 +69,30 @@ def new_photographs(
         owners = list(spelled_once(owners, photographs.names, decided()))
         rows = photographs.embed(model)
     note_crowds(path, np.array(owners))
-    faces = [photographs.faces[place] for place in photographs.used]
-    crops = np.stack([face.pixels for face in faces if face.pixels is not None])
-    refused = dict[int, str]()
-    if gate is not None:
-        asked = read_gate(gate)
-        origin = model.origin(
-            ImageSource(str(path), None, None if gallery.origin is None else gallery.origin.alignment)
-        )
-        check_same_origin(f"{path} is by {model.folder}", origin, gate, asked.origin, "fit a gate for this model")
-        points = np.stack([NO_POINTS if face.crop is None else face.crop.landmarks for face in faces])
-        reasons = reasons_of(asked, crops, points, rows)
-        refused = {row: f"refused: {'; '.join(why)}" for row, why in enumerate(reasons) if why}
-    kept = [row for row in range(len(faces)) if row not in refused]
-    used = [photographs.used[row] for row in kept]
-    found = NewPhotographs(
+    names, skipped, kept = photographs.names, list(photographs.skipped), list[int]()
+    used = photographs.used
+    reasons = [()] * len(used) if refuses is None else refuses([photographs.faces[place] for place in used], rows)
+    for row, (place, why) in enumerate(zip(used, reasons, strict=True)):
+        if why:
+            skipped.append(Skipped(names[place], f"refused: {'; '.join(why)}"))
+        else:
+            kept.append(row)
+    used = [used[row] for row in kept]
+    new = NewPhotographs(
         [owners[place] for place in used],
-        [photographs.names[place] for place in used],
+        [names[place] for place in used],
         [hashlib.sha256(contents[place]()).hexdigest() for place in used],
-        NewPhotographs.units(rows[kept]),
-        [png(crop) for crop in crops[kept]] if keep_images else None,
+        unit_rows(rows[kept]).numpy(),
+        [png(photographs.faces[place]) for place in used] if keep_images else None,
     )
-    names = [photographs.names[place] for place in photographs.used]
-    return found, (*photographs.skipped, *(Skipped(names[row], why) for row, why in refused.items()))
+    return new, tuple(skipped)
 
 
-NO_POINTS = np.full((5, 2), np.nan, np.float32)
-
-
-def png(pixels: UInt8[np.ndarray, "height width 3"]) -> bytes:
-    """Pixels as a PNG file."""
+def png(face: FaceOfPhotograph) -> bytes:
+    """The aligned crop of a face as a PNG file."""
+    assert face.pixels is not None
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
+    Image.fromarray(face.pixels).save(file, "PNG")
     return file.getvalue()
 
 

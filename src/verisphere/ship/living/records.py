@@ -32,14 +32,9 @@ class NewPhotographs:
     @classmethod
     def of(cls, embeddings: Embeddings) -> "NewPhotographs":
         """Rows of an embeddings file, each of which is a photograph."""
-        rows = cls.units(embeddings.embeddings)
+        rows = unit_rows(embeddings.embeddings).numpy()
         digests = [hashlib.sha256(row.tobytes()).hexdigest() for row in rows]
         return cls(embeddings.identities.tolist(), embeddings.names.tolist(), digests, rows)
-
-    @staticmethod
-    def units(rows: Float32[np.ndarray, "photographs dim"]) -> Float32[np.ndarray, "photographs dim"]:
-        """Rows at length 1, as an array."""
-        return unit_rows(rows).numpy()
 
     def take(self, chosen: Sequence[int]) -> "NewPhotographs":
         """Some of the photographs."""

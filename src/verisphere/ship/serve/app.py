@@ -14,6 +14,7 @@ from starlette.formparsers import MultiPartParser
 from verisphere import __version__
 from verisphere.decide import TooFewComparisonsError
 from verisphere.ship.export import CARD
+from verisphere.ship.notes import sentence
 from verisphere.ship.serve.answers import Card, Change, Decision, Refusal
 from verisphere.ship.serve.desk import Desk, Photograph
 from verisphere.ship.serve.guard import INTERNAL, Guard, Refused
@@ -89,8 +90,8 @@ def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
         keep_image: Annotated[bool, Form(description="also keep the image of the face")] = False,
     ) -> Change:
         (new,) = await sent(photograph)
-        if reasons := await desk.ask(desk.gate, new, person, desk.gallery):
-            return Change(verdict="refused", reasons=list(reasons))
+        if reasons := (await desk.ask(desk.gate, [new.face], new.row))[0]:
+            return Change(verdict="refused", reasons=[sentence(why) for why in reasons])
         request.state.deadline.reschedule(None)  # what has begun to be written is answered
         return await desk.ask(desk.enrol, new, person, consent, expires, keep_image, request.state.holder.name)
 

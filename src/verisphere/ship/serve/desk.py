@@ -7,25 +7,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import ImageSource
 from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold
 from verisphere.files.errors import fault_of
-from verisphere.files.gate import read_gate
 from verisphere.images.decode import decode
 from verisphere.models.folder import Model
+from verisphere.score import unit_rows
 from verisphere.ship.deciding import ByGallery
-from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, alignments_of
-from verisphere.ship.gate import reasons_of
-from verisphere.ship.living.enrolment import NO_POINTS, png
+from verisphere.ship.face_search import FaceOfPhotograph, FindFaces
+from verisphere.ship.living.enrolment import png
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.living.records import NewPhotographs
-from verisphere.ship.notes import notes_on_model, notes_on_origin, promise_in_words, sealed_origin, sentence
+from verisphere.ship.notes import notes_on_model, notes_on_origin, promise_in_words, sealed_origin
 from verisphere.ship.people import scores_between
 from verisphere.ship.serve.answers import Change, Decision, Near, Verdict
 from verisphere.ship.serve.batching import Batches
@@ -44,33 +40,9 @@ class Photograph:
     digest: str
 
 
-#: Why a photograph of a person is not to be enrolled, a sentence each; none for a good one.
-Gate = Callable[[Photograph, str, LivingGallery], Sequence[str]]
-
-
-def gate_of(path: Path, model: Model, find: FindFaces) -> Gate:
-    """The gate of a file, which must have been fitted for this model."""
-    asked = read_gate(path)
-    alignment = next(iter(alignments_of(find)), None)
-    origin = model.origin(ImageSource("", None, alignment))
-    check_same_origin(f"{model.folder} embeds", origin, path, asked.origin, "fit a gate for this model")
-
-    def gate(photograph: Photograph, person: str, gallery: LivingGallery) -> Sequence[str]:
-        face = photograph.face
-        assert face.pixels is not None
-        points = NO_POINTS if face.crop is None else face.crop.landmarks
-        return [sentence(why) for why in reasons_of(asked, face.pixels[None], points[None], photograph.row)[0]]
-
-    return gate
-
-
 @dataclass(eq=False)
 class Desk:
-    """A gallery and the model that embeds for it, each used by one thread at a time.
-
-    Raises:
-        ValueError: the gallery was embedded by another model, or the model is one for drawn faces.
-    """
+    """A gallery and the model that embeds for it, each used by one thread at a time."""
 
     gallery: LivingGallery
     model: Model
@@ -78,7 +50,7 @@ class Desk:
     limits: Limits = field(default_factory=Limits)
     far: Far | None = None
     accept_drawn: bool = False
-    gate: Gate = lambda photograph, person, gallery: ()
+    gate: Callable[[Sequence[FaceOfPhotograph], np.ndarray], list[tuple[str, ...]]] = lambda faces, rows: [()]
     counted: Callable[[int], None] = lambda faces: None
 
     def __post_init__(self) -> None:
@@ -155,8 +127,8 @@ class Desk:
         self, photograph: Photograph, person: str, consent: str, expires: date | None, keep: bool, operator: str
     ) -> Change:
         """Enrol a photograph, as `verisphere gallery enrol` does; an image of its face is kept only if asked for."""
-        images = [png(photograph.face.pixels)] if keep and photograph.face.pixels is not None else None
-        names, units = [f"{photograph.digest[:12]}.sent"], NewPhotographs.units(photograph.row)
+        images = [png(photograph.face)] if keep else None
+        names, units = [f"{photograph.digest[:12]}.sent"], unit_rows(photograph.row).numpy()
         new = NewPhotographs([person], names, [photograph.digest], units, images)
         done = self.gallery.enrol(new, consent=consent, expires=expires, operator=operator)
         if done.stopped:

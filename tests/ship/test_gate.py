@@ -5,8 +5,8 @@ import pytest
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.gate import Limit
-from verisphere.models.enrolment import fit_gate, lengths_of
 from verisphere.score import unit_rows
+from verisphere.ship.gate import fit_gate, lengths_of
 
 
 def people(count: int, images: int = 3, seed: int = 0) -> Embeddings:
