@@ -13,6 +13,7 @@ from PIL import Image
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
+from verisphere.files.bridge import Bridge
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.models.build import build_backbone
 from verisphere.models.checkpoint import save_checkpoint
@@ -208,10 +209,13 @@ def test_what_does_not_fit_is_refused(place, door, tmp_path, refused):
     assert "no gallery that" in refused("gallery", "info", place / "people")
 
 
-class Turned:
+class Turned(Bridge):
     """A map that is only told apart from another by its numbers."""
 
     old = new = None
+
+    def __init__(self) -> None:
+        """It comes from no people."""
 
     def apply(self, rows):
         return unit_rows(np.ascontiguousarray(rows[:, ::-1])).numpy()
@@ -261,6 +265,7 @@ def test_whoever_cannot_be_carried_over_is_named(place, tmp_path, says, refused)
     assert living.threshold.people == ENROLLED + 1
     gone = migrate(living, network, strangers, drop=True, accepted=Accepted(implausible=True))
     assert len(gone.people_left) == ENROLLED
+    assert gone.dropped == 0
     assert [one.name for one in living.listing().people] == ["Kept"]
 
 

@@ -3,36 +3,27 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float32, Int64
 from PIL import Image
 
 from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import ImageSource, Origin, Progress, quietly
+from verisphere.base.vocabulary import ImageSource, Progress, quietly
 from verisphere.base.words import counted
 from verisphere.decide import Far, Guarantee
+from verisphere.files.bridge import Bridge
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
 from verisphere.models.folder import Model
+from verisphere.score import unit_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted
 from verisphere.ship.living.gallery import LivingGallery
-from verisphere.ship.living.records import GalleryInfo, NewPhotographs
+from verisphere.ship.living.records import GalleryInfo
 from verisphere.ship.notes import first_few
 
 _EMBEDDED_AT_ONCE = 1 << 8
-
-
-class RowsCarried(Protocol):
-    """A map from the rows of an old model to unit rows of a new one; see `verisphere.files.bridge.Bridge`."""
-
-    old: Origin | None
-    new: Origin | None
-
-    def apply(self, rows: Float32[np.ndarray, "rows old"]) -> Float32[np.ndarray, "rows new"]:
-        """The rows in the space of the new model."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +59,7 @@ def migrate(
     gallery: LivingGallery,
     model: Model,
     strangers: EmbeddingsSet,
-    bridge: RowsCarried | None = None,
+    bridge: Bridge | None = None,
     *,
     drop: bool = False,
     fpir: Far | None = None,
@@ -93,51 +84,41 @@ def migrate(
         check_same_origin(f"{gallery.path} was", gallery.origin, "bridge", bridge.old, "make one from its model")
         check_same_origin(f"{model.folder} embeds", origin, "bridge", bridge.new, "make one to this model")
     with store.writing():
-        left, dropped = _refuse_left(gallery, bridge is not None, drop)
-        store.change("INSERT INTO removed VALUES (?)", [(slot,) for slot in dropped])
-        store.change("DELETE FROM photographs WHERE slot = ?", [(slot,) for slot in dropped])
-        kept = [slot for (slot,) in store.select("SELECT slot FROM photographs WHERE image IS NOT NULL ORDER BY slot")]
-        with_image = np.array(kept, np.int64)
-        rows = _embedded(gallery, model, kept, progress)
+        left, dropped = ([], []) if bridge is not None else _left_behind(gallery, drop)
+        kept = np.array(store.select("SELECT slot FROM photographs WHERE image IS NOT NULL ORDER BY slot"), np.int64)
+        embedded = _embedded(gallery, model, kept.flatten().tolist(), progress)
 
         def convert(slots: Int64[np.ndarray, " some"], former: Float32[np.ndarray, "some dim"]) -> np.ndarray:
-            fresh = np.isin(slots, with_image)
-            converted = np.empty((len(slots), model.backbone.embedding_size), np.float32)
-            converted[fresh] = rows[np.searchsorted(with_image, slots[fresh])]
-            if bridge is not None and not fresh.all():
-                converted[~fresh] = bridge.apply(former[~fresh])
-            return converted
+            rows = np.empty((len(slots), embedded.shape[1]), np.float32) if bridge is None else bridge.apply(former)
+            anew = np.isin(slots, kept)
+            rows[anew] = embedded[np.searchsorted(kept.flatten(), slots[anew])]
+            return rows
 
         store.rewrite(convert, model.backbone.embedding_size)
         store.set_fact("origin", origin)
-        terms = gallery.promise.terms
-        gallery.promise.set_strangers(strangers, fpir or terms.fpir, guarantee or terms.guarantee, seed, accepted)
+        gallery.promise.set_strangers(strangers, fpir, guarantee, seed, accepted)
     gallery.origin = origin
     carried = store.count("photographs") - len(kept)
-    return Migrated(len(kept), carried, len(dropped) - left[1], left[0], gallery.info())
+    return Migrated(len(kept), carried, len(dropped), tuple(left), gallery.info())
 
 
-def _refuse_left(gallery: LivingGallery, bridged: bool, drop: bool) -> tuple[tuple[tuple[str, ...], int], list[int]]:
-    """Remove people who cannot be carried over, unless it is refused: their names, and how many photographs they had.
-
-    Further photographs that cannot be carried over are given by their slots.
-    """
-    if bridged:
-        return ((), 0), []
-    store = gallery.store
-    lacking = store.select("SELECT slot, person FROM photographs WHERE image IS NULL ORDER BY slot")
-    has = {person for (person,) in store.select("SELECT DISTINCT person FROM photographs WHERE image IS NOT NULL")}
-    lost = sorted({person for _, person in lacking} - has)
-    names = sorted(name for (name,) in store.among("SELECT name FROM people WHERE person IN", lost))
+def _left_behind(gallery: LivingGallery, drop: bool) -> tuple[list[str], list[tuple[int]]]:
+    """Remove photographs without an image, unless it is refused: people who had no other, and slots of the others'."""
+    store, without = gallery.store, "FROM photographs WHERE image IS NULL"
+    there = "SELECT person FROM photographs WHERE image IS NOT NULL"
+    names = [name for (name,) in store.select(f"SELECT name FROM people WHERE person NOT IN ({there}) ORDER BY name")]
+    lacking = int(store.select(f"SELECT count(*) {without}")[0][0])
     if lacking and not drop:
         who = f"{counted(len(names), 'person')} would be lost, such as {shown(names[0])}" if names else "nobody is lost"
-        many = counted(len(lacking), "photograph")
         raise ValueError(
-            f"{gallery.path}: no image was kept of {many}, so they cannot be embedded anew ({who}); carry their rows "
-            "over by --bridge, or say --drop"
+            f"{gallery.path}: no image was kept of {counted(lacking, 'photograph')}, so they cannot be embedded anew "
+            f"({who}); carry their rows over by --bridge, or say --drop"
         )
-    removed = gallery.remove(names) if names else 0
-    return (tuple(names), removed), [slot for slot, person in lacking if person in has]
+    gallery.remove(names)
+    dropped = store.select(f"SELECT slot {without}")
+    store.change("INSERT INTO removed VALUES (?)", dropped)
+    store.change(f"DELETE {without}")
+    return names, dropped
 
 
 def _embedded(
@@ -155,5 +136,5 @@ def _embedded(
                 f"{gallery.path}: a kept crop has {other[0][1]} x {other[0][0]} pixels and {model.folder} takes "
                 f"{size[1]} x {size[0]}, so it cannot be embedded anew: enrol the photographs again"
             )
-        parts.append(NewPhotographs.units(model.embed(np.stack(crops))))
+        parts.append(unit_rows(model.embed(np.stack(crops))).numpy())
     return np.concatenate(parts)

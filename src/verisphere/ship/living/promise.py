@@ -83,17 +83,16 @@ class KeptPromise:
     def set_strangers(
         self,
         strangers: EmbeddingsSet,
-        fpir: Far,
-        guarantee: Guarantee = "confident",
+        fpir: Far | None = None,
+        guarantee: Guarantee | None = None,
         seed: int = 0,
         accepted: Accepted = NOTHING,
     ) -> None:
         """Take one row of each of these people, none of whom is enrolled, as the strangers from now on.
 
-        Raises:
-            ValueError: the strangers are too few, or some are enrolled by name; the model was trained on them, or their
-                scores are implausible, unless accepted; or they were embedded in another way.
+        FPIR and guarantee stay as they are unless they are given.
         """
+        fpir, guarantee = fpir or self.terms.fpir, guarantee or self.terms.guarantee
         check_fpirs([fpir], guarantee)
         store, name = self.store, strangers.name
         check_same_origin(f"{store.name} was", self.origin, name, strangers.origin, "embed them as its people")
