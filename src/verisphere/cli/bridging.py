@@ -20,15 +20,9 @@ def bridge(options: argparse.Namespace) -> Outcome:
 
 def add_bridge(verbs: Verbs) -> None:
     """Add `bridge`."""
-    verb = new_verb(
-        verbs,
-        "bridge",
-        bridge,
-        examples=(
-            "verisphere bridge old.npz new.npz --far 1e-2 --out bridge.json",
-            "verisphere bridge old.npz new.npz --far 1e-2 --guarantee expected --out bridge.json",
-        ),
-    )
+    call = "verisphere bridge old.npz new.npz --far 1e-2"
+    examples = (f"{call} --out bridge.json", f"{call} --guarantee expected --out bridge.json")
+    verb = new_verb(verbs, "bridge", bridge, examples=examples)
     add_names(verb)
     add_input(verb, "old", "embeddings by the old model, of people who need not be enrolled", metavar=None)
     add_input(verb, "new", "embeddings of the same photographs by the new model, under the same names", metavar=None)

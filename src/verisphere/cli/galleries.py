@@ -1,9 +1,11 @@
 """`gallery`: a gallery that people are enrolled in, removed from, and searched in."""
 
 import argparse
+import functools
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from verisphere.base.words import counted, printable
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded, model_and_faces
@@ -14,22 +16,35 @@ from verisphere.cli.parsing import (
     Parser,
     Run,
     Verbs,
-    add_detector,
     add_device,
-    add_min_face,
     add_names,
+    add_photographs,
     add_trust_code,
     new_verb,
     options_as,
 )
-from verisphere.cli.results import add_input, add_json, add_output
-from verisphere.cli.shipping import add_use, identify, shown
+from verisphere.cli.results import add_input, add_json
+from verisphere.cli.shipping import add_probe, add_use, identify, shown
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
-    from verisphere.ship.calibrated_files import EmbeddingsSet
-    from verisphere.ship.calibration_check import Accepted
-    from verisphere.ship.face_search import FindFaces, Skipped
+    from verisphere.ship.face_search import FindFaces
+    from verisphere.ship.living.gallery import LivingGallery
+
+_EXAMPLES = {
+    "create": ("--strangers strangers.npz --fpir 1e-2", "--strangers strangers.npz --fpir 1e-3 --guarantee expected"),
+    "strangers": ("more.npz", "more.npz --fpir 1e-3"),
+    "review": ("", "--same Nan_Wang/Nan_Wang_0001.jpg"),
+    "enrol": ("people/ --model model", "ann.jpg --person Ann --model model"),
+    "migrate": ("--model new --strangers new.npz --bridge bridge.json", "--model new --strangers new.npz --drop"),
+    "remove": ("--name Ann --name Ben", "--expired"),
+    "identify": ("unknown.jpg --model model", "day/ --model model --each found.csv"),
+    "verify": ("door.jpg --person Ann --model model", "ann/ --person Ann --model model --json"),
+    "list": ("", "--json people.json"),
+    "info": ("", "--json door.json"),
+    "audit": ("queries.npz answers.csv", "queries.npz hnsw.csv --json audit.json"),
+    "compact": ("", "--threads 1"),
+}
 
 
 def gallery_create(options: argparse.Namespace) -> str:
@@ -38,37 +53,24 @@ def gallery_create(options: argparse.Namespace) -> str:
 
     if options.fpir is None:
         raise ValueError("name the FPIR that the gallery is to promise, such as --fpir 1e-2")
-    strangers, accepted = _strangers(options), _accepted(options)
-    gallery = options_as(create_gallery, options, folder=options.gallery, strangers=strangers, accepted=accepted)
-    terms = gallery.promise.terms
-    return (
-        f"{printable(gallery.store.name)}: an empty gallery, {terms.guarantee} at FPIR {terms.fpir} by "
-        f"{counted(len(strangers.people), 'stranger')}. To enrol people: verisphere gallery enrol "
-        f"{printable(gallery.store.name)} PEOPLE --model MODEL"
-    )
+    about = _of_strangers(options)
+    gallery = options_as(create_gallery, options, folder=options.gallery, **about)
+    terms, name = gallery.promise.terms, printable(gallery.store.name)
+    strangers = counted(len(about["strangers"].people), "stranger")
+    what = f"{name}: an empty gallery, {terms.guarantee} at FPIR {terms.fpir} by {strangers}."
+    return f"{what} To enrol people: verisphere gallery enrol {name} PEOPLE --model MODEL"
 
 
-def gallery_strangers(options: argparse.Namespace) -> str:
+def gallery_strangers(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Give a gallery other strangers, or another FPIR, and find its threshold anew."""
-    from verisphere.ship.living.gallery import LivingGallery
-
-    gallery = LivingGallery(options.gallery)
-    gallery.promise.set_strangers(
-        _strangers(options),
-        options.fpir or gallery.promise.terms.fpir,
-        options.guarantee or gallery.promise.terms.guarantee,
-        options.seed or 0,
-        _accepted(options),
-    )
+    options_as(gallery.promise.set_strangers, options, **_of_strangers(options))
     return gallery.info().text()
 
 
-def gallery_review(options: argparse.Namespace) -> str:
+def gallery_review(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Show the strangers who are nearest to enrolled people, and record who of them is enrolled under another name."""
     from verisphere.report.tables import number, table
-    from verisphere.ship.living.gallery import LivingGallery
 
-    gallery = LivingGallery(options.gallery)
     if options.same:
         gallery.promise.set_same(options.same)
     near = gallery.promise.nearest_strangers(options.pairs)
@@ -78,34 +80,25 @@ def gallery_review(options: argparse.Namespace) -> str:
     return f"{shown_pairs}\n{hint}\n{gallery.info().text()}"
 
 
-def gallery_enrol(options: argparse.Namespace) -> str:
+def gallery_enrol(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Enrol photographs of people, or rows of an embeddings file."""
     from verisphere.files.gate import read_gate
     from verisphere.ship.living.enrolment import new_photographs, new_rows
-    from verisphere.ship.living.gallery import LivingGallery
     from verisphere.ship.notes import first_few
     from verisphere.ship.opened_gallery import is_embeddings
 
-    gallery = LivingGallery(options.gallery)
-    skipped: tuple[Skipped, ...] = ()
-    if is_embeddings(options.people):
+    if not is_embeddings(options.people):
+        model, find = _model(options, options.people)
+        about = {"path": options.people, "gallery": gallery, "model": model, "find": find, "progress": progress()}
+        new, skipped = options_as(new_photographs, options, **about)
+    else:
         names = ("model", "aligned", "detector", "min_face", "device", "person", "keep_images", "gate")
         refuse_unread(options, names, "the rows are embedded already, have names, and show no image")
-        found = new_rows(options.people, gallery)
-    else:
-        model, find = _model(options, options.people)
-        found, skipped = options_as(
-            new_photographs, options, path=options.people, gallery=gallery, model=model, find=find, progress=progress()
-        )
-    done = options_as(
-        LivingGallery.enrol,
-        options,
-        self=gallery,
-        photographs=found,
-        margin=0.0 if options.gate is None else read_gate(options.gate).margin,
-        expires=None if options.expires is None else _date(options.expires),
-        progress=progress(),
-    )
+        new, skipped = new_rows(options.people, gallery), ()
+    margin = 0.0 if options.gate is None else read_gate(options.gate).margin
+    expires = None if options.expires is None else _date(options.expires)
+    about = {"photographs": new, "margin": margin, "expires": expires, "progress": progress()}
+    done = options_as(gallery.enrol, options, **about)
     people = counted(done.people, "person")
     what = f"Enrolled {counted(done.photographs, 'photograph')}; {people} new to this gallery."
     lines = [what, f"{done.known:,} were enrolled before."] if done.known else [what]
@@ -115,100 +108,68 @@ def gallery_enrol(options: argparse.Namespace) -> str:
     return "\n".join([*lines, gallery.info().text()])
 
 
-def gallery_migrate(options: argparse.Namespace) -> Outcome:
+def gallery_migrate(options: argparse.Namespace, gallery: "LivingGallery") -> Outcome:
     """Change the model of a gallery, with all of its rows, and renew the promise."""
     from verisphere.base.device import choose_device
     from verisphere.files.bridge import read_bridge
     from verisphere.models.folder import load
-    from verisphere.ship.living.gallery import LivingGallery
     from verisphere.ship.living.migrate import migrate
 
-    return options_as(
-        migrate,
-        options,
-        gallery=LivingGallery(options.gallery),
-        model=load(options.model, choose_device(options.device), options.trust_code),
-        strangers=_strangers(options),
-        bridge=None if options.bridge is None else read_bridge(options.bridge),
-        accepted=_accepted(options),
-        progress=progress(),
-    )
+    model = load(options.model, choose_device(options.device), options.trust_code)
+    bridge = None if options.bridge is None else read_bridge(options.bridge)
+    about = {"gallery": gallery, "model": model, "bridge": bridge, "progress": progress(), **_of_strangers(options)}
+    return options_as(migrate, options, **about)
 
 
-def gallery_remove(options: argparse.Namespace) -> str:
+def gallery_remove(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Remove people from a gallery with all of their photographs."""
-    from verisphere.ship.living.gallery import LivingGallery
-
-    gallery = LivingGallery(options.gallery)
     if bool(options.name) == options.expired:
         raise ValueError("name the people to remove by --name, or say --expired for those whose consent has expired")
     operator = options.operator
     gone = gallery.remove_expired(operator) if options.expired else gallery.remove(options.name, operator)
-    place = printable(gallery.store.name)
-    again = f"verisphere gallery compact {place} removes their last traces from the disk."
+    again = f"verisphere gallery compact {printable(gallery.store.name)} removes their last traces from the disk."
     return f"Removed {counted(gone, 'photograph')}. {again}\n{gallery.info().text()}"
 
 
-def gallery_verify(options: argparse.Namespace) -> Outcome:
+def gallery_verify(options: argparse.Namespace, gallery: "LivingGallery") -> Outcome:
     """Decide whether a photograph shows the person whom it is said to show."""
     from verisphere.ship.living.enrolment import verify_claim
-    from verisphere.ship.living.gallery import LivingGallery
 
     model, find = _model(options, options.probe)
-    claim = verify_claim(
-        LivingGallery(options.gallery),
-        options.probe,
-        options.person,
-        model,
-        find,
-        accept_drawn=options.accept_drawn_model,
-        progress=progress(),
-    )
-    return shown(claim, options)
+    about = {"gallery": gallery, "model": model, "find": find, "accept_drawn": options.accept_drawn_model}
+    return shown(options_as(verify_claim, options, **about, progress=progress()), options)
 
 
-def gallery_list(options: argparse.Namespace) -> Outcome:
+def gallery_list(options: argparse.Namespace, gallery: "LivingGallery") -> Outcome:
     """List everybody who is enrolled."""
-    from verisphere.ship.living.gallery import LivingGallery
-
-    return LivingGallery(options.gallery).listing()
+    return gallery.listing()
 
 
-def gallery_info(options: argparse.Namespace) -> Outcome:
+def gallery_info(options: argparse.Namespace, gallery: "LivingGallery") -> Outcome:
     """Say what a gallery holds and promises."""
-    from verisphere.ship.living.gallery import LivingGallery
-
-    return LivingGallery(options.gallery).info()
+    return gallery.info()
 
 
-def gallery_compact(options: argparse.Namespace) -> str:
+def gallery_compact(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Remove every trace of removed people from the files of a gallery."""
-    from verisphere.ship.living.gallery import LivingGallery
-
-    gallery = LivingGallery(options.gallery)
     before = gallery.store.size()
     left = gallery.store.compact()
     return f"{left or 'Compacted'}: {before:,} bytes before, {gallery.store.size():,} now."
 
 
-def _strangers(options: argparse.Namespace) -> "EmbeddingsSet":
-    from verisphere.ship.calibrated_files import EmbeddingsSet
-
-    return EmbeddingsSet.read(options.strangers)
-
-
-def _accepted(options: argparse.Namespace) -> "Accepted":
-    from verisphere.ship.calibration_check import Accepted
-
-    return Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
-
-
-def gallery_audit(options: argparse.Namespace) -> Outcome:
+def gallery_audit(options: argparse.Namespace, gallery: "LivingGallery") -> Outcome:
     """Say what another program's index over a gallery costs, by its answers to queries."""
     from verisphere.ship.living.audit import audit_index
-    from verisphere.ship.living.gallery import LivingGallery
 
-    return audit_index(LivingGallery(options.gallery), options.probes, options.answers)
+    return audit_index(gallery, options.probes, options.answers)
+
+
+def _of_strangers(options: argparse.Namespace) -> dict[str, Any]:
+    from verisphere.ship.calibrated_files import EmbeddingsSet
+    from verisphere.ship.calibration_check import Accepted
+
+    accepted = Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
+    return {"strangers": EmbeddingsSet.read(options.strangers), "accepted": accepted}
 
 
 def _model(options: argparse.Namespace, path: Path) -> "tuple[Model, FindFaces]":
@@ -227,48 +188,25 @@ def _date(text: str) -> date:
 def add_gallery(verbs: Verbs) -> None:
     """Add `gallery` and its verbs."""
     text = "Keep a gallery: enrol people, find them, remove them, under a promise about strangers."
-    gallery = verbs.add_parser(
-        "gallery",
-        help=text,
-        description=text,
-        examples=(
-            "verisphere gallery create door --strangers strangers.npz --fpir 1e-2",
-            "verisphere gallery enrol door people/ --model model",
-        ),
-    )
+    examples = [f"verisphere gallery {name} door {_EXAMPLES[name][0]}" for name in ("create", "enrol")]
+    gallery = verbs.add_parser("gallery", help=text, description=text, examples=examples)
     kinds = gallery.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
-    verb = _verb(
-        kinds,
-        "create",
-        gallery_create,
-        "--strangers strangers.npz --fpir 1e-2",
-        "--strangers strangers.npz --fpir 1e-3 --guarantee expected",
-    )
+    verb = _verb(kinds, "create", gallery_create)
     _add_strangers(verb, "--strangers", required=True)
-    verb = _verb(kinds, "strangers", gallery_strangers, "more.npz", "more.npz --fpir 1e-3")
+    verb = _verb(kinds, "strangers", _opened(gallery_strangers))
     _add_strangers(verb, "strangers")
-    verb = _verb(kinds, "review", gallery_review, "", "--same Nan_Wang/Nan_Wang_0001.jpg")
-    verb.add_argument(
-        "--same",
-        action="append",
-        metavar="PHOTOGRAPH",
-        help="this stranger is the person whom it is nearest to; repeat",
-    )
+    verb = _verb(kinds, "review", _opened(gallery_review))
+    same = "this stranger is the person whom it is nearest to; repeat"
+    verb.add_argument("--same", action="append", metavar="PHOTOGRAPH", help=same)
     verb.add_argument("--pairs", type=int, default=20, metavar="K", help="how many to show (20)")
-    verb = _verb(kinds, "enrol", gallery_enrol, "people/ --model model", "ann.jpg --person Ann --model model")
-    verb.add_argument(
-        "people",
-        type=Path,
-        metavar="PEOPLE",
-        help="folder or zip archive: a folder a person; or an embeddings file; with --person photographs of one person",
-    )
+    verb = _verb(kinds, "enrol", _opened(gallery_enrol))
+    people = "folder or zip archive: a folder a person; or an embeddings file; with --person photographs of one person"
+    add_input(verb, "people", people, "PEOPLE")
     verb.add_argument("--person", metavar="NAME", help="the person whom all of these photographs show")
     verb.add_argument("--consent", metavar="TEXT", help="what the people have agreed to, or where it is written down")
     verb.add_argument("--expires", metavar="DATE", help="the day from which they are not found, such as 2027-12-31")
     verb.add_argument("--keep-images", action="store_const", const=True, help="also keep the aligned crops")
-    verb.add_argument(
-        "--gate", type=Path, metavar="FILE", help="skip photographs that this gate refuses, from gate fit"
-    )
+    add_input(verb, "--gate", "skip photographs that this gate refuses, from gate fit")
     verb.add_argument(
         "--accept-alarms",
         action="store_const",
@@ -276,70 +214,58 @@ def add_gallery(verbs: Verbs) -> None:
         help="also enrol photographs that look like another person's than their own; else these are named and skipped",
     )
     _add_operator(verb)
-    _add_photographs(verb)
-    verb = _verb(
-        kinds,
-        "migrate",
-        gallery_migrate,
-        "--model new --strangers new.npz --bridge bridge.json",
-        "--model new --strangers new.npz --drop",
-    )
+    add_input(verb, "--model", "exported model folder that embeds the photographs", None)
+    add_photographs(verb)
+    verb = _verb(kinds, "migrate", _opened(gallery_migrate))
     verb.add_argument("--model", type=Path, required=True, help="exported model folder, the new one")
     _add_strangers(verb, "--strangers", required=True)
-    verb.add_argument("--bridge", type=Path, metavar="FILE", help="carries over rows without a kept image, from bridge")
+    add_input(verb, "--bridge", "carries over rows without a kept image, from bridge")
     verb.add_argument("--drop", action="store_true", help="remove people who cannot be carried over")
     add_trust_code(verb)
     add_device(verb)
-    verb = _verb(kinds, "remove", gallery_remove, "--name Ann --name Ben", "--expired")
+    verb = _verb(kinds, "remove", _opened(gallery_remove))
     verb.add_argument("--name", action="append", metavar="NAME", help="a person to remove; repeat for several")
     verb.add_argument("--expired", action="store_true", help="remove everybody whose consent has expired")
     _add_operator(verb)
-    verb = _verb(kinds, "identify", identify, "unknown.jpg --model model", "day/ --model model --each found.csv")
-    verb.add_argument(
-        "probe",
-        type=Path,
-        metavar="PROBE",
-        help="photograph, or folder or archive of one person's; with --each of many people's, or an embeddings file",
-    )
-    add_output(
-        verb, "--each", metavar="OUT.csv", help="take each photograph as a probe by itself, and list the answers"
-    )
-    verb.add_argument("--top", type=int, help="how many matches to list (5)")
+    verb = _verb(kinds, "identify", identify)
+    add_probe(verb)
     verb.set_defaults(far=None, fpir=None, calibration=None, cohort=None, accept_pair_threshold=False)
     add_use(verb)
-    verb = _verb(
-        kinds, "verify", gallery_verify, "door.jpg --person Ann --model model", "ann/ --person Ann --model model --json"
-    )
-    verb.add_argument("probe", type=Path, metavar="PROBE", help="photograph, or folder or archive of one person's")
+    verb = _verb(kinds, "verify", _opened(gallery_verify))
+    add_input(verb, "probe", "photograph, or folder or archive of one person's", "PROBE")
     verb.add_argument("--person", required=True, metavar="NAME", help="the person whom it is said to show")
     add_use(verb)
-    add_json(_verb(kinds, "list", gallery_list, "", "--json people.json", names=False), "also write it as JSON")
-    add_json(_verb(kinds, "info", gallery_info, "", "--json door.json", names=False))
-    examples = ("queries.npz answers.csv", "queries.npz hnsw.csv --json audit.json")
-    verb = _verb(kinds, "audit", gallery_audit, *examples, names=False)
+    add_json(_verb(kinds, "list", _opened(gallery_list), names=False), "also write it as JSON")
+    add_json(_verb(kinds, "info", _opened(gallery_info), names=False))
+    verb = _verb(kinds, "audit", _opened(gallery_audit), names=False)
     add_input(verb, "probes", "embeddings file of the queries; those whose person is enrolled are mated", "PROBES")
     add_input(verb, "answers", "CSV of the index's answers, best first: query,answer,score (a cosine)", "ANSWERS")
     add_json(verb)
-    _verb(kinds, "compact", gallery_compact, "", "--threads 1", names=False)
+    _verb(kinds, "compact", _opened(gallery_compact), names=False)
 
 
-def _verb(kinds: Verbs, name: str, run: Run, *examples: str, names: bool = True) -> argparse.ArgumentParser:
-    commands = [f"verisphere gallery {name} door {example}".strip() for example in examples]
-    verb = new_verb(kinds, name, run, examples=commands)
+def _opened(run: "Callable[[argparse.Namespace, LivingGallery], Outcome]") -> Run:
+    @functools.wraps(run)
+    def run_so(options: argparse.Namespace) -> Outcome:
+        from verisphere.ship.living.gallery import LivingGallery
+
+        return run(options, LivingGallery(options.gallery))
+
+    return run_so
+
+
+def _verb(kinds: Verbs, name: str, run: Run, names: bool = True) -> argparse.ArgumentParser:
+    examples = [f"verisphere gallery {name} door {each}".strip() for each in _EXAMPLES[name]]
+    verb = new_verb(kinds, name, run, examples=examples)
     if names:
         add_names(verb)
-    verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder, or postgresql://USER@HOST/DATABASE#NAME")
+    add_input(verb, "gallery", "folder, or postgresql://USER@HOST/DATABASE#NAME", "GALLERY")
     return verb
 
 
-def _add_strangers(verb: argparse.ArgumentParser, name: str, **settings: bool) -> None:
-    verb.add_argument(
-        name,
-        type=Path,
-        metavar="FILE",
-        help="embeddings file of people who are not enrolled, one photograph of each of whom is drawn",
-        **settings,  # type: ignore[arg-type]
-    )
+def _add_strangers(verb: argparse.ArgumentParser, name: str, **settings: Any) -> None:
+    what = "embeddings file of people who are not enrolled, one photograph of each of whom is drawn"
+    verb.add_argument(name, type=Path, metavar="FILE", help=what, **settings)
     verb.add_argument("--fpir", metavar="F", help="at most so many strangers are found, such as 1e-2")
     verb.add_argument("--guarantee", choices=("confident", "expected"), help="see verisphere calibrate (confident)")
     verb.add_argument("--seed", type=int, help="of the draw of a photograph of each stranger (0)")
@@ -350,13 +276,3 @@ def _add_strangers(verb: argparse.ArgumentParser, name: str, **settings: bool) -
 
 def _add_operator(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--operator", metavar="NAME", help="who does this, for the gallery's records (the user's name)")
-
-
-def _add_photographs(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--model", type=Path, help="exported model folder that embeds the photographs")
-    verb.add_argument("--aligned", action="store_const", const=True, help="the photographs are aligned crops")
-    add_detector(verb)
-    add_min_face(verb)
-    verb.set_defaults(min_face=None)
-    add_trust_code(verb)
-    add_device(verb)

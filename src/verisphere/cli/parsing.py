@@ -171,6 +171,17 @@ def add_min_face(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--min-face", type=int, default=20, metavar="PIXELS", help="smallest face looked for (20)")
 
 
+def add_photographs(verb: argparse.ArgumentParser) -> None:
+    """Add what finds faces on photographs, or says that they are aligned crops, and what runs the model."""
+    aligned = "the photographs are aligned crops: look for no face"
+    verb.add_argument("--aligned", action="store_const", const=True, help=aligned)
+    add_detector(verb)
+    add_min_face(verb)
+    verb.set_defaults(min_face=None)
+    add_trust_code(verb)
+    add_device(verb)
+
+
 #: What happens to names that are equal but for their spelling where no option decides.
 REFUSED = "such names are refused"
 

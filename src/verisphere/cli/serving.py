@@ -8,7 +8,8 @@ from pathlib import Path
 
 from verisphere.base.words import install_extra
 from verisphere.cli.calibrating import model_and_faces
-from verisphere.cli.parsing import Verbs, add_detector, add_device, add_min_face, add_trust_code, new_verb, options_as
+from verisphere.cli.parsing import Verbs, add_photographs, new_verb, options_as
+from verisphere.cli.results import add_input
 
 log = logging.getLogger(__name__)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -29,9 +30,10 @@ def serve(options: argparse.Namespace) -> str:
         raise ValueError(f"serving needs {' and '.join(missing)}, not installed here; {install_extra('serve')}")
     import uvicorn
 
+    from verisphere.ship.gate import gate_of
     from verisphere.ship.living.gallery import LivingGallery
     from verisphere.ship.serve.app import make_app
-    from verisphere.ship.serve.desk import Desk, gate_of
+    from verisphere.ship.serve.desk import Desk
     from verisphere.ship.serve.guard import Limits
     from verisphere.ship.serve.keys import read_keys
 
@@ -59,29 +61,17 @@ def serve(options: argparse.Namespace) -> str:
 
 def add_serve(verbs: Verbs) -> None:
     """Add `serve`."""
-    verb = new_verb(
-        verbs,
-        "serve",
-        serve,
-        examples=(
-            "verisphere serve door --model model",
-            "verisphere serve door --model model --host 0.0.0.0 --keys keys.json --threads 1",
-        ),
-    )
-    verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder of the gallery, from gallery create")
+    first = "verisphere serve door --model model"
+    verb = new_verb(verbs, "serve", serve, examples=(first, f"{first} --host 0.0.0.0 --keys keys.json --threads 1"))
+    add_input(verb, "gallery", "folder of the gallery, from gallery create", "GALLERY")
     verb.add_argument("--model", type=Path, required=True, help="exported model folder that embeds the photographs")
     verb.add_argument("--host", default=_LOOPBACK[0], help="address to listen at; others need --keys (127.0.0.1)")
     verb.add_argument("--port", type=int, default=8080, help="port to listen at (8080)")
-    verb.add_argument("--keys", type=Path, metavar="FILE", help="JSON file with the SHA-256 and the role of each key")
-    verb.add_argument("--gate", type=Path, metavar="FILE", help="refuse to enrol what this gate refuses, from gate fit")
-    verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
+    add_input(verb, "--keys", "JSON file with the SHA-256 and the role of each key")
+    add_input(verb, "--gate", "refuse to enrol what this gate refuses, from gate fit")
     verb.add_argument("--far", metavar="F", help="FAR of the threshold for two photographs, if the model has several")
     verb.add_argument("--accept-drawn-model", action="store_true", help="see verisphere verify")
     for name, what in _LIMITS.items():
         kind = float if name in ("rate", "seconds") else int
         verb.add_argument(f"--{name}", type=kind, metavar="N", help=what)
-    add_detector(verb)
-    add_min_face(verb)
-    verb.set_defaults(min_face=None)
-    add_trust_code(verb)
-    add_device(verb)
+    add_photographs(verb)

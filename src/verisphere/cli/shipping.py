@@ -13,10 +13,8 @@ from verisphere.cli.parsing import (
     TEMPLATES,
     Outcome,
     Verbs,
-    add_detector,
-    add_device,
-    add_min_face,
     add_names,
+    add_photographs,
     add_trust_code,
     new_verb,
     options_as,
@@ -176,17 +174,8 @@ def add_identify(verbs: Verbs) -> None:
         ),
     )
     add_names(verb)
-    add_input(
-        verb,
-        "probe",
-        "photograph, or folder or archive of one person's; with --each of many people's, or an embeddings file",
-        metavar="PROBE",
-    )
-    add_output(
-        verb, "--each", metavar="OUT.csv", help="take each photograph as a probe by itself, and list the answers"
-    )
+    add_probe(verb)
     add_input(verb, "gallery", "folder or zip archive: a folder a person; or an embeddings file", metavar="GALLERY")
-    verb.add_argument("--top", type=int, help="how many matches to list (5)")
     add_input(
         verb, "--calibration", "the calibration of this gallery, from calibrate --gallery (that of the model folder)"
     )
@@ -198,6 +187,15 @@ def add_identify(verbs: Verbs) -> None:
         help="accept a threshold for two photographs by which a stranger is found with a chance of more than 10 %%",
     )
     _use(verb)
+
+
+def add_probe(verb: argparse.ArgumentParser) -> None:
+    """Add the probe of a verb that identifies it, and how the answers are listed."""
+    what = "photograph, or folder or archive of one person's; with --each of many people's, or an embeddings file"
+    add_input(verb, "probe", what, metavar="PROBE")
+    each = "take each photograph as a probe by itself, and list the answers"
+    add_output(verb, "--each", metavar="OUT.csv", help=each)
+    verb.add_argument("--top", type=int, help="how many matches to list (5)")
 
 
 def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
@@ -225,7 +223,6 @@ def _use(verb: argparse.ArgumentParser) -> None:
 def add_use(verb: argparse.ArgumentParser) -> None:
     """Add the options of a verb that compares photographs by a model."""
     verb.add_argument("--model", type=Path, required=True, help="exported model folder, with a threshold")
-    verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
     verb.add_argument(
         "--explain",
         action="store_true",
@@ -237,11 +234,7 @@ def add_use(verb: argparse.ArgumentParser) -> None:
         action="store_true",
         help="accept a model that was trained or calibrated on drawn faces, which promises nothing about photographs",
     )
-    add_detector(verb)
-    add_min_face(verb)
-    verb.set_defaults(min_face=None)
-    add_trust_code(verb)
-    add_device(verb)
+    add_photographs(verb)
 
 
 def report(options: argparse.Namespace) -> Outcome:
