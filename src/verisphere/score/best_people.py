@@ -28,18 +28,12 @@ def best_people(
     """The highest score of each of a probe's `count` best people, descending, and the row that has it.
 
     Of equal scores the lower row comes first. Where there are fewer people, the rest has score minus infinity and row
-    -1.
+    -1. All rows have length 1, and those of a memory-mapped file are not copied. Rows of a negative person are not
+    compared.
 
     >>> rows = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     >>> best_people(torch.eye(2), rows, np.array([7, 7, 9]), 2)[1].tolist()
     [[0, 2], [2, 1]]
-
-    Args:
-        probes: rows of length 1, from `unit_rows`.
-        rows: rows of length 1; of a memory-mapped file no copy is made.
-        person: number of the person of each row; rows of a negative number are not compared.
-        count: number of people for each probe.
-        progress: reports the progress over probes.
     """
     gallery = as_tensor(rows)
     scores, nearest = np.full((len(probes), count), -np.inf), np.full((len(probes), count), -1, np.int64)
@@ -66,30 +60,22 @@ def best_people(
 
 
 def _candidates(
-    products: Float32[Tensor, " rows"],
-    runs: Float32[Tensor, " runs"],
-    person: Int64[np.ndarray, " rows"],
-    count: int,
-    error: float,
+    products: Float32[Tensor, " rows"], runs: Float32[Tensor, " runs"], person: np.ndarray, count: int, error: float
 ) -> Int64[Tensor, " near"]:
     """The rows that may be the best of one of the `count` best people."""
-    inside = torch.arange(_RUN)
 
     def reaching(floor: float) -> Int64[Tensor, " near"]:
-        columns = ((runs >= floor).nonzero() * _RUN + inside).flatten()
+        columns = ((runs >= floor).nonzero() * _RUN + torch.arange(_RUN)).flatten()
         columns = columns[columns < len(products)]
         return columns[(products[columns] >= floor) & (products[columns] > -torch.inf)]
 
-    looked_at = min(2 * count, len(runs))
+    looked_at = 2 * count
     while True:
-        lowest = float(runs.topk(looked_at).values[-1])
-        near = reaching(lowest)
-        people = person[near.numpy()]
+        near = reaching(float(runs.topk(min(looked_at, len(runs))).values[-1]))
         order = np.argsort(-products[near].numpy(), kind="stable")
-        first = np.sort(np.unique(people[order], return_index=True)[1])
-        if len(first) >= count or looked_at == len(runs):
-            break
-        looked_at = min(4 * looked_at, len(runs))
-    if len(first) < count:
-        return reaching(-float(torch.finfo(torch.float32).max))
-    return reaching(float(products[near[order[first[count - 1]]]]) - error)
+        first = np.sort(np.unique(person[near.numpy()][order], return_index=True)[1])
+        if len(first) >= count:
+            return reaching(float(products[near[order[first[count - 1]]]]) - error)
+        if looked_at >= len(runs):
+            return reaching(-float(torch.finfo(torch.float32).max))
+        looked_at *= 4

@@ -70,15 +70,7 @@ class LinearMap:
 def fit_map(
     old: Float32[np.ndarray, "rows old"], new: Float32[np.ndarray, "rows new"], person: Int64[np.ndarray, " rows"]
 ) -> LinearMap:
-    """The map that separates held-out people best; equal input gives an equal map.
-
-    Args:
-        old, new: embeddings of the same photographs by the two models.
-        person: number of each row's person.
-
-    Raises:
-        ValueError: fewer people than `FEWEST_FITTED`, or rows that are not of the same photographs.
-    """
+    """The map that separates held-out people best, from embeddings of the same photographs; equal input, equal map."""
     person = np.unique(person, return_inverse=True)[1]
     people = int(person.max(initial=-1)) + 1
     if people < FEWEST_FITTED:

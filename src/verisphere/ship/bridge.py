@@ -31,18 +31,8 @@ def make_bridge(
 ) -> Bridge:
     """The bridge from the model of one embeddings file to that of another, with a promise at a FAR.
 
-    Half of the people, or as many as it needs, serve the promise, and at most 5,000 others the map.
-
-    Args:
-        old, new: embeddings of the same photographs under the same names, by the old and by the new model.
-        far: target FAR of a photograph by the new model against a row of the old one that was carried over.
-        guarantee: `confident` or `expected`.
-        seed: seed of the split of people and of their comparisons; trying several breaks the guarantee.
-        accepted: what is accepted of the files; see `verisphere.ship.calibrate.calibrate`.
-
-    Raises:
-        TooFewComparisonsError: too few people; the error says how many are needed.
-        ValueError: other photographs or one model in both files; or, unless accepted, implausible or trained people.
+    Both files have the same photographs under the same names. Half of the people, or as many as it needs, serve the
+    promise, and at most 5,000 others the map. The seed splits people and pairs; trying several breaks the guarantee.
     """
     check_word("guarantee", guarantee, ("confident", "expected"))
     sides = [EmbeddingsSet.read(path) for path in (old, new)]

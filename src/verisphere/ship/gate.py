@@ -40,14 +40,8 @@ def fit_gate(
 ) -> Gate:
     """The gate that refuses at most a share of the good photographs of other people than those to be enrolled.
 
-    A quarter of the share is for the limits, equally for each, and the rest for the alarm on a second photograph.
-
-    Args:
-        measured: measures of the images, all of which are taken as good.
-        embeddings: the embeddings of the images.
-        good: most good photographs that are refused, as a share.
-        measures: what is asked for; by default `ASKED`, where it was measured.
-        images: name of the set.
+    All images are taken as good. A quarter of the share `good` is for the limits, equally for each measure (`ASKED`,
+    unless others are named), and the rest for the alarm on a second photograph.
     """
     share, person = float(exact_rate(good)), np.unique(embeddings.identities, return_inverse=True)[1]
     asked: list[Any] = [name for name in measures or ASKED if measures or name in measured]

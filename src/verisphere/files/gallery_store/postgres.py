@@ -46,13 +46,7 @@ _NEAR = (
 
 
 class PostgresStore(Tables):
-    """The store of a gallery in PostgreSQL; see `Tables`.
-
-    Args:
-        place: postgresql://USER@HOST/DATABASE#NAME; `Path` may have made one slash of the two.
-        new: the facts of a gallery that is to be made.
-        fill: fills it, in the same transaction.
-    """
+    """The store of a gallery in PostgreSQL; see `Tables`. `Path` may have made one slash of the two of its place."""
 
     _words: ClassVar = {
         "key": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -61,10 +55,7 @@ class PostgresStore(Tables):
     }
     _mark = "%s"
     _to_read = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
-    _to_write = (
-        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
-        "LOCK TABLE facts IN SHARE ROW EXCLUSIVE MODE",
-    )
+    _to_write = ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", "LOCK TABLE facts IN SHARE ROW EXCLUSIVE MODE")
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from PIL import Image
 from verisphere.base.identity import decided
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Progress, printable, quietly
+from verisphere.decide import lower_median
 from verisphere.files.embeddings import note_crowds, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import Result
@@ -140,10 +141,7 @@ def verify_claim(
         threshold, (name, rows) = gallery.threshold, gallery.person(person)
     notes = notes_on_model(model, threshold, accept_drawn, find, gallery.path, gallery.origin)
     probed = embedded_person(probe, model, find, progress)
-    scores = np.sort(scores_between(probed.rows, rows).max(1))
-    limit = threshold.threshold
-    match = Match(name, float(scores[(len(scores) - 1) // 2]), int((scores > limit).sum()), len(scores))
-    several = (SETS_IN_GALLERY,) if len(scores) > 1 else ()
-    words, meaning = promise_in_words(model, threshold), threshold.meaning()
-    seen = (*notes, *several, *notes_on_faces(probed.person))
-    return Claim(name, match, limit, words, meaning, seen, probed.person)
+    scores, limit = scores_between(probed.rows, rows).max(1), threshold.threshold
+    match = Match(name, lower_median(scores), int((scores > limit).sum()), len(scores))
+    notes += ((SETS_IN_GALLERY,) if len(scores) > 1 else ()) + tuple(notes_on_faces(probed.person))
+    return Claim(name, match, limit, promise_in_words(model, threshold), threshold.meaning(), notes, probed.person)

@@ -6,11 +6,10 @@ A person's score is the highest over their photographs, and the number of people
 """
 
 import getpass
-import json
 import secrets
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,11 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from verisphere.base.identity import NOBODY, decided, folded, is_missing
-from verisphere.base.vocabulary import Origin, Progress, quietly
+from verisphere.base.vocabulary import Progress, quietly
 from verisphere.decide import Far, GalleryThreshold, Guarantee
-from verisphere.files.gallery_store import Store, create_store, open_store
+from verisphere.files.gallery_store import create_store, open_store
 from verisphere.files.json_values import shown
+from verisphere.files.results import json_text
 from verisphere.models.gallery import Cohort, Searched
 from verisphere.score import unit_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
@@ -52,7 +52,7 @@ class LivingGallery:
     """A gallery on disk that people are enrolled in, removed from, and searched in; see the module.
 
     Args:
-        place: folder of the gallery, its address in PostgreSQL, or a store that was opened.
+        place: folder of the gallery, or its address in PostgreSQL.
 
     Attributes:
         store: the tables and rows of the gallery.
@@ -65,8 +65,8 @@ class LivingGallery:
     skipped: tuple[Any, ...] = ()
     names_rule = None
 
-    def __init__(self, place: str | Path | Store) -> None:
-        self.store: Store = open_store(place) if isinstance(place, (str, Path)) else place
+    def __init__(self, place: str | Path) -> None:
+        self.store = open_store(place)
         self.path = Path(self.store.name)
         self.promise = KeptPromise(self.store)
         self.origin = self.promise.origin
@@ -271,17 +271,16 @@ def create_gallery(
     fpir: Far,
     guarantee: Guarantee = "confident",
     *,
-    origin: Origin | None = None,
     seed: int = 0,
     accepted: Accepted = NOTHING,
 ) -> LivingGallery:
-    """Make an empty gallery for people whose photographs are embedded as these strangers, or in a known way (`origin`).
+    """Make an empty gallery for people whose photographs are embedded as these strangers.
 
     Raises:
         ValueError: see `KeptPromise.set_strangers`.
     """
-    origin = origin or strangers.origin
-    facts = {"dim": str(strangers.dim), **({} if origin is None else {"origin": json.dumps(asdict(origin))})}
+    origin = {} if strangers.origin is None else {"origin": json_text(strangers.origin)}
+    facts = {"dim": str(strangers.dim), **origin}
     create_store(
         folder, facts, lambda store: KeptPromise(store).set_strangers(strangers, fpir, guarantee, seed, accepted)
     )

@@ -28,14 +28,9 @@ _EMBEDDED_AT_ONCE = 1 << 8
 
 @dataclass(frozen=True)
 class Migrated(Result):
-    """What a gallery became under another model.
+    """What a gallery became under another model: photographs by their road, and people of whom nothing was left.
 
-    Attributes:
-        embedded: photographs that were kept, and embedded anew.
-        carried: photographs whose rows crossed the bridge.
-        dropped: photographs that could not be carried over, of people with others that could.
-        people_left: people of whom nothing could be carried over; they are no longer enrolled.
-        info: the gallery as it is now.
+    Those dropped are of people with other photographs.
     """
 
     embedded: int
@@ -71,11 +66,8 @@ def migrate(
     """Change the model of a gallery, with all rows, strangers and the promise, completely or not at all.
 
     The strangers are embedded by the new model, so that the promise is about photographs that it embeds, searched among
-    the rows as they then are. FPIR and guarantee stay as they are unless they are given.
-
-    Raises:
-        ValueError: somebody cannot be carried over and is not to be dropped; the bridge is of other models; kept crops
-            have another size than the model takes; or the strangers cannot give the promise.
+    the rows as they then are. FPIR and guarantee stay as they are unless they are given. Without a bridge, photographs
+    whose image was not kept are dropped, or nothing is done.
     """
     store = gallery.store
     alignment = None if gallery.origin is None else gallery.origin.alignment

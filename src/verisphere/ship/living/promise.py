@@ -39,7 +39,6 @@ class Terms:
     fpir: str
     guarantee: Guarantee
     seed: int
-    strangers: str
     calibrated_on: ImageSource | None = None
     in_training: SharedWithTraining | None = None
     implausible: str = ""
@@ -110,7 +109,6 @@ class KeptPromise:
             far_text(fpir),
             guarantee,
             seed,
-            strangers.source.file,
             None if rows.origin is None else rows.origin.source,
             rows.shared_with_training or None,
             f"scores cannot be right: {reasons[0]}" if reasons else "",

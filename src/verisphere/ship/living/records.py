@@ -81,16 +81,9 @@ class GalleryListing(Result):
 
 @dataclass(frozen=True)
 class GalleryInfo(Result):
-    """The figures of a gallery.
+    """The figures of a gallery, whose people and photographs include those whose consent has expired.
 
-    Attributes:
-        people, photographs: who is enrolled, those whose consent has expired among them.
-        expired: people whose consent has expired; they are not found.
-        removed: removed photographs whose rows wait for `compact`.
-        strangers: people by whom the promise is made.
-        size: bytes on disk.
-        origin: how the rows were made, if known.
-        threshold: the threshold with its promise; None while nobody is enrolled.
+    Removed photographs wait for `compact`, the size is in bytes, and an empty gallery has no threshold.
     """
 
     gallery: str
