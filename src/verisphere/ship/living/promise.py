@@ -136,6 +136,8 @@ class KeptPromise:
         """
         which = "WHERE score IS NULL" if rows is None else ""
         strangers = self.store.select(f"SELECT stranger, embedding FROM strangers {which}")
+        if not strangers:
+            return
         content = np.frombuffer(b"".join(row for _, row in strangers), "<f4").astype(np.float32)
         units = torch.from_numpy(content.reshape(-1, self.store.dim))
         if rows is None:
