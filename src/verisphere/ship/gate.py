@@ -31,12 +31,7 @@ _NO_POINTS = np.full((5, 2), np.nan, np.float32)
 
 
 def fit_gate(
-    measured: Measured,
-    embeddings: Embeddings,
-    *,
-    good: Far = "2e-2",
-    measures: Sequence[str] = (),
-    images: str = "",
+    measured: Measured, embeddings: Embeddings, *, good: Far = "2e-2", measures: Sequence[str] = (), images: str = ""
 ) -> Gate:
     """The gate that refuses at most a share of the good photographs of other people than those to be enrolled.
 

@@ -14,7 +14,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import PromisedGallery
 from verisphere.files.vectors import is_table
 from verisphere.images.packs.columns import spelled_once
-from verisphere.images.packs.image_files import image_files
+from verisphere.images.packs.image_files import ImageFiles, image_files
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Gallery, row_digest
 from verisphere.ship.face_search import (
@@ -78,11 +78,7 @@ def open_gallery(
         return OpenedGallery(gallery, Gallery(read_known_people(gallery)))
     if model is None or find is None:
         raise ValueError(f"{gallery}: photographs need the model that embeds them: name it by --model")
-    files = image_files(gallery, "Name/image.jpg")
-    owners = [owner_of(name, gallery) for name in files.names]
-    with errors_naming(gallery):
-        owners = list(spelled_once(owners, files.names, decided()))
-    note_crowds(gallery, np.array(owners))
+    files, owners = files_of_people(gallery)
     if check is not None:
         check(len(set(owners)), len(set(owners)) < len(owners))
 
@@ -110,9 +106,14 @@ def open_gallery(
     return OpenedGallery(gallery, Gallery(enrolled, np.array(digests, np.int64)), left_out, photographs.skipped)
 
 
-def owner_of(name: str, gallery: Path) -> str:
-    """The person of a photograph: the folder that it lies in."""
-    folder, _, _ = name.rpartition("/")
-    if not folder:
-        raise ValueError(f"{gallery}: {name!r} lies in no person's folder; a gallery has one folder a person")
-    return folder
+def files_of_people(path: Path, person: str | None = None) -> tuple[ImageFiles, list[str]]:
+    """The photographs of a folder or archive, and the person of each: the folder that it lies in, or this one."""
+    files = image_files(path, "" if person else "Name/image.jpg")
+    owners = [person or name.rpartition("/")[0] for name in files.names]
+    if not all(owners):
+        name = files.names[owners.index("")]
+        raise ValueError(f"{path}: {name!r} lies in no person's folder; a gallery has one folder a person")
+    with errors_naming(path):
+        owners = list(spelled_once(owners, files.names, decided()))
+    note_crowds(path, np.array(owners))
+    return files, owners

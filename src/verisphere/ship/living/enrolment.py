@@ -5,18 +5,14 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from PIL import Image
 
-from verisphere.base.identity import decided
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Progress, printable, quietly
 from verisphere.decide import lower_median
-from verisphere.files.embeddings import note_crowds, read_known_people
+from verisphere.files.embeddings import read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import Result
-from verisphere.images.packs.columns import spelled_once
-from verisphere.images.packs.image_files import image_files
 from verisphere.models.folder import Model
 from verisphere.score import unit_rows
 from verisphere.ship.deciding import Match
@@ -32,7 +28,7 @@ from verisphere.ship.notes import (
     notes_on_skipped,
     promise_in_words,
 )
-from verisphere.ship.opened_gallery import owner_of
+from verisphere.ship.opened_gallery import files_of_people
 from verisphere.ship.people import Person, embedded_person, photographs_at, photographs_in, scores_between
 
 
@@ -61,15 +57,12 @@ def new_photographs(
     notes_on_origin(model, find, gallery.path, gallery.origin, "make the gallery again, or enrol")
     refuses = None if gate is None else gate_of(gate, model, find)
     if person is not None and not path.is_dir() and path.suffix.lower() != ".zip":
-        photographs, contents = photographs_at(path, find, progress), [path.read_bytes]
+        photographs, contents, owners = photographs_at(path, find, progress), [path.read_bytes], [person]
     else:
-        files = image_files(path, "" if person else "Name/image.jpg")
+        files, owners = files_of_people(path, person)
         photographs, contents = photographs_in(files, find, progress), list(file_contents(files))
-    owners = [person or owner_of(name, path) for name in photographs.names]
     with errors_naming(path):
-        owners = list(spelled_once(owners, photographs.names, decided()))
         rows = photographs.embed(model)
-    note_crowds(path, np.array(owners))
     names, skipped, kept = photographs.names, list(photographs.skipped), list[int]()
     used = photographs.used
     reasons = [()] * len(used) if refuses is None else refuses([photographs.faces[place] for place in used], rows)
