@@ -23,7 +23,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.bridge import FEWEST_FITTED, MOST_FITTED, LinearMap, fit_map
 from verisphere.ship.calibrated_files import EmbeddingsSet
-from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
+from verisphere.ship.calibration_check import NOTHING, Accepted, known_of
 
 
 def make_bridge(
@@ -38,21 +38,13 @@ def make_bridge(
     sides = [EmbeddingsSet.read(path) for path in (old, new)]
     alike = same_people(*((side.name, side.embeddings) for side in sides))
     sides = [side.with_rows(rows) for side, rows in zip(sides, alike, strict=True)]
-    reasons: list[str] = []
-    for side in sides:
-        if not accepted.training_people:
-            refuse_training_people(side.embeddings, side.name)
-        reasons += refuse_implausible(side.name, side.implausible(), accepted.implausible)
+    of_old, of_new = (known_of(side, accepted) for side in sides)
     before, after = _joined(*sides)
     with errors_naming(f"{old} and {new}"):
         found, promise = promised_map(before, after, far, guarantee, seed)
     (old_origin, old_source), (new_origin, new_source) = ((side.origin, side.source) for side in sides)
-    promise = replace(
-        promise,
-        calibrated_on=None if new_origin is None else new_origin.source,
-        in_training=old_source.in_training or new_source.in_training or None,
-        implausible=f"scores cannot be right: {reasons[0]}" if reasons else "",
-    )
+    known = {name: of_old[name] or of_new[name] for name in ("in_training", "implausible")}
+    promise = replace(promise, calibrated_on=of_new["calibrated_on"], **known)
     return Bridge(old_origin, new_origin, found, promise, old_source, new_source)
 
 

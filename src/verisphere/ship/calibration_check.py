@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Redrawing
 from verisphere.decide import GuaranteedThreshold, lacking_text, point_at
@@ -12,7 +13,7 @@ from verisphere.files.calibration import Check, Source
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.measure.protocols.redrawn import ALL
-from verisphere.ship.calibrated_files import CalibratedFile
+from verisphere.ship.calibrated_files import CalibratedFile, EmbeddingsSet
 
 _OVERRIDE = "or say --accept-training-people (accept_training_people=True)"
 
@@ -114,6 +115,18 @@ def refuse_training_people(embeddings: Embeddings, name: str | Path) -> None:
         f"{name}: {shared.found()}, such as {first}; what is found on them promises nothing about new people: embed "
         f"people who are not in the training, {_OVERRIDE}"
     )
+
+
+def known_of(file: EmbeddingsSet, accepted: Accepted) -> dict[str, Any]:
+    """What a promise says of the people of a file, unless they are refused as trained on or implausible."""
+    if not accepted.training_people:
+        refuse_training_people(file.embeddings, file.name)
+    reasons = refuse_implausible(file.name, file.implausible(), accepted.implausible)
+    return {
+        "calibrated_on": None if file.origin is None else file.origin.source,
+        "in_training": file.source.in_training or None,
+        "implausible": f"scores cannot be right: {reasons[0]}" if reasons else "",
+    }
 
 
 def refuse_trained_sources(file: Path, sources: Sequence[Source]) -> None:

@@ -57,15 +57,10 @@ class AuditedQuery:
 
 @dataclass(frozen=True)
 class IndexAudit(Result):
-    """What an index costs.
+    """What an index that answers with `people` or `photographs` costs: recall of the true nearest, TPIR and FPIR.
 
-    Attributes:
-        answers: what the index answers with, `people` or `photographs`.
-        rates: recall of the true nearest; TPIR of queries whose person is enrolled, those of them lost that exact
-            search finds, and FPIR of the others, at the gallery's threshold.
-        unanswered: queries without an answer, by which nobody is found.
-        off: the largest difference of a score of the index from the exact one.
-        worst: queries that differ, those with another decision first, then by recall.
+    Nobody is found by a query without an answer. `off` is the largest difference of a score from the exact one; of the
+    queries that differ, those with another decision come first.
     """
 
     gallery: str

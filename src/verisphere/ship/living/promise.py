@@ -29,7 +29,7 @@ from verisphere.files.json_values import from_json, shown
 from verisphere.score import unit_rows
 from verisphere.score.best_people import best_people
 from verisphere.ship.calibrated_files import EmbeddingsSet
-from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
+from verisphere.ship.calibration_check import NOTHING, Accepted, known_of
 
 
 @dataclass(frozen=True)
@@ -98,21 +98,11 @@ class KeptPromise:
         check_recorded(name, strangers.origin, accepted.unrecorded_pixels)
         if strangers.dim != store.dim:
             raise ValueError(f"{name}: {strangers.dim} numbers a row, and {store.name} has {store.dim}")
+        terms = Terms(far_text(fpir), guarantee, seed, **known_of(strangers, accepted))
         rows = strangers.embeddings
-        if not accepted.training_people:
-            refuse_training_people(rows, name)
-        reasons = refuse_implausible(name, strangers.implausible(), accepted.implausible)
         person = np.unique(rows.identities, return_inverse=True)[1].astype(np.int64)
         drawn = rows.take(one_probe_each(person, seed))
         forms = [folded(person) for person in drawn.identities.tolist()]
-        terms = Terms(
-            far_text(fpir),
-            guarantee,
-            seed,
-            None if rows.origin is None else rows.origin.source,
-            rows.shared_with_training or None,
-            f"scores cannot be right: {reasons[0]}" if reasons else "",
-        )
         if len(forms) < strangers_needed(fpir, guarantee):
             raise TooFewComparisonsError(f"{name}: {too_few_strangers(len(forms), fpir, guarantee)}")
         with store.writing():
