@@ -5,18 +5,18 @@ promises rest on the same people; from the fewest people that can have the promi
 images. LFW without its duplicate identities is a population, too: 1,500 people drawn from it promise, and the rest are
 looked at. There a rate over few people is a sample itself, so the means say more than the share of sets.
 
-`python benchmarks/both_errors.py [--full]`: rows in benchmarks/both_errors.csv (`--full`, five minutes of a core), else
-in both_errors_quick.csv. Without the data beside the checkout LFW is left out.
+    python benchmarks/both_errors.py [--full] [--part-of K] [--data FOLDER]
+
+Rows go to both_errors_quick.csv, or with --full to both_errors.csv; a stopped run continues (`cells.py`).
 """
 
-import argparse
-import csv
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from cells import Size, Table, parser
 from few_people import DATA
 from gallery_faces import Faces
 from promises import TRUTH, World, tailed, worlds
@@ -27,6 +27,7 @@ from verisphere.decide.sample_size import comparisons_needed
 
 FAR, FRR = "1e-2", "0.05"
 DRAWN = 1_500  # people of LFW who promise
+LFW = "LFW, the rest"
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,12 @@ def of_world(world: World, coupled: bool, people: int, sets: int) -> Iterator[Ro
             frr = np.searchsorted(truth, low) / TRUTH
             held = world.threshold <= threshold.threshold, low <= lowest
             found.append((*held, world.far(threshold.threshold), frr, *(part[1] - part[0] for part in band)))
-        name = f"{world.name}, resembling is hard" if coupled else world.name
-        yield row(name, people, guarantee, np.array(found, float))
+        yield row(named(world, coupled), people, guarantee, np.array(found, float))
+
+
+def named(world: World, coupled: bool) -> str:
+    """What a population is called."""
+    return f"{world.name}, resembling is hard" if coupled else world.name
 
 
 def row(name: str, people: int, guarantee: str, found: np.ndarray) -> Row:
@@ -99,12 +104,9 @@ def row(name: str, people: int, guarantee: str, found: np.ndarray) -> Row:
     return Row(name, people, guarantee, sets, *kept.mean(0), kept.all(1).mean(), *unsure)
 
 
-def of_lfw(sets: int) -> Iterator[Row]:
+def of_lfw(sets: int, data: Path) -> Iterator[Row]:
     """Both guarantees with people drawn from LFW."""
-    path = DATA / "lfw_embeddings.npz"
-    if not path.is_file():
-        print("LFW is left out: no data beside the checkout", file=sys.stderr)
-        return
+    path = data / "lfw_embeddings.npz"
     faces = Faces.read("LFW", path, Faces.read("LFW", path).duplicates())
     random, units = np.random.default_rng(7), faces.units.astype(np.float32)
     scores = {}
@@ -131,38 +133,30 @@ def of_lfw(sets: int) -> Iterator[Row]:
             frr = np.mean([np.mean(each < threshold.frr.threshold) for each in theirs])
             unsure = np.mean([np.mean((each >= low) & (each <= high)) for each in theirs])
             found.append((far <= float(FAR), frr <= float(FRR), far, frr, unsure, band - far))
-        yield row("LFW, the rest", DRAWN, guarantee, np.array(found, float))
+        yield row(LFW, DRAWN, guarantee, np.array(found, float))
+
+
+def cells(size: Size, data: Path, known: Callable[..., bool]) -> Iterator[list[Row]]:
+    """Both guarantees of each population and number of people."""
+    least = 2 * comparisons_needed(FAR, "confident", FAR_CHANCE)
+    populations = [*((world, False) for world in worlds(float(FAR))), (World("tails", 1e-2, tailed, tailed), True)]
+    for world, coupled in populations:
+        for people in (least, 3 * least, 10 * least):
+            if not known(named(world, coupled), people):
+                yield list(of_world(world, coupled, people, size.sets(2_000, 100)))
+    if not (data / "lfw_embeddings.npz").is_file():
+        print(f"skipped: LFW, as there is no {data / 'lfw_embeddings.npz'}", file=sys.stderr)
+    elif not known(LFW, DRAWN):
+        yield list(of_lfw(size.sets(200, 20), data))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="more sets (five minutes of a core)")
-    full = parser.parse_args().full
-    least = 2 * comparisons_needed(FAR, "confident", FAR_CHANCE)
-    rows = []
-    for world, coupled in [
-        *((world, False) for world in worlds(float(FAR))),
-        (World("tails", 1e-2, tailed, tailed), True),
-    ]:
-        for people in (least, 3 * least, 10 * least):
-            rows += told(of_world(world, coupled, people, 2000 if full else 100))
-    rows += told(of_lfw(200 if full else 20))
-    path = Path(__file__).with_name("both_errors.csv" if full else "both_errors_quick.csv")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-        writer.writeheader()
-        for each in rows:
-            rounded = {
-                name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(each).items()
-            }
-            writer.writerow(rounded)
-
-
-def told(rows: Iterator[Row]) -> Iterator[Row]:
-    """Rows as they come, each on standard error."""
-    for each in rows:
-        print(each, file=sys.stderr)
-        yield each
+    made = parser(__doc__, "2,000 sets of each cell, and 200 of LFW")
+    made.add_argument("--data", type=Path, default=DATA, help="folder of lfw_embeddings.npz")
+    options = made.parse_args()
+    size = Size.of(options)
+    table = Table(size.path("both_errors"), Row, ("population", "people"), digits=4)
+    table.fill(cells(size, options.data, table.has))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """How often promises from all pairs of few people hold: under a cap, by a fitted tail, and by convention.
 
-    python benchmarks/few_people.py [--full] [--data FOLDER] [--only PART ...]
+    python benchmarks/few_people.py [--full] [--part-of K] [--data FOLDER] [--only PART ...]
 
-A cell is one population, number of people, FAR and promise. Each goes to few_people_quick.csv, or with --full to
+A cell is one population, number of people and FAR. Its promises go to few_people_quick.csv, or with --full to
 few_people.csv, when it is finished; cells that are there are not computed again, so a stopped run continues.
 
 The worlds are those of promises.py, with the likeness and the image of a person rounded to one of some hundred values.
@@ -10,19 +10,17 @@ The FAR of a threshold, and the cap that the world reaches there, are then sums.
 as much as the stated cap allows. A threshold of rank j keeps its promise iff at least j pairs lie above the true
 threshold, so a set is drawn as counts: people of each value, then accepted pairs of each two values. The fitted tail
 needs scores, which are drawn. LFW without its duplicate identities is a population, too: people are drawn from it
-without replacement, and the truth is of all pairs of all its people.
+without replacement, and the FAR is that of all pairs of the rest.
 """
 
-import argparse
-import csv
 import math
 import sys
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from cells import Size, Table, parser
 from few_people_peers import peers
 from gallery_faces import Faces
 from promises import World, worlds
@@ -31,7 +29,7 @@ from scipy.stats import norm
 from verisphere.base.vocabulary import Redrawing, quietly
 from verisphere.decide import PairScores, independent_rank
 from verisphere.decide.capped import capped_people_needed, capped_rank
-from verisphere.decide.sample_size import confidence_limit
+from verisphere.decide.sample_size import confidence_limit, people_needed
 from verisphere.decide.tail import tail_threshold
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -39,6 +37,7 @@ VALUES, DRAWN = 120, 240_000  # values of a person, and people that they are mad
 NOISE = math.sqrt(0.5)  # of a pair
 RATES = ("1e-2", "1e-3", "1e-4")
 CAPS = (2.0, 5.0)
+PARTS = ("worlds", "tails", "LFW", "floor", "peers")
 TIMES = (1, 3, 10)  # people, as multiples of the fewest
 
 
@@ -160,16 +159,28 @@ class Photographs:
         rows = faces.rows(np.arange(len(faces.people)))
         self.name, self.scores = "LFW", rows @ rows.T
         left, right = np.triu_indices(len(rows), 1)
-        self.truth = np.sort(self.scores[left, right])
+        scores = self.scores[left, right]
+        order = np.argsort(-scores)[: len(scores) // 20]  # far more than any promise accepts
+        self.truth, self.pairs = np.sort(scores), np.stack([left, right], 1)[order]
         self.genuine = np.sort((faces.rows(faces.mated) * faces.rows(faces.mated, 1)).sum(1))
 
     def tar_at(self, threshold: float) -> float:
         """Of the first two photographs of each person who has two."""
         return 1 - float(np.searchsorted(self.genuine, threshold, side="right")) / len(self.genuine)
 
-    def far_at(self, threshold: float) -> float:
-        """Of all pairs of all people."""
-        return 1 - float(np.searchsorted(self.truth, threshold, side="right")) / len(self.truth)
+    def drawn(self, people: int, number: int) -> np.ndarray:
+        """The people of a set, drawn without replacement."""
+        return np.random.default_rng([14, people, number]).choice(len(self.scores), people, replace=False)
+
+    def far_of_others(self, drawn: np.ndarray, threshold: float) -> float:
+        """Of all pairs of the people who were not drawn."""
+        above = len(self.truth) - int(np.searchsorted(self.truth, threshold, side="right"))
+        if above > len(self.pairs):
+            raise ValueError(f"{above} pairs are above {threshold}, more than the {len(self.pairs)} that are kept")
+        others = np.ones(len(self.scores), bool)
+        others[drawn] = False
+        rest = len(self.scores) - len(drawn)
+        return float(others[self.pairs[:above]].all(1).sum()) / (rest * (rest - 1) / 2)
 
     def cap_at(self, far: str) -> float:
         """The cap that it reaches."""
@@ -180,7 +191,7 @@ class Photographs:
 
     def draw(self, people: int, number: int) -> PairScores:
         """The highest scores of all pairs of some people, drawn without replacement."""
-        drawn = np.random.default_rng([14, people, number]).choice(len(self.scores), people, replace=False)
+        drawn = self.drawn(people, number)
         left, right = np.triu_indices(people, 1)
         return highest(self.scores[np.ix_(drawn, drawn)][left, right], left, right, people)
 
@@ -201,9 +212,10 @@ def ranks(people: int, far: str, cap: float | None) -> Iterator[tuple[str, int]]
 
 
 Known = Callable[[str, str, int, str], bool]
+Cells = Iterator[list[Cell]]  # each number of people of a population at once
 
 
-def of_counts(sets: int, rates: tuple[str, ...], known: Known) -> Iterator[Cell]:
+def of_counts(sets: int, rates: tuple[str, ...], known: Known) -> Cells:
     """`capped` in populations that reach its cap, and beside `convention` in the worlds, which go beyond it.
 
     The numbers of people are the fewest, three and ten times as many.
@@ -224,19 +236,20 @@ def of_counts(sets: int, rates: tuple[str, ...], known: Known) -> Iterator[Cell]
                     yield from counted(population, numbers, far, cap, sets, known)
 
 
-def counted(population: Rounded, numbers: list[int], far: str, cap: float, sets: int, known: Known) -> Iterator[Cell]:
+def counted(population: Rounded, numbers: list[int], far: str, cap: float, sets: int, known: Known) -> Cells:
     """The promises of all pairs in one population."""
     for people in numbers:
         if known("worlds", population.name, people, far):
             continue
-        counts = population.counts(people, sets)
-        for promise, rank in ranks(people, far, cap):
-            if rank:
-                held = float((counts >= rank).mean())
-                yield Cell("worlds", population.name, people, far, promise, population.cap, held, None, None, sets)
+        counts, of = population.counts(people, sets), ("worlds", population.name, people, far)
+        yield [
+            Cell(*of, promise, population.cap, float((counts >= rank).mean()), None, None, sets)
+            for promise, rank in ranks(people, far, cap)
+            if rank
+        ]
 
 
-def of_tails(sets: int, cells: tuple[tuple[str, int], ...], known: Known) -> Iterator[Cell]:
+def of_tails(sets: int, cells: tuple[tuple[str, int], ...], known: Known) -> Cells:
     """The fitted tail in the worlds."""
     for far, people in cells:
         for world in worlds(float(far)):
@@ -247,77 +260,104 @@ def of_tails(sets: int, cells: tuple[tuple[str, int], ...], known: Known) -> Ite
             for number in range(sets):
                 pairs = population.draw(people, number)
                 fars.append(population.far_at(tail_threshold(pairs, far, Redrawing(100, number), quietly)[0]))
-            yield cell("tails", world.name, people, far, "tail", population.cap, np.array(fars), population.far)
+            yield [cell("tails", world.name, people, far, "tail", population.cap, np.array(fars), population.far)]
 
 
 def of_photographs(
     faces: Photographs, sets: int, tails: int, cells: tuple[tuple[str, int], ...], known: Known
-) -> Iterator[Cell]:
+) -> Cells:
     """Every promise of all pairs, with people drawn from LFW."""
     for far, people in cells:
         if known("LFW", "LFW", people, far):
             continue
         reached, drawn = faces.cap_at(far), range(sets)
-        thresholds: dict[str, list[float]] = {}
+        rates: dict[str, list[tuple[float, float]]] = {}
         for number in drawn:
             pairs = faces.draw(people, number)
-            for promise, rank in ranks(people, far, None):
-                if rank:
-                    thresholds.setdefault(promise, []).append(float(pairs.impostor[rank - 1]))
+            thresholds = {
+                promise: float(pairs.impostor[rank - 1]) for promise, rank in ranks(people, far, None) if rank
+            }
             if number < tails:
-                redrawing = Redrawing(100, number)
-                thresholds.setdefault("tail", []).append(tail_threshold(pairs, far, redrawing, quietly)[0])
-        for promise, found in thresholds.items():
-            fars = np.array([faces.far_at(threshold) for threshold in found])
-            tar = float(np.mean([faces.tar_at(threshold) for threshold in found]))
-            yield cell("LFW", "LFW", people, far, promise, reached, fars, float(far), tar)
+                thresholds["tail"] = tail_threshold(pairs, far, Redrawing(100, number), quietly)[0]
+            for promise, threshold in thresholds.items():
+                rate = faces.far_of_others(faces.drawn(people, number), threshold)
+                rates.setdefault(promise, []).append((rate, faces.tar_at(threshold)))
+        both = {promise: np.array(of).T for promise, of in rates.items()}
+        yield [
+            cell("LFW", "LFW", people, far, promise, reached, fars, float(far), float(tars.mean()))
+            for promise, (fars, tars) in both.items()
+        ]
 
 
-def of_peers(sets: int, known: Known) -> Iterator[Cell]:
-    """MAPIE and crepes on all pairs and on pairs that share no person, beside ours on the same sets."""
-    people, far = 300, "1e-2"
-    populations = [Rounded.at_cap("normal", 2.0, 1e-2), *(Rounded.of(world) for world in worlds(1e-2)[3:])]
-    populations[0].name = "normal, at the cap 2"
-    for population in populations:
-        if known("peers", population.name, people, far):
-            continue
-        fars: dict[str, list[float]] = {}
-        for number in range(sets):
-            random = np.random.default_rng([17, number])
-            value = random.choice(population.value, people, p=population.share)
-            left, right = np.triu_indices(people, 1)
-            score = value[left] + value[right] + NOISE * random.standard_normal(len(left))
-            apart = score[(right == left + 1) & (left % 2 == 0)]
-            ordered = np.sort(score)[::-1]
-            chosen = {promise: ordered[rank - 1] for promise, rank in ranks(people, far, 2.0) if rank}
-            chosen["expected"] = np.sort(apart)[::-1][independent_rank(len(apart), far, "expected") - 1]
-            for peer, choose in peers().items():
-                chosen[f"{peer}, all pairs"] = choose(score, float(far))
-                chosen[f"{peer}, pairs that share no person"] = choose(apart, float(far))
-            for promise, threshold in chosen.items():
-                fars.setdefault(promise, []).append(population.far_at(float(min(threshold, 1e3))))
-        for promise, found in fars.items():
-            yield cell("peers", population.name, people, far, promise, population.cap, np.array(found), population.far)
+def of_peers(sets: int, apart: int, cells: tuple[tuple[str, int], ...], known: Known) -> Cells:
+    """MAPIE and crepes beside ours on the same sets.
+
+    All pairs of 300 people, and those of them that share no person; then, in more sets, pairs that share no person of
+    as many people as `confident` needs, where they claim the same.
+    """
+    for far, people in cells:
+        for name in ("normal, at the cap 2", *(world.name for world in worlds(float(far)))):
+            if known("peers", name, people, far):
+                continue
+            of = {world.name: world for world in worlds(float(far))}
+            population = Rounded.of(of[name]) if name in of else Rounded.at_cap("normal", 2.0, float(far))
+            fars: dict[str, list[float]] = {}
+            alone = people >= people_needed(far, "confident")
+            for number in range(apart if alone else sets):
+                chosen = (
+                    of_apart(population, people, far, number) if alone else of_both(population, people, far, number)
+                )
+                for promise, threshold in chosen.items():
+                    fars.setdefault(promise, []).append(population.far_at(min(threshold, 1e3)))
+            yield [
+                cell("peers", name, people, far, promise, population.cap, np.array(rates), population.far)
+                for promise, rates in fars.items()
+            ]
 
 
-def of_floor(sets: int, rates: tuple[str, ...], known: Known) -> Iterator[Cell]:
+def of_both(population: Rounded, people: int, far: str, number: int) -> dict[str, float]:
+    """The threshold of each promise from all pairs of a set, and from those that share no person."""
+    random = np.random.default_rng([17, number])
+    value = random.choice(population.value, people, p=population.share)
+    left, right = np.triu_indices(people, 1)
+    score = value[left] + value[right] + NOISE * random.standard_normal(len(left))
+    ordered = np.sort(score)[::-1]
+    chosen = {promise: float(ordered[rank - 1]) for promise, rank in ranks(people, far, 2.0) if rank}
+    apart = from_apart(score[(right == left + 1) & (left % 2 == 0)], far)
+    return chosen | {f"{peer}, all pairs": choose(score, float(far)) for peer, choose in peers().items()} | apart
+
+
+def of_apart(population: Rounded, people: int, far: str, number: int) -> dict[str, float]:
+    """The threshold of each promise from pairs that share no person alone."""
+    random = np.random.default_rng([19, people, number])
+    value = random.choice(population.value, (2, people // 2), p=population.share)
+    return from_apart(value.sum(0) + NOISE * random.standard_normal(people // 2), far)
+
+
+def from_apart(score: np.ndarray, far: str) -> dict[str, float]:
+    """The thresholds of ours and of the peers."""
+    ordered, chosen = np.sort(score)[::-1], {}
+    for guarantee in ("confident", "expected"):
+        if rank := independent_rank(len(score), far, guarantee):
+            chosen[guarantee] = float(ordered[rank - 1])
+    theirs = {f"{peer}, pairs that share no person": choose(score, float(far)) for peer, choose in peers().items()}
+    return chosen | theirs
+
+
+def of_floor(sets: int, rates: tuple[str, ...], known: Known) -> Cells:
     """The worst cases of any method: none of N people is one of the few who resemble everybody; max(a, b) as score."""
     for far in rates:
         share = 1 - math.sqrt(1 - float(far))
         for people in (200, 600, 2000, 5990):
-            if not known("floor", "few who resemble everybody", people, far):
-                some = np.random.default_rng([15, people]).binomial(people, share, sets) > 0
-                promise, reached = (
-                    f"any threshold; at most {confidence_limit(people, far):.2f}",
-                    share / float(far) ** 2,
-                )
-                held = float(some.mean())
-                yield Cell("floor", "few who resemble everybody", people, far, promise, reached, held, None, None, sets)
-            if not known("floor", "the higher of two values", people, far):
+            name = "few who resemble everybody"
+            if not known("floor", name, people, far):
+                held = float((np.random.default_rng([15, people]).binomial(people, share, sets) > 0).mean())
+                promise = f"any threshold; at most {confidence_limit(people, far):.2f}"
+                yield [Cell("floor", name, people, far, promise, share / float(far) ** 2, held, None, None, sets)]
+            name = "the higher of two values"
+            if not known("floor", name, people, far):
                 fars = 1 - np.random.default_rng([18, people]).beta(people, 1, sets) ** 2
-                yield cell(
-                    "floor", "the higher of two values", people, far, "largest of all pairs", 4 / 3, fars, float(far)
-                )
+                yield [cell("floor", name, people, far, "largest of all pairs", 4 / 3, fars, float(far))]
 
 
 def cell(
@@ -336,56 +376,40 @@ def cell(
     return Cell(part, name, people, far, promise, cap, held, float(fars.mean()) / float(far), tar, len(fars))
 
 
+def table_in(path: Path) -> Table:
+    """The table of all parts, which `disjoint.py` fills, too."""
+    return Table(path, Cell, ("part", "population", "people", "far"))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="2,000 sets of each cell, and 300 with a bootstrap inside")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of lfw_embeddings.npz")
-    parser.add_argument("--only", nargs="*", choices=("worlds", "tails", "LFW", "floor", "peers"))
-    options = parser.parse_args()
-    path = Path(__file__).with_name("few_people.csv" if options.full else "few_people_quick.csv")
-    done = known_cells(path)
-
-    def known(part: str, name: str, people: int, far: str) -> bool:
-        return (part, name, str(people), far) in done
-
-    sets, tails = (2_000, 300) if options.full else (100, 10)
+    made = parser(__doc__, "2,000 sets of each cell, and 300 with a bootstrap inside")
+    made.add_argument("--data", type=Path, default=DATA, help="folder of lfw_embeddings.npz")
+    made.add_argument("--only", nargs="*", choices=PARTS)
+    options = made.parse_args()
+    size = Size.of(options)
+    table = table_in(size.path("few_people"))
+    full, known, sets, tails = size.full, table.has, size.sets(2_000, 100), size.sets(300, 10)
     far_and_people = (("1e-3", 400), ("1e-4", 400), ("1e-3", 1_000), ("1e-4", 1_000))
     drawn = tuple((far, people) for people in (300, 500, 1_000) for far in ("1e-3", "1e-4"))
-    parts: dict[str, Iterator[Cell]] = {
+    beside = (("1e-2", 300), ("1e-2", 598), ("1e-3", 5_990))
+    parts: dict[str, Cells] = {
         "floor": of_floor(10 * sets, RATES[:2], known),
-        "worlds": of_counts(sets, RATES if options.full else RATES[:2], known),
-        "peers": of_peers(tails, known),
-        "tails": of_tails(tails, far_and_people if options.full else far_and_people[:2], known),
+        "worlds": of_counts(sets, RATES if full else RATES[:2], known),
+        "tails": of_tails(tails, far_and_people if full else far_and_people[:2], known),
     }
+    if len(peers()) == 3:
+        parts["peers"] = of_peers(tails, sets, beside if full else beside[:1], known)
+    else:
+        print("skipped: peers, as MAPIE and crepes are not both installed", file=sys.stderr)
     if (options.data / "lfw_embeddings.npz").is_file():
-        parts["LFW"] = of_photographs(
-            Photographs(options.data), sets, tails, drawn if options.full else drawn[:2], known
-        )
+        cells = drawn if full else drawn[:2]
+        if not all(known("LFW", "LFW", people, far) for far, people in cells):
+            parts["LFW"] = of_photographs(Photographs(options.data), sets, tails, cells, known)
     else:
         print(f"skipped: LFW, as there is no {options.data / 'lfw_embeddings.npz'}", file=sys.stderr)
-    for name, cells in parts.items():
+    for name, found in parts.items():
         if options.only is None or name in options.only:
-            write(cells, path)
-
-
-def known_cells(path: Path) -> set[tuple[str, str, str, str]]:
-    """The cells that a file has."""
-    if not path.exists():
-        return set()
-    with path.open(newline="", encoding="utf-8") as file:
-        return {(row["part"], row["population"], row["people"], row["far"]) for row in csv.DictReader(file)}
-
-
-def write(cells: Iterator[Cell], path: Path) -> None:
-    """Append each cell when it is finished, and print it."""
-    names, started = [field.name for field in fields(Cell)], time.monotonic()
-    if not path.exists():
-        path.write_text(",".join(names) + "\n", encoding="utf-8")
-    for one in cells:
-        row = {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in asdict(one).items()}
-        with path.open("a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, names, lineterminator="\n").writerow(row)
-        print(f"{time.monotonic() - started:5.0f} s  {row}", file=sys.stderr, flush=True)
+            table.fill(found)
 
 
 if __name__ == "__main__":

@@ -2,17 +2,19 @@
 
 Both take their data as independent draws. Given comparisons that share no person, they are; given all pairs of some
 people, they are not. MAPIE's `BinaryClassificationController` claims that the FPR is at most the target with a stated
-confidence (Learn then Test), crepes' p-value of "an impostor", that a new impostor has a p-value of at most the target
-with this chance, on average over calibrations.
+confidence (Learn then Test): by Bonferroni and Holm, its default, or by a fixed sequence from the highest threshold
+down. crepes claims that a new impostor's p-value is at most the target with this chance, on average over calibrations.
 """
 
 import importlib.util
+import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.special import expit, logit
 
-GRID = 40  # thresholds among which a peer chooses, from five times the target to none accepted
+GRID = 40  # thresholds among which a peer chooses, from twice the target to none accepted
 Chosen = Callable[[np.ndarray, float], float]
 
 
@@ -21,20 +23,21 @@ def peers() -> dict[str, Chosen]:
     found: dict[str, Chosen] = {}
     if importlib.util.find_spec("mapie"):
         found["MAPIE, FPR with 95 % confidence"] = by_mapie
+        found["MAPIE, the same, fixed sequence"] = partial(by_mapie, method="fixed_sequence")
     if importlib.util.find_spec("crepes"):
         found["crepes, p-value, on average"] = by_crepes
     return found
 
 
 def grid(scores: np.ndarray, far: float) -> np.ndarray:
-    """Thresholds from where five times the target is accepted to above all scores."""
+    """Thresholds from above all scores to where twice the target is accepted, descending."""
     ordered = np.sort(scores)[::-1]
-    ranks = np.unique(np.geomspace(1, max(5 * far * len(scores), 2), GRID).astype(int)) - 1
-    return np.unique(np.append(ordered[ranks], ordered[0] + 1e-6))
+    ranks = np.unique(np.linspace(1, max(2 * far * len(scores), 2), GRID).astype(int)) - 1
+    return np.unique(np.append(ordered[ranks], ordered[0] + 1e-6))[::-1]
 
 
-def by_mapie(scores: np.ndarray, far: float) -> float:
-    """The lowest threshold that MAPIE holds valid; infinite where it holds none."""
+def by_mapie(scores: np.ndarray, far: float, method: str = "bonferroni_holm") -> float:
+    """The lowest threshold that MAPIE holds valid; infinite where it holds none, of which it warns."""
     from mapie.risk_control import BinaryClassificationController
 
     candidates = grid(scores, far)
@@ -44,8 +47,11 @@ def by_mapie(scores: np.ndarray, far: float) -> float:
         target_level=far,
         confidence_level=0.95,
         list_predict_params=expit(np.nextafter(candidates, np.inf)),  # it accepts at the threshold, too
+        fwer_method=method,
     )
-    controller.calibrate(scores[:, None], np.zeros(len(scores), int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        controller.calibrate(scores[:, None], np.zeros(len(scores), int))
     valid = np.asarray(controller.valid_predict_params, dtype=float)
     return float(logit(valid.min())) if len(valid) else np.inf
 

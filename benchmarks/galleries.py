@@ -2,19 +2,19 @@
 
 `python benchmarks/galleries.py` takes a minute on one core and writes galleries_quick.csv beside this file. With
 `--full` it takes about ten minutes and writes galleries.csv, the source of the figures in docs/galleries.md. Seeds
-are fixed, so a run can be repeated. `--only PART` runs one part, and keeps the rows of the others in that file.
+are fixed, so a run can be repeated. Parts whose rows are in that file are not run again, unless named by `--only PART`.
 
 Parts that need LFW (`lfw_embeddings.npz`, and for another camera `lfw_112.zip` and `pretrained_mobilefacenet.onnx`) are
 skipped, and named, where `--data` has none. `--second` names the embeddings of the same photographs by another model.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import cells
 import gallery_faces
 import gallery_labels
 import gallery_rules
@@ -107,8 +107,7 @@ def parts(size: Size, data: Path, second: Path | None, full: bool) -> dict[str, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="more, larger and rarer (about ten minutes)")
+    parser = cells.parser(__doc__, "more, larger and rarer (about ten minutes)")
     parser.add_argument("--only", metavar="PART", action="append", help="run this part; repeat for several")
     parser.add_argument("--data", type=Path, default=DATA, help=f"folder with LFW ({DATA})")
     parser.add_argument("--second", type=Path, metavar="FILE.npz", help="LFW embedded by a second model")
@@ -121,9 +120,10 @@ def main() -> None:
     known = parts(FULL if options.full else QUICK, options.data, options.second, options.full)
     if unknown := set(options.only or ()) - set(known):
         parser.error(f"there is no part {sorted(unknown)[0]!r}; there are {', '.join(known)}")
-    path = Path(__file__).with_name("galleries.csv" if options.full else "galleries_quick.csv")
+    path = cells.Size.of(options).path("galleries")
     done: list[Row] = []
-    for name in options.only or known:
+    there = {row.part for row in read_rows(path)} if path.is_file() else set()
+    for name in options.only or [name for name in known if name not in there]:
         started = time.process_time()
         rows = [replace(row, part=name) for row in known[name]()]
         print(f"{time.process_time() - started:5.0f} s  {name}: {len(rows)} rows", file=sys.stderr)

@@ -1,25 +1,21 @@
 """How often intervals over redrawn people hold, beside other rules for them, in made-up worlds.
 
-    python benchmarks/intervals.py [--full] [--people NUMBER ...]
+    python benchmarks/intervals.py [--full] [--part-of K] [--people NUMBER ...]
 
 A cell is one world and number of people. Its rows go to intervals_quick.csv, or with --full to intervals.csv, when it
-is finished; cells that are there are not computed again, so a stopped run continues. All rules are given the same
-replicates of the same sets. The worlds are like those of promises.py, with further ones: people with many images,
-domains, and a few look-alikes. TAR is 0.5, 0.9 or 0.99 at the target FAR, and the difference of two models that are
-equally good is 0.
+is finished; cells that are there are not computed again, so a stopped run continues. All rules are given the same sets,
+and all but `m out of n` the same replicates, of as many people as the set has. The worlds are like those of
+promises.py, with further ones: people with many images, domains, and a few look-alikes. TAR is 0.5, 0.9 or
+0.99 at the target FAR, and the difference of two models that are equally good is 0.
 """
 
-import argparse
-import csv
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
-from promises import Draw, heavy, moderate, nothing, tailed
+from cells import Size, Table, parser
+from promises import Draw, heavy, moderate, nothing, tailed, two_types
 from scipy.special import ndtr, ndtri, stdtrit
 
 from verisphere.base.vocabulary import Redrawing, quietly
@@ -31,6 +27,7 @@ from verisphere.decide.intervals import (
     tar_at_target,
     threshold_interval,
 )
+from verisphere.decide.weights import Weights
 
 FARS, TARS = ("1e-2", "1e-3"), (0.5, 0.9, 0.99)
 PEOPLE = (40, 100, 400)
@@ -54,11 +51,6 @@ def some(random: np.random.Generator, people: int) -> np.ndarray:
 def many(random: np.random.Generator, people: int) -> np.ndarray:
     """Two images of most people and up to forty of a few: Pareto with index 1, whose mean would be infinite."""
     return np.minimum(2 + random.pareto(1.0, people).astype(int), 40)
-
-
-def two_types(random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
-    """One person in twenty resembles everybody somewhat."""
-    return (random.random(size) < 0.05).astype(float)
 
 
 @dataclass(frozen=True)
@@ -164,6 +156,7 @@ class Row:
         below, above: share of sets in which the truth lies below or above the interval.
         width: median width.
         sets: number of sets.
+        drawn: people in a replicate, `n` or `m` (out of n).
     """
 
     world: str
@@ -177,6 +170,7 @@ class Row:
     above: float
     width: float
     sets: int
+    drawn: str = "n"
 
 
 def ends(interval: Interval) -> Ends:
@@ -223,104 +217,153 @@ def influence_at(pairs: PairScores, threshold: float, value: float) -> np.ndarra
     return np.bincount(pairs.genuine_person, (pairs.genuine > threshold) - value, len(pairs.images))
 
 
-Found = Iterator[tuple[str, str, float, str, float, Ends]]  # FAR, figure, TAR, rule, truth, interval
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """A figure of one set.
+
+    Attributes:
+        far: target FAR.
+        name: TAR, threshold, FAR at the threshold, or difference of two TARs.
+        tar: everybody's TAR at the target FAR; 0 for threshold and FAR.
+        truth: everybody's.
+        cut: the threshold that it is measured at.
+        value: that of the set.
+        replicates: those of redrawn people.
+        influence: each person's.
+    """
+
+    far: str
+    name: str
+    tar: float
+    truth: float
+    cut: float
+    value: float
+    replicates: np.ndarray
+    influence: np.ndarray
 
 
-def of_set(world: World, models: list[PairScores], redrawing: Redrawing) -> Found:
-    """Every interval of one set."""
+Found = Iterator[tuple[Figure, str, Ends]]  # with a rule and its interval
+
+
+def with_replicates(world: World, models: list[PairScores], runs: Iterable[Weights]) -> tuple[np.ndarray, ...]:
+    """Thresholds, FARs at the set's own thresholds and TARs of each replicate; last the other model's TAR."""
     pairs, other = models
-    people = len(pairs.images)
-    cuts, other_cuts = (thresholds_of(each, everyone(people), FARS)[:, 0] for each in models)
-    levels, places = list(world.levels.items()), {far: place for place, far in enumerate(FARS)}
-    equal = world.levels[FARS[0], 0.9]
-    runs = []
-    for weights in redrawn(people, redrawing, quietly):
+    cuts = thresholds_of(pairs, everyone(len(pairs.images)), FARS)[:, 0]
+    equal, parts = world.levels[FARS[0], 0.9], []
+    for weights in runs:
         thresholds = thresholds_of(pairs, weights, FARS)
-        tars = [tars_at(pairs, weights, thresholds[places[far], None] - level) for (far, _), level in levels]
+        tars = [
+            tars_at(pairs, weights, thresholds[FARS.index(far), None] - level)
+            for (far, _), level in world.levels.items()
+        ]
         theirs = tars_at(other, weights, thresholds_of(other, weights, FARS[:1]) - equal)
-        runs.append((thresholds, fars_at(pairs, weights, cuts), np.concatenate([*tars, theirs])))
-    thresholds, rates, tars = (np.concatenate(parts, axis=1) for parts in zip(*runs, strict=True))
+        parts.append((thresholds, fars_at(pairs, weights, cuts), np.concatenate([*tars, theirs])))
+    return tuple(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+
+
+def figures(world: World, models: list[PairScores], replicates: tuple[np.ndarray, ...]) -> Iterator[Figure]:
+    """Every figure of one set."""
+    pairs, other = models
+    people, (thresholds, rates, tars) = len(pairs.images), replicates
+    cuts, other_cuts = (thresholds_of(each, everyone(people), FARS)[:, 0] for each in models)
     for place, far in enumerate(FARS):
         cut = float(cuts[place])
         value = float(np.count_nonzero(pairs.impostor > cut) / pairs.impostor_total)
-        of_far = far_interval(pairs, cut, value, rates[place])
         compared = pairs.images * (pairs.images.sum() - pairs.images)
         accepted = np.bincount(pairs.impostor_people[pairs.impostor > cut].ravel(), minlength=people)
-        truth = world.far(cut)
-        for rule, interval in others(value, rates[place], accepted - value * compared):
-            yield far, "FAR", 0.0, rule, truth, interval
-        yield far, "FAR", 0.0, "studentised", truth, studentised(value, rates[place], people)
-        yield far, "FAR", 0.0, OURS, truth, ends(of_far)
-        truth = world.threshold(far)
-        for rule, interval in others(cut, thresholds[place], accepted - value * compared):
-            yield far, "threshold", 0.0, rule, truth, interval
-        yield far, "threshold", 0.0, OURS, truth, ends(threshold_interval(pairs, cut, of_far))
-    for ((far, tar), level), replicates in zip(levels, tars, strict=False):
-        cut = cuts[places[far]] - level
+        influence = accepted - value * compared
+        yield Figure(far, "FAR", 0.0, world.far(cut), cut, value, rates[place], influence)
+        yield Figure(far, "threshold", 0.0, world.threshold(far), cut, cut, thresholds[place], influence)
+    for ((far, tar), level), of in zip(world.levels.items(), tars, strict=False):
+        cut = float(cuts[FARS.index(far)] - level)
         value = float(np.mean(pairs.genuine > cut))
         influence = influence_at(pairs, cut, value)
-        for rule, interval in others(value, replicates, influence):
-            yield far, "TAR", tar, rule, tar, interval
-        yield far, "TAR", tar, "studentised", tar, studentised(value, replicates, people)
-        yield far, "TAR", tar, OURS, tar, ends(tar_at_target(pairs, cut, value, replicates))
+        yield Figure(far, "TAR", tar, tar, cut, value, of, influence)
         if (far, tar) == (FARS[0], 0.9):
-            cut = other_cuts[0] - level
+            cut = float(other_cuts[0] - level)
             theirs = float(np.mean(other.genuine > cut))
-            influence, apart = influence - influence_at(other, cut, theirs), replicates - tars[-1]
-            for rule, interval in others(value - theirs, apart, influence):
-                yield far, "difference", tar, rule, 0.0, interval
+            influence = influence - influence_at(other, cut, theirs)
+            yield Figure(far, "difference", tar, 0.0, cut, value - theirs, of - tars[-1], influence)
 
 
-def cell(world: World, people: int, sets: int, replicates: int) -> Iterator[Row]:
+def of_all(world: World, models: list[PairScores], redrawing: Redrawing) -> Found:
+    """The intervals of one set by every rule that draws as many people as the set has."""
+    pairs, people = models[0], len(models[0].images)
+    for each in figures(world, models, with_replicates(world, models, redrawn(people, redrawing, quietly))):
+        for rule, interval in others(each.value, each.replicates, each.influence):
+            yield each, rule, interval
+        if each.name == "FAR":
+            of_far = far_interval(pairs, each.cut, each.value, each.replicates)
+            yield each, OURS, ends(of_far)
+        elif each.name == "threshold":  # follows the FAR at it
+            yield each, OURS, ends(threshold_interval(pairs, each.cut, of_far))
+        elif each.name == "TAR":
+            yield each, OURS, ends(tar_at_target(pairs, each.cut, each.value, each.replicates))
+        if each.name in ("FAR", "TAR"):
+            yield each, "studentised", studentised(each.value, each.replicates, people)
+
+
+def of_fewer(world: World, models: list[PairScores], redrawing: Redrawing) -> Found:
+    """The intervals of one set by replicates of m = n^0.7 people (Bickel, Goetze and van Zwet 1997).
+
+    What a replicate differs by from the set is shrunk by sqrt(m / n), since all figures vary like one over the root of
+    the number of people. The interval is the middle 95 %, or its mirror image at the figure, as that theory has it.
+    """
+    people = len(models[0].images)
+    fewer = round(people**0.7)
+    random = np.random.default_rng([redrawing.seed, 7])
+    draws = random.multinomial(fewer, np.full(people, 1 / people), size=redrawing.replicates).astype(np.int64)
+    for each in figures(world, models, with_replicates(world, models, [Weights(draws)])):
+        shrunk = each.value + (each.replicates - each.value) * (fewer / people) ** 0.5
+        lower, upper = between(shrunk, 0.025, 0.975)
+        yield each, "m out of n", (lower, upper)
+        yield each, "m out of n, mirrored", (2 * each.value - upper, 2 * each.value - lower)
+
+
+#: How many people the replicates have, with the rules that use them.
+DRAWN = {"n": of_all, "m": of_fewer}
+
+
+def cells(numbers: Sequence[int], sets: int, known: Callable[..., bool]) -> Iterator[list[Row]]:
+    """The rows of each world and number of people; first all rules but `m out of n`."""
+    for drawn in DRAWN:
+        for people in numbers:
+            for world in WORLDS:
+                if not known(world.name, people, drawn):
+                    yield list(cell(world, people, sets, 200, drawn))
+
+
+def cell(world: World, people: int, sets: int, replicates: int, drawn: str) -> Iterator[Row]:
     """The rows of one world and number of people."""
-    found: dict[tuple[str, str, float, str], list[tuple[float, float, float]]] = {}
+    held: dict[tuple[str, str, float, str], list[tuple[float, float, float]]] = {}
     for number in range(sets):
-        for far, figure, tar, rule, truth, interval in drawn(world, people, number, replicates):
-            found.setdefault((far, figure, tar, rule), []).append((truth, *interval))
-    for (far, figure, tar, rule), kept in found.items():
+        for each, rule, interval in of_set(world, people, number, replicates, drawn):
+            held.setdefault((each.far, each.name, each.tar, rule), []).append((each.truth, *interval))
+    for key, kept in held.items():
         truth, lower, upper = np.array(kept).T
         below, above = float((truth < lower - 1e-12).mean()), float((truth > upper + 1e-12).mean())
         width = float(np.median(upper - lower))
-        yield Row(world.name, people, far, figure, tar, rule, 1 - below - above, below, above, width, sets)
+        yield Row(world.name, people, *key, 1 - below - above, below, above, width, sets, drawn)
 
 
-def drawn(world: World, people: int, number: int, replicates: int) -> list[tuple[str, str, float, str, float, Ends]]:
+def of_set(world: World, people: int, number: int, replicates: int, drawn: str) -> list[tuple["Figure", str, Ends]]:
     """The intervals of one set, from as many impostor scores as they need."""
     times = 8
     while True:
         try:
-            return list(of_set(world, world.draw(people, number, times), Redrawing(replicates, number)))
+            return list(DRAWN[drawn](world, world.draw(people, number, times), Redrawing(replicates, number)))
         except TooFewScoresError:
             times *= 4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="300 sets of each cell, and 400 people (half an hour)")
-    parser.add_argument("--people", type=int, nargs="*", help="only these numbers of people")
-    options = parser.parse_args()
-    path = Path(__file__).with_name("intervals.csv" if options.full else "intervals_quick.csv")
-    sets, numbers = (300, PEOPLE) if options.full else (20, PEOPLE[:2])
-    names, started = [field.name for field in fields(Row)], time.monotonic()
-    if not path.exists():
-        path.write_text(",".join(names) + "\n", encoding="utf-8")
-    with path.open(newline="", encoding="utf-8") as file:
-        done = {(row["world"], row["people"]) for row in csv.DictReader(file)}
-    for people in options.people or numbers:
-        for world in WORLDS:
-            if (world.name, str(people)) in done:
-                continue
-            rows = list(cell(world, people, sets, 200))
-            with path.open("a", newline="", encoding="utf-8") as file:
-                values = ({key: _written(value) for key, value in asdict(row).items()} for row in rows)
-                csv.DictWriter(file, names, lineterminator="\n").writerows(values)
-            held = [row.held for row in rows if row.rule == OURS]
-            told = f"{world.name}, {people} people: {OURS} held in {min(held):.3f} to {max(held):.3f}"
-            print(f"{time.monotonic() - started:5.0f} s  {told}", file=sys.stderr, flush=True)
-
-
-def _written(value: object) -> object:
-    return f"{value:.4g}" if isinstance(value, float) else value
+    made = parser(__doc__, "300 sets of each cell, and 400 people")
+    made.add_argument("--people", type=int, nargs="*", help="only these numbers of people")
+    options = made.parse_args()
+    size = Size.of(options)
+    table = Table(size.path("intervals"), Row, ("world", "people", "drawn"), digits=4)
+    numbers = options.people or (PEOPLE if size.full else PEOPLE[:2])
+    table.fill(cells(numbers, size.sets(300, 20), table.has))
 
 
 if __name__ == "__main__":

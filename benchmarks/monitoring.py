@@ -1,21 +1,21 @@
 """How often a watch raises a false alarm, and how soon it notices a change.
 
-`python benchmarks/monitoring.py` takes about five minutes on one core and writes monitoring.csv beside this file, the
-source of the figures in docs/monitoring.md; `--quick` takes seconds and prints alone. Seeds are fixed. A stream is a
-sequence of comparisons; delays are numbers of comparisons that count, and of these times the promised rate: the false
-accepts that the promise expected meanwhile.
+    python benchmarks/monitoring.py [--full] [--part-of K] [--tables]
+
+Each part goes to monitoring_quick.csv, or with --full to monitoring.csv, the source of the figures in
+docs/monitoring.md, when it is finished; a stopped run continues (`cells.py`). Seeds are fixed. A stream is a sequence
+of comparisons; delays are numbers of comparisons that count, and of these times the promised rate: the false accepts
+that the promise expected meanwhile.
 """
 
-import argparse
 import bisect
-import csv
-import sys
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from cells import Size as Cells
+from cells import Table, parser
 
 from verisphere.decide.watch import ALARM, RateTest, anytime_bounds, reference_limits
 from verisphere.report.tables import table
@@ -35,6 +35,7 @@ class Row:
         figure: what was measured.
         value: the figure; infinite for a delay that more than half (or a tenth) of the streams exceed.
         streams: number of streams.
+        run: the part of the benchmark that made it.
     """
 
     part: str
@@ -43,6 +44,7 @@ class Row:
     figure: str
     value: float
     streams: int
+    run: str = ""
 
 
 @dataclass(frozen=True)
@@ -303,19 +305,6 @@ PARTS = {
 }
 
 
-def text(rows: list[Row]) -> str:
-    """A table for each part."""
-    blocks = []
-    for part in dict.fromkeys(row.part for row in rows):
-        cells = [
-            [row.case, "" if row.rate is None else f"{row.rate:g}", row.figure, f"{row.value:.4g}", f"{row.streams:,}"]
-            for row in rows
-            if row.part == part
-        ]
-        blocks.append(f"{part}\n\n{table(['case', 'f', 'figure', 'value', 'streams'], cells)}")
-    return "\n\n".join(blocks)
-
-
 def tables(rows: list[Row]) -> str:
     """The tables of docs/monitoring.md: shares of streams, then delays."""
     rare = [
@@ -335,51 +324,33 @@ def tables(rows: list[Row]) -> str:
     return f"{table(['stream', 'f', 'figure', 'share of streams'], rare)}\n\n{table(header, late)}\n"
 
 
+def table_in(path: Path) -> Table:
+    """The table in a file."""
+    return Table(path, Row, ("run",))
+
+
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file that `write_rows` wrote."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return [
-            Row(
-                line["part"], line["case"], float(line["rate"]) if line["rate"] else None, line["figure"],
-                float(line["value"]), int(line["streams"]),
-            )
-            for line in csv.DictReader(file)
-        ]  # fmt: skip
-
-
-def write_rows(rows: list[Row], path: Path, only: str | None) -> None:
-    """One row a figure, its numbers to six digits; where only one part was run, those of the others are kept."""
-    lines = [asdict(row) for row in rows]
-    for line in lines:
-        line |= {name: f"{value:.6g}" for name, value in line.items() if isinstance(value, float)}
-    if only is not None and path.is_file():
-        with path.open(newline="", encoding="utf-8") as file:
-            known = {(row.part, row.case) for row in rows}
-            lines += [line for line in csv.DictReader(file) if (line["part"], line["case"]) not in known]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted(lines, key=lambda line: line["part"]))
+    """The rows of a file, by parts."""
+    rows = [
+        Row(
+            line["part"], line["case"], float(line["rate"]) if line["rate"] else None, line["figure"],
+            float(line["value"]), int(line["streams"]), line["run"],
+        )
+        for line in table_in(path).rows()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (row.part, tuple(PARTS).index(row.run)))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few and short streams, printed and not written")
-    parser.add_argument("--tables", action="store_true", help="only print the tables of docs/monitoring.md")
-    parser.add_argument("--only", choices=PARTS, help="run this part, and keep the rows of the others")
-    options = parser.parse_args()
+    made = parser(__doc__, "more and longer streams")
+    made.add_argument("--tables", action="store_true", help="only print the tables of docs/monitoring.md")
+    options = made.parse_args()
     if options.tables:
         print(tables(read_rows(Path(__file__).with_suffix(".csv"))), end="")
         return
-    size, rows = QUICK if options.quick else Size(), []
-    for name, run in PARTS.items():
-        if options.only in (None, name):
-            started = time.process_time()
-            rows += run(size)
-            print(f"{time.process_time() - started:5.0f} s  {name}", file=sys.stderr)
-    print(text(rows))
-    if not options.quick:
-        write_rows(rows, Path(__file__).with_suffix(".csv"), options.only)
+    table = table_in(Cells.of(options).path("monitoring"))
+    size = Size() if options.full else QUICK
+    table.fill([replace(row, run=name) for row in run(size)] for name, run in PARTS.items() if not table.has(name))
 
 
 if __name__ == "__main__":

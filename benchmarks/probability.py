@@ -1,22 +1,45 @@
 """What log-likelihood ratios that were fitted on some people of LFW cost on others.
 
-    python benchmarks/probability.py [--data FOLDER]
+    python benchmarks/probability.py [--full] [--data FOLDER]
 
 In each of some random orders of LFW's people the first 300, or 1,000, are calibrated on, and the last 1,500 measured:
 every genuine pair with the weight that lets each person count once, and all pairs of one random image of each person.
-A few minutes on one core.
+Rows go to probability_quick.csv, or with --full to probability.csv; a stopped run continues (`cells.py`).
 """
 
-import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from cells import Size, Table, parser
 
 import verisphere
 from verisphere.decide.probability import WeighedScores
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-ORDERS, MEASURED = 6, 1500
+ORDERS, MEASURED, PEOPLE = 6, 1500, (300, 1000)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the ratios of one calibration cost on people of whom it knows nothing.
+
+    Attributes:
+        order: number of the random order of people.
+        people: how many were calibrated on.
+        cllr: Cllr on the others.
+        least: the least of any increasing map of their scores.
+        slope, intercept: the line.
+    """
+
+    order: int
+    people: int
+    cllr: float
+    least: float
+    slope: float
+    intercept: float
 
 
 def weighed(units: np.ndarray, person: np.ndarray, seed: int) -> WeighedScores:
@@ -35,24 +58,36 @@ def weighed(units: np.ndarray, person: np.ndarray, seed: int) -> WeighedScores:
     return WeighedScores(scores[order], *kinds[:, order])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of lfw_embeddings.npz")
-    with np.load(parser.parse_args().data / "lfw_embeddings.npz") as rows:
-        embeddings, person = rows["embeddings"], np.unique(rows["identities"], return_inverse=True)[1]
+def cells(embeddings: np.ndarray, person: np.ndarray, orders: int, known: Callable[..., bool]) -> Iterator[list[Row]]:
+    """One calibration each."""
     units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    found: dict[int, list[tuple[float, float]]] = {300: [], 1000: []}
-    for seed in range(ORDERS):
+    for seed in range(orders):
         order = np.random.default_rng(seed).permutation(person.max() + 1)
-        last = np.isin(person, order[-MEASURED:])
-        others = weighed(units[last], person[last], seed)
-        for people, costs in found.items():
-            first = np.isin(person, order[:people])
+        for people in PEOPLE:
+            if known(seed, people):
+                continue
+            last, first = np.isin(person, order[-MEASURED:]), np.isin(person, order[:people])
+            others = weighed(units[last], person[last], seed)
             options = {"far": "1e-1", "guarantee": "expected", "probability": True, "replicates": 20}
             line = verisphere.calibrate(embeddings[first], person[first], **options).probability
-            costs.append((others.cllr(line.ratios(others.scores)), others.min_cllr()))
-            print(f"order {seed}, {people} people: {line.meaning()}; on others {costs[-1][0]:.4f}, {costs[-1][1]:.4f}")
-    for people, costs in found.items():
+            cost = others.cllr(line.ratios(others.scores)), others.min_cllr()
+            yield [Row(seed, people, *cost, line.slope, line.intercept)]
+
+
+def main() -> None:
+    made = parser(__doc__, f"{ORDERS} random orders")
+    made.add_argument("--data", type=Path, default=DATA, help="folder of lfw_embeddings.npz")
+    options = made.parse_args()
+    path, size = options.data / "lfw_embeddings.npz", Size.of(options)
+    if not path.is_file():
+        print(f"skipped: LFW, as there is no {path}", file=sys.stderr)
+        return
+    with np.load(path) as rows:
+        embeddings, person = rows["embeddings"], np.unique(rows["identities"], return_inverse=True)[1]
+    table = Table(size.path("probability"), Row, ("order", "people"))
+    table.fill(cells(embeddings, person, ORDERS if size.full else 1, table.has))
+    for people in PEOPLE:
+        costs = [(float(row["cllr"]), float(row["least"])) for row in table.rows() if row["people"] == str(people)]
         mean, least = np.mean(costs, axis=0)
         print(f"{people:,} people: Cllr on others {mean:.4f} on average, least {least:.4f}")
 

@@ -1,8 +1,10 @@
 """How often the promises of thresholds hold, in made-up worlds of people whose truth is known; see also intervals.py.
 
-`make promises` takes about a minute on one core and writes promises_quick.csv beside this file. `python
-benchmarks/promises.py --full` takes half an hour and writes promises.csv, the source of the figures in
-docs/uncertainty.md. Seeds are fixed, so a run can be repeated.
+    python benchmarks/promises.py [--full] [--part-of K]
+
+A cell is one world, number of people and FAR. Its rows go to promises_quick.csv, or with --full to promises.csv, the
+source of the figures in docs/lab/promises.md, when it is finished; a stopped run continues (`cells.py`). Seeds are
+fixed, so a run can be repeated.
 
 In a world every person has a likeness to others and a difficulty. An impostor score is the likeness of its two people
 plus noise of the images and of the pair; a genuine score is noise less the person's difficulty. Thresholds come from
@@ -10,16 +12,13 @@ sets of people, by the functions that `verisphere calibrate` calls. What is true
 comparisons that share nobody.
 """
 
-import argparse
-import csv
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
+from cells import Size, Table, parser
+from gallery_page import markdown, percent
 
 from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import (
@@ -33,11 +32,12 @@ from verisphere.decide import (
     people_needed,
     share_above,
 )
-from verisphere.report.tables import small, table
 
 TRUTH = 1_000_000  # comparisons: a FAR of 1e-2 is known to 1 % of itself
 IMAGES = 3  # of each person
 TAR = 0.9  # of everybody at the target FAR: genuine scores lie where it is this, in every world
+#: The promises, with the titles of their columns.
+SHOWN = {"confident": "`confident`", "expected": "`expected`; mean FAR", "approximate": "`approximate` (limit)"}
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
@@ -59,6 +59,11 @@ def tailed(random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
 def heavy(random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
     """Few differ much: the absolute value of Student's t with two degrees of freedom, whose variance is infinite."""
     return 0.3 * np.abs(random.standard_t(2, size))
+
+
+def two_types(random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    """One person in twenty resembles everybody somewhat."""
+    return (random.random(size) < 0.05).astype(float)
 
 
 def hubs(far: float) -> Draw:
@@ -171,25 +176,9 @@ class Held:
     tar: float = TAR
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much is simulated.
-
-    Attributes:
-        cells: target FARs, with the numbers of people in a set.
-        sets: how many sets are drawn for intervals and `approximate`, which take all pairs.
-        matched: sets of comparisons that share nobody, which `expected` and `confident` take.
-        replicates: of the bootstrap.
-    """
-
-    cells: dict[float, tuple[int, ...]]
-    sets: int
-    matched: int
-    replicates: int
-
-
-QUICK = Size({1e-1: (60, 200), 1e-2: (60, 200)}, 60, 1_000, 100)
-FULL = Size({1e-1: (60, 200), 1e-2: (60, 200, 600)}, 300, 10_000, 200)
+#: Target FARs, with the numbers of people in a set.
+QUICK = {1e-1: (60, 200), 1e-2: (60, 200)}
+FULL = {1e-1: (60, 200), 1e-2: (60, 200, 600)}
 
 
 def worlds(far: float) -> tuple[World, ...]:
@@ -238,61 +227,41 @@ def _share(kept: np.ndarray) -> float:
     return float(kept.mean())
 
 
-def simulate(size: Size) -> Iterator[Held]:
-    """Every promise in every world, at every FAR, for every size of set."""
-    for far, numbers in size.cells.items():
-        for world in worlds(far):
+def simulate(size: Size, known: Callable[..., bool]) -> Iterator[list[Held]]:
+    """Every promise in every world, at every FAR, for every size of set; a world of two types of people, too."""
+    replicates = 200 if size.full else 100
+    for far, numbers in (FULL if size.full else QUICK).items():
+        for world in (*worlds(far), World("two types", far, two_types, moderate)):
             for people in numbers:
-                yield from of_matched(world, people, size.matched)
-                yield from of_all_pairs(world, people, size.sets, size.replicates)
+                if not known(world.name, people, far):
+                    matched = of_matched(world, people, size.sets(10_000, 1_000))
+                    yield [*matched, *of_all_pairs(world, people, size.sets(300, 60), replicates)]
 
 
-def text(rows: Sequence[Held]) -> str:
-    """All rows as a table: a line for each world, FAR and number of people."""
-    promises = list(dict.fromkeys(row.promise for row in rows))
-    lines: dict[tuple[str, str, str], dict[str, Held]] = {}
-    for row in rows:
-        lines.setdefault((row.world, small(row.far), str(row.people)), {})[row.promise] = row
-    cells = [[*place, *(_cell(found[promise]) for promise in promises)] for place, found in lines.items()]
-    return table(["world", "FAR", "people", *promises], cells)
+def text(rows: Sequence[dict[str, str]]) -> str:
+    """The table of docs/lab/promises.md: a line for each FAR, number of people and world."""
+    lines: dict[tuple[str, str, str], dict[str, dict[str, str]]] = {}
+    for row in sorted(rows, key=lambda row: (-float(row["far"]), int(row["people"]))):
+        lines.setdefault((row["far"], row["people"], row["world"]), {})[row["promise"]] = row
+    cells = [[*place, *(_cell(promises[name]) for name in SHOWN)] for place, promises in lines.items()]
+    return markdown(["FAR", "people", "world", *SHOWN.values()], cells)
 
 
-def _cell(row: Held) -> str:
-    if row.held is None or row.stated is None:
+def _cell(row: dict[str, str]) -> str:
+    if not row["held"] or not row["stated"]:
         return "refused"
-    if row.promise == "expected":
-        return f"{row.held:.3f}; mean {row.mean_far:.2f} f"
-    return f"{row.held:.3f}" + (f" (claimed: {row.stated:.2f})" if row.promise == "approximate" else "")
-
-
-def write_rows(rows: Sequence[Held], path: Path) -> None:
-    """One row a promise, as CSV."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Held)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+    held = percent(float(row["held"]))
+    if row["promise"] == "expected":
+        return f"{held}; {float(row['mean_far']):.2f} f"
+    return held + (f" ({percent(float(row['stated']))})" if row["promise"] == "approximate" else "")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--full", action="store_true", help="also 600 people, and more sets and replicates (half an hour)"
-    )
-    full = parser.parse_args().full
-    rows = list(told(simulate(FULL if full else QUICK)))
-    path = Path(__file__).with_name("promises.csv" if full else "promises_quick.csv")
-    write_rows(rows, path)
-    print(f"share of sets in which a promise held (f: the target FAR; rows in {path.name})\n{text(rows)}")
-
-
-def told(rows: Iterator[Held]) -> Iterator[Held]:
-    """Rows as they come, each told on standard error."""
-    started = time.monotonic()
-    for row in rows:
-        held = "refused" if row.held is None else f"{row.held:.3f} of {row.sets:,}"
-        told = f"{row.world}, FAR {row.far:g}, {row.people} people, {row.promise}: {held}"
-        print(f"{time.monotonic() - started:5.0f} s  {told}", file=sys.stderr)
-        yield row
+    size = Size.of(parser(__doc__, "also 600 people, and more sets and replicates").parse_args())
+    filled = Table(size.path("promises"), Held, ("world", "people", "far"))
+    filled.fill(simulate(size, filled.has))
+    print(f"share of sets in which a promise held (f: the target FAR; rows in {filled.path.name})\n")
+    print(text(filled.rows()))
 
 
 if __name__ == "__main__":
