@@ -9,7 +9,7 @@ import pytest
 
 from redrawing import draw_people
 from verisphere.base.vocabulary import Redrawing
-from verisphere.decide import PairScores, one_threshold, tar_difference
+from verisphere.decide import PairScores, one_threshold, tar_differences_at
 from verisphere.decide.intervals import Redrawn, tars_redrawn
 from verisphere.decide.paired import RedrawnSpread, mean_difference, spread_redrawn
 
@@ -101,7 +101,7 @@ def test_one_seed_is_the_difference_of_two_models():
     ours, theirs = pairs_of(scored(0)), pairs_of(scored(1))
     redrawn = [tars_redrawn(pairs, FARS, redrawing=Redrawing(40, 3)) for pairs in (ours, theirs)]
     for far, one, other in zip(FARS, *redrawn, strict=True):
-        assert mean_difference([one], [other]) == tar_difference(ours, theirs, far, redrawing=Redrawing(40, 3))
+        assert mean_difference([one], [other]) == tar_differences_at(ours, theirs, [far], Redrawing(40, 3))[0]
 
 
 def test_an_arm_against_itself_differs_by_nothing():

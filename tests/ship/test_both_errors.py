@@ -83,7 +83,7 @@ def test_without_an_frr_a_file_has_the_form_of_earlier_versions(calibrated_on, t
 def test_what_no_frr_can_be_promised_for_is_refused(calibrated_on, tmp_path):
     path = calibrated_on[0]
     for options, said in (
-        ({"frr": "0"}, r"an FRR of at least 1e-12 and below 1, such as 0.02; got '0'"),
+        ({"frr": "0"}, r"a guarantee needs an FRR of at least 1e-12 and below 1, got '0'"),
         ({"frr": "few"}, r"got 'few'"),
         ({"frr": "0.05", "fold": "best"}, r"fold is 'best'"),
         ({"fold": "median"}, r"name the FRR \(--frr, frr=\)"),

@@ -111,14 +111,15 @@ def test_domains_above_the_target_are_called_out(tmp_path: Path):
     check.write_text("\n".join(["score,label,domain", *lines, "99,1,twins", "99,1,plain"]) + "\n")
     found = calibrate(own, ["0.1"], "expected", independent=True, checks=[check])
     assert found.thresholds[0].threshold == 89.0
-    assert [(name, point.far) for name, point, _ in found.checks[1].over_target(0)] == [("all", 0.45), ("twins", 0.9)]
-    assert not found.checks[1].above_target(0)  # a scores file does not say whose its scores are
+    assert [(name, point.far) for name, point, *_ in found.checks[1].over_target(0)] == [("all", 0.45), ("twins", 0.9)]
+    # a scores file does not say whose its scores are
+    assert not any(is_above for *_, is_above in found.checks[1].over_target(0))
     said = (
         "above the target 0.1 only if no two comparisons share a person: all 0.45, twins 0.9; people were not redrawn"
     )
     assert said in calibration_text(found)
     assert "bounds take comparisons as independent" in calibration_text(found)
-    assert not found.checks[0].above_target(0)
+    assert not any(is_above for *_, is_above in found.checks[0].over_target(0))
 
 
 def test_the_default_is_confident_and_never_gives_way(tmp_path: Path):
@@ -502,13 +503,13 @@ def test_a_verdict_on_the_target_is_over_people_and_not_by_binomial_bounds(tmp_p
     few, many = saved(tmp_path, "few.npz", crowd(31, 15)), saved(tmp_path, "many.npz", crowd(30, 30))
     found = calibrate(own, ["0.1"], "expected", checks=[few, many], replicates=200)
     undecided, above = found.checks[1], found.checks[2]
-    ((_, point, interval),) = undecided.over_target(0)
+    ((_, point, interval, is_above),) = undecided.over_target(0)
     assert point.far_lower_95 > 0.1  # by binomial bounds
     assert interval.lower_95 < 0.1 < interval.upper_95
     assert interval.value == point.far
-    assert not undecided.above_target(0)
-    ((name, _, interval),) = above.above_target(0)
-    assert (name, interval.lower_95 > 0.1) == ("all", True)
+    assert not is_above
+    ((name, _, interval, is_above),) = above.over_target(0)
+    assert (name, interval.lower_95 > 0.1, is_above) == ("all", True, True)
     text = calibration_text(found)
     assert f"consistent with the target 0.1: all {point.far:.3g} (" in text
     assert "above the target 0.1: all " in text
@@ -527,11 +528,17 @@ def test_a_far_within_a_domain_is_judged_by_what_is_promised_there(tmp_path: Pat
         return Embeddings(rows, identities=person.astype(str), domains=np.where(near, "near", "far")[person])
 
     own = saved(tmp_path, "own.npz", crowd(400, 0.0))
-    kept, broken = saved(tmp_path, "kept.npz", crowd(400, 0.35)), saved(tmp_path, "broken.npz", crowd(400, 0.8))
+    kept, broken = saved(tmp_path, "kept.npz", crowd(400, 0.35)), saved(tmp_path, "broken.npz", crowd(400, 1.5))
     found = calibrate(own, ["0.1"], "worst-group", factor=3, checks=[kept, broken], replicates=50)
     within = found.thresholds[0].domains
     assert found.checks[1].points[0].far < 0.1 < found.checks[1].domains["near"][0].far_lower_95
-    assert not found.checks[1].over_target(0, within)
-    assert [name for name, _, _ in found.checks[2].above_target(0, within)][-1] == "near"
+    assert not list(found.checks[1].over_target(0, within))
+    broken_check = list(found.checks[2].over_target(0, within))
+    assert [name for name, _, _, is_above in broken_check if is_above][-1] == "near"
+    # the whole set is judged by its own target, also where a domain bears its name
+    named = tuple(replace(domain, name="all" if domain.name == "near" else domain.name) for domain in within)
+    whole = next(found.checks[2].over_target(0, named))
+    assert 0.1 < whole[2].lower_95 < 0.3
+    assert whole[3]
     (line,) = [line for line in calibration_text(found).splitlines() if line.startswith("above the target")]
     assert line.startswith("above the target 0.1, within a domain 0.3: ")

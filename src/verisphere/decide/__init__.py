@@ -52,7 +52,6 @@ from verisphere.decide.intervals import (
     PointIntervals,
     point_intervals,
     rates_at,
-    tar_difference,
     tar_differences_at,
     whole_thresholds,
 )
@@ -180,7 +179,6 @@ __all__ = [
     "split_domains",
     "spread_of",
     "strangers_needed",
-    "tar_difference",
     "tar_differences_at",
     "thinned_roc",
     "threshold_at",

@@ -73,24 +73,25 @@ class Assumption:
 
     def meaning(self, rule: str, what: str, far: str, people: int, replicates: int | None) -> str:
         """The promise, what it assumes and what the people show of that, in one sentence."""
-        pairs = f"{people * (people - 1) // 2:,} pairs of {people:,} people, one image each"
+        basis, sure = f"{people * (people - 1) // 2:,} pairs of {people:,} people, one image each", "without guarantee"
+        if self.tail is None:
+            basis = f"{basis}; rank {self.rank(people, far):,}"
         if self.cap is not None:
+            sure = f"with {percent(CONFIDENCE)} confidence"
             shown = self.observed.described(far) if self.observed else "these people are too few to show it"
-            return (
-                f"{rule}: with {percent(CONFIDENCE)} confidence, of {what} at most {far} are accepted, provided that "
-                f"there the mean square of the FARs of people's images is at most {self.cap:g} times the square of the "
-                f"FAR; {shown} ({pairs}; rank {self.rank(people, far):,})"
+            why = (
+                f"provided that there the mean square of the FARs of people's images is at most {self.cap:g} times the "
+                f"square of the FAR; {shown}"
             )
-        if self.tail is not None:
-            return (
-                f"{rule}: without guarantee, of {what} at most {far} are accepted, an estimate by "
-                f"{self.tail.described()} (upper 95 % quantile over {replicates:,} redrawings of the people; {pairs})"
+        elif self.tail is not None:
+            why = f"an estimate by {self.tail.described()}"
+            basis = f"upper 95 % quantile over {replicates:,} redrawings of the people; {basis}"
+        else:
+            why = (
+                "by a convention that takes all pairs as independent, as the rule of three does; pairs that share a "
+                "person are not, so no confidence follows"
             )
-        return (
-            f"{rule}: without guarantee, of {what} at most {far} are accepted, by a convention that takes all pairs as "
-            f"independent, as the rule of three does; pairs that share a person are not, so no confidence follows "
-            f"({pairs}; rank {self.rank(people, far):,})"
-        )
+        return f"{rule}: {sure}, of {what} at most {far} are accepted, {why} ({basis})"
 
 
 def under_assumptions(far: Far, people: int) -> str:

@@ -15,7 +15,6 @@ about two means, which hold side by side.
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -26,7 +25,7 @@ from verisphere.base.vocabulary import check_word
 from verisphere.base.words import counted, of_things, share
 from verisphere.decide.order import Ordered, SortedScores
 from verisphere.decide.point import Far, exact_rate, far_text
-from verisphere.decide.sample_size import SMALLEST_FAR, Guarantee, comparisons_needed, independent_rank, lowest_far
+from verisphere.decide.sample_size import Guarantee, check_promised, comparisons_needed, independent_rank, lowest_far
 
 Fold = Literal["one", "median", "lowest"]
 #: The chance of failing that `confident` leaves to each of the two promises.
@@ -184,12 +183,7 @@ def check_frr(frr: Far | None, fold: Fold | None, guarantee: Guarantee) -> None:
         return
     if guarantee not in ("confident", "expected"):
         raise ValueError(f"an FRR is promised beside guarantee 'confident' or 'expected', not {guarantee!r}")
-    try:
-        rate = exact_rate(frr)
-    except ValueError:
-        rate = Fraction(0)
-    if not SMALLEST_FAR <= rate < 1:
-        raise ValueError(f"a guarantee needs an FRR of at least 1e-12 and below 1, such as 0.02; got {str(frr)!r}")
+    check_promised(frr, "an FRR")
 
 
 def just_below(score: float) -> float:

@@ -37,7 +37,7 @@ from scipy.stats import binom
 
 from verisphere.decide.bootstrap import PairScores
 from verisphere.decide.point import Far
-from verisphere.decide.sample_size import SMALLEST_FAR, promised_rate
+from verisphere.decide.sample_size import SMALLEST_FAR, first_where, promised_rate
 
 _CHANCE = 0.05  # that the promise is not kept, at most
 _THINNED = np.geomspace(0.01, 0.98, 80)  # shares of people that are kept
@@ -75,11 +75,9 @@ def capped_people_needed(far: Far, cap: float) -> int:
     >>> [capped_people_needed(far, cap) for far in ("1e-3", "1e-4") for cap in (2, 5, 10)]
     [90, 239, 479, 253, 266, 302]
     """
-    rate, high = float(promised_rate(far)), 4
+    rate = float(promised_rate(far))
     check_cap(cap)
-    while not _possible(high, rate, cap):
-        high *= 2
-    return bisect_left(range(high), True, lo=high // 2, key=lambda people: _possible(people, rate, cap))
+    return first_where(lambda people: _possible(people, rate, cap), 3)
 
 
 def lowest_capped_far(people: int, cap: float) -> str | None:

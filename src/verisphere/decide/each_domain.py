@@ -78,13 +78,12 @@ def too_few_in(name: str, far: Far, people: int) -> str:
 
 def promise_within(domains: Sequence[DomainThreshold]) -> str:
     """What is promised about strangers of each domain, for people, without an end."""
-    everybody = next((one for one in domains if one.name == EVERYBODY), None)
-    names = [one.name for one in domains if one.name != EVERYBODY]
-    within = _strangers(next(one.far for one in domains if one.name != EVERYBODY))
-    also = f"at most {_strangers(everybody.far)} pass, and " if everybody else ""
+    fars = {one.name: one.far for one in domains}
+    everybody = fars.pop(EVERYBODY, None)
+    also = f"at most {_strangers(everybody)} pass, and " if everybody else ""
     return (
-        f"We are {percent(CONFIDENCE)} confident that {also}at most {within} of one domain pass, in each of "
-        f"{', '.join(names)} at once"
+        f"We are {percent(CONFIDENCE)} confident that {also}at most {_strangers(next(iter(fars.values())))} of one "
+        f"domain pass, in each of {', '.join(fars)} at once"
     )
 
 

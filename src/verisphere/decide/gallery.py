@@ -28,10 +28,10 @@ from verisphere.decide.review import NO_REVIEW, Review
 from verisphere.decide.sample_size import (
     CONFIDENCE,
     Guarantee,
+    check_promised,
     comparisons_needed,
     lowest_far,
     percent,
-    promised_rate,
     share_above,
 )
 from verisphere.decide.statistics import STATISTICS
@@ -131,7 +131,7 @@ class GalleryThreshold:
 
     def __post_init__(self) -> None:
         check_word("statistic", self.statistic, STATISTICS)
-        with_fpir(self.fpir_target)
+        check_promised(self.fpir_target, "an FPIR")
         rank = self.review.rank(self.strangers, self.fpir_target, self.guarantee)
         if rank < 1:
             raise ValueError(too_few_strangers(self.strangers, self.fpir_target, self.guarantee, self.review))
@@ -198,16 +198,8 @@ def strangers_needed(fpir: Far, guarantee: Guarantee, review: Review = NO_REVIEW
     >>> strangers_needed("1e-2", "confident"), strangers_needed("1e-3", "expected")
     (299, 999)
     """
-    with_fpir(fpir)
+    check_promised(fpir, "an FPIR")
     return review.needed(comparisons_needed(fpir, guarantee), fpir, guarantee)
-
-
-def with_fpir(fpir: Far) -> None:
-    """Refuses a target FPIR about which there can be no guarantee."""
-    try:
-        promised_rate(fpir)
-    except ValueError as error:
-        raise ValueError(str(error).replace("a FAR", "an FPIR")) from None
 
 
 def too_few_strangers(strangers: int, fpir: Far, guarantee: Guarantee, review: Review = NO_REVIEW) -> str:
@@ -261,7 +253,7 @@ def gallery_threshold(
         ValueError: NaN, a threshold that would be infinite, an FPIR below 1e-12, or of 1 or more.
     """
     order = ordered(statistics, "stranger")
-    with_fpir(fpir)
+    check_promised(fpir, "an FPIR")
     rank = review.rank(order.total, fpir, guarantee)
     if rank < 1:
         raise TooFewComparisonsError(too_few_strangers(order.total, fpir, guarantee, review))

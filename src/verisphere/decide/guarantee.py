@@ -242,15 +242,13 @@ class GuaranteedThreshold:
         rests = f"; {self.review.rests_on()}" if self.review else ""
         basis = f"{share}, as was stated" if self.people is None else f"{share}, from {self.people:,} people"
         also = f"; and, at once, {self.frr.meaning(self.threshold)}" if self.frr else ""
+        sure, mean = f"with {percent(CONFIDENCE)} confidence, ", ""
         if self.guarantee == "expected":
             above = percent(share_above(self.comparisons, self.far_target))
-            return (
-                f"{rule}: of {what} at most {self.far_target} are accepted on average over calibrations like this one, "
-                f"up to {above} of which accept more{rests} ({basis}; rank {self.rank:,}){also}"
-            )
+            sure, mean = "", f" on average over calibrations like this one, up to {above} of which accept more"
         return (
-            f"{rule}: with {percent(CONFIDENCE)} confidence, of {what} at most {self.far_target} are accepted"
-            f"{rests} ({basis}; rank {self.rank:,}){also}"
+            f"{rule}: {sure}of {what} at most {self.far_target} are accepted{mean}{rests} ({basis}; rank "
+            f"{self.rank:,}){also}"
         )
 
     def unsure(self, score: float) -> bool:

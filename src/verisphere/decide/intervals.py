@@ -238,30 +238,6 @@ def whole_thresholds(pairs: PairScores, fars: Sequence[Far]) -> Float64[np.ndarr
     return thresholds_of(pairs, everyone(len(pairs.images)), fars)[:, 0]
 
 
-def tar_difference(
-    ours: PairScores,
-    theirs: PairScores,
-    far: Far,
-    redrawing: Redrawing = REDRAWING,
-    progress: Progress = quietly,
-) -> Interval:
-    """The difference in TAR of two models at the same target FAR, each at its own threshold, over the same people.
-
-    Both models use the same draws, so variation that is common to both cancels.
-
-    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
-    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
-    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
-    >>> tar_difference(pairs, pairs, "0.4", Redrawing(replicates=20)).value  # of a model and itself
-    0.0
-
-    Raises:
-        TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.
-        ValueError: the two do not describe the same images of the same people.
-    """
-    return tar_differences_at(ours, theirs, [far], redrawing, progress)[0]
-
-
 def tar_differences_at(
     ours: PairScores,
     theirs: PairScores,
@@ -269,13 +245,20 @@ def tar_differences_at(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> tuple[Interval, ...]:
-    """`tar_difference` at several target FARs, with the same draws.
+    """The difference in TAR of two models at each target FAR, each at its own threshold, over the same people.
+
+    Both models use the same draws, so variation that is common to both cancels.
 
     >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
     >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
     >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
-    >>> len(tar_differences_at(pairs, pairs, ["0.4", "0.7"], Redrawing(replicates=20)))
-    2
+    >>> (difference,) = tar_differences_at(pairs, pairs, ["0.4"], Redrawing(replicates=20))
+    >>> difference.value  # of a model and itself
+    0.0
+
+    Raises:
+        TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.
+        ValueError: the two do not describe the same images of the same people.
     """
     if not np.array_equal(ours.images, theirs.images):
         raise ValueError("the two models were not given the same images of the same people")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from verisphere.decide.point import Far
-from verisphere.decide.sample_size import CHANCE, Guarantee, independent_rank
+from verisphere.decide.sample_size import CHANCE, Guarantee, first_where, independent_rank
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,11 @@ class Review:
         >>> Review(1, 1, unfound=2, wrong=1).needed(299, "1e-2", "confident")
         475
         """
-        low, high = least, least
-        while independent_rank(high, far, guarantee, chance) <= self.errors:  # the rank grows with the number
-            low, high = high + 1, 2 * high
-        while low < high:
-            middle = (low + high) // 2
-            enough = independent_rank(middle, far, guarantee, chance) > self.errors
-            low, high = (low, middle) if enough else (middle + 1, high)
-        return low + self.unfound
+
+        def enough(number: int) -> bool:  # the rank grows with the number
+            return independent_rank(number, far, guarantee, chance) > self.errors
+
+        return first_where(enough, least) + self.unfound
 
     def allowing(self) -> str:
         """The errors that are allowed for, in words; empty for none."""

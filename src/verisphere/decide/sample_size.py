@@ -1,6 +1,8 @@
 """The number of people that a guarantee of a threshold needs, and the guarantees that a number of people can give."""
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Literal, get_args
@@ -46,11 +48,16 @@ def independent_rank(comparisons: int, far: Far, guarantee: Guarantee, chance: D
         return math.floor(rate * (comparisons + 1))
     if guarantee != "confident":
         raise ValueError(f"guarantee must be expected or confident for independent comparisons, got {guarantee!r}")
-    low, high = 0, comparisons  # the condition holds at low, and is monotone in j
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if _rarely_fewer(middle, comparisons, rate, chance) else (low, middle - 1)
-    return low
+    # the number of ranks that may be taken, as the condition is monotone in j
+    return bisect_left(range(1, comparisons + 1), True, key=lambda j: not _rarely_fewer(j, comparisons, rate, chance))
+
+
+def first_where(enough: Callable[[int], bool], least: int) -> int:
+    """The first number from `least` on that is enough, where all larger ones are too."""
+    high = least
+    while not enough(high):
+        high *= 2
+    return bisect_left(range(high), True, lo=least, key=enough)
 
 
 def share_above(comparisons: int, far: Far) -> float:
@@ -170,6 +177,14 @@ def promised_rate(far: Far) -> Fraction:
     if not SMALLEST_FAR <= rate < 1:
         raise ValueError(f"a guarantee needs a FAR of at least 1e-12 and below 1, got {far_text(far)!r}")
     return rate
+
+
+def check_promised(rate: Far, name: str) -> None:
+    """Refuses a rate about which there can be no guarantee, by its name, such as "an FPIR"."""
+    try:
+        promised_rate(rate)
+    except ValueError as error:
+        raise ValueError(str(error).replace("a FAR", name)) from None
 
 
 def percent(share: float) -> str:

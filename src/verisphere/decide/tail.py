@@ -93,7 +93,7 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
     scores, people = pairs.impostor[:count], pairs.impostor_people[:count]
     start = float(pairs.impostor[count])
     excess = np.maximum(scores - start, 0.0)
-    shape, scale = (float(one[0]) for one in _fitted(excess, np.ones((1, count))))
+    shape, scale = _fitted(excess, np.ones(count))
     seen = np.arange(1, count + 1)
     inside = np.maximum(1 + shape * excess / scale, 1e-300)  # a fitted tail may end below some scores
     share_above = np.exp(-excess / scale) if abs(shape) < 1e-9 else inside ** (-1 / shape)
@@ -101,31 +101,28 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
     worst = float((seen / pairs.impostor_total / fitted)[_COMPARED - 1 :].max())
     tail = FittedTail(count, start, shape, scale, _COMPARED / pairs.impostor_total, worst)
 
-    def beyond(weight: Float64[np.ndarray, "1 pairs"], total: int) -> float:
+    def beyond(weight: Float64[np.ndarray, " pairs"], total: int) -> float:
         """The fitted threshold of a replicate, less the start of the tail."""
         if not (share := weight.sum() / total / rate):
             return 0.0  # nobody with a score in the tail was drawn: the threshold is no higher than its start
-        (shape,), (scale,) = _fitted(excess, weight)
+        shape, scale = _fitted(excess, weight)
         if not math.isfinite(shape):
-            return float(excess[weight[0] > 0].max())  # one excess alone
+            return float(excess[weight > 0].max())  # one excess alone
         log = math.log(share)
-        return float(scale * (log if abs(shape) < 1e-9 else math.expm1(shape * log) / shape))
+        return scale * (log if abs(shape) < 1e-9 else math.expm1(shape * log) / shape)
 
     ordered = sorted(
-        beyond(run.each(people, np.array([place])).astype(float), total)
+        beyond(run.each(people, np.array([place]))[0].astype(float), total)
         for run in redrawn(len(pairs.images), redrawing, progress)
         for place, total in enumerate(impostor_totals(pairs, run).tolist())
     )
     return start + ordered[math.ceil(0.95 * redrawing.replicates) - 1], tail
 
 
-def _fitted(
-    excess: Float64[np.ndarray, " pairs"], weight: Float64[np.ndarray, "replicates pairs"]
-) -> tuple[Float64[np.ndarray, " replicates"], Float64[np.ndarray, " replicates"]]:
+def _fitted(excess: Float64[np.ndarray, " pairs"], weight: Float64[np.ndarray, " pairs"]) -> tuple[float, float]:
     """Shape and scale by probability-weighted moments; the excesses descend."""
-    total = weight.sum(1)
-    exceeding = (np.cumsum(weight, 1) - weight / 2) / total[:, None]  # share of the excesses that are as large
-    mean = (weight * excess).sum(1) / total
-    moment = (weight * excess * exceeding).sum(1) / total
+    total = weight.sum()
+    exceeding = (np.cumsum(weight) - weight / 2) / total  # share of the excesses that are as large
+    mean, moment = (weight * excess).sum() / total, (weight * excess * exceeding).sum() / total
     with np.errstate(divide="ignore", invalid="ignore"):
-        return 2 - mean / (mean - 2 * moment), 2 * mean * moment / (mean - 2 * moment)
+        return float(2 - mean / (mean - 2 * moment)), float(2 * mean * moment / (mean - 2 * moment))

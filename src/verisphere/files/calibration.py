@@ -1,6 +1,6 @@
 """The calibration file: thresholds, their guarantees, the data that they come from, and checks on other files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -97,30 +97,18 @@ class Check:
 
     def over_target(
         self, threshold: int, within: Sequence[DomainThreshold] = ()
-    ) -> tuple[tuple[str, OperatingPoint, Interval | None], ...]:
-        """The points of `at` whose FAR is above the target by its binomial bounds, each with its FAR over people.
+    ) -> Iterator[tuple[str, OperatingPoint, Interval | None, bool]]:
+        """The points of `at` whose FAR is above the target by its binomial bounds, with the FAR over redrawn people.
 
-        The target is that `within` the domain, where the threshold promises one.
-
-        Binomial bounds are too narrow where comparisons share people; only the interval over people decides.
+        The target is that `within` the domain, where the threshold promises one. Binomial bounds are too narrow where
+        comparisons share people: whether the FAR is above the target, the last value, the interval over people decides.
         """
         redrawn = self.far_over_people[threshold] if self.far_over_people else {}
         keys = [""] * bool(self.points) + list(self.domains)
-        return tuple(
-            (name, point, redrawn.get(key))
-            for key, (name, point) in zip(keys, self.at(threshold), strict=True)
-            if point.far_lower_95 > exact_rate(far_within(within, key, point.far_target))
-        )
-
-    def above_target(
-        self, threshold: int, within: Sequence[DomainThreshold] = ()
-    ) -> tuple[tuple[str, OperatingPoint, Interval], ...]:
-        """The points of `at` at which the FAR over people lies above the target by its lower bound."""
-        return tuple(
-            (name, point, interval)
-            for name, point, interval in self.over_target(threshold, within)
-            if interval is not None and interval.lower_95 > exact_rate(far_within(within, name, point.far_target))
-        )
+        for key, (name, point) in zip(keys, self.at(threshold), strict=True):
+            target, interval = exact_rate(far_within(within, key, point.far_target)), redrawn.get(key)
+            if point.far_lower_95 > target:
+                yield name, point, interval, interval is not None and interval.lower_95 > target
 
 
 @dataclass(frozen=True)

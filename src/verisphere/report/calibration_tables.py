@@ -113,17 +113,14 @@ def target_in_words(threshold: GuaranteedThreshold) -> str:
 
 def target_lines(check: Check, place: int, threshold: GuaranteedThreshold) -> Iterator[str]:
     """What the FARs of a check at one of its thresholds say of the target."""
-    far, within = target_in_words(threshold), threshold.domains
-    names = [name for name, _, _ in check.above_target(place, within)]
-    kinds: tuple[list[str], ...] = ([], [], [])
-    above, consistent, unknown = kinds
-    for name, point, ends in check.over_target(place, within):
+    far, above, consistent, unknown = target_in_words(threshold), list[str](), list[str](), list[str]()
+    for name, point, ends, is_above in check.over_target(place, threshold.domains):
         rate = f"{printable(name)} {small(point.far)}"
         if ends is None:
             unknown.append(rate)
         else:
             range_of_far = f"{rate} ({small(ends.lower_95)} to {small(ends.upper_95)} over people)"
-            (above if name in names else consistent).append(range_of_far)
+            (above if is_above else consistent).append(range_of_far)
     if above:
         yield f"above the target {far}: {', '.join(above)}"
     if consistent:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
-from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
 from verisphere.decide import (
     Far,
@@ -35,7 +34,7 @@ from verisphere.decide.assumed import assumed_threshold, check_given, scores_nee
 from verisphere.decide.assumption import ASSUMED
 from verisphere.decide.both_errors import AskedFrr, Fold, check_frr, folded
 from verisphere.decide.each_domain import EVERYBODY
-from verisphere.decide.guarantee import one_row_each
+from verisphere.decide.gallery import one_probe_each
 from verisphere.decide.plausible import implausible_list
 from verisphere.decide.point import far_text
 from verisphere.decide.probability import ScoreProbability, WeighedScores
@@ -97,6 +96,7 @@ class AskedThresholds:
     probability: bool = False
 
     def __post_init__(self) -> None:
+        check_given(self.guarantee, self.cap, self.factor)
         check_frr(self.frr, self.fold, self.guarantee)
 
     def each(self, people: int, threshold: Callable[[Far], GuaranteedThreshold]) -> tuple[GuaranteedThreshold, ...]:
@@ -147,6 +147,12 @@ class EmbeddingsSet:
         """All pairs, counted at the first use."""
         return PairsOfSet(self.embeddings, self.progress)
 
+    @cached_property
+    def genuine(self) -> tuple[Float64[np.ndarray, " genuine"], Int64[np.ndarray, " genuine"]]:
+        """Every genuine score, and the number of its person."""
+        scores = self.pairs.all_scores(genuine=True)
+        return scores.scores, self.pairs.person[scores.rows[:, 0]]
+
     def lacking(self) -> dict[str, tuple[str, ...]]:
         """The kinds of comparison that are missing from each domain and from the whole, by the names alone."""
         people, domains = self.embeddings.identities, self.embeddings.domains
@@ -163,7 +169,6 @@ class EmbeddingsSet:
     def thresholds(self, asked: AskedThresholds) -> Thresholds:
         """One threshold for each FAR, from comparisons that share no person or, for `approximate`, from all."""
         guarantee, labels, seed = asked.guarantee, asked.labels, asked.redrawing.seed
-        check_given(guarantee, asked.cap, asked.factor)
         if asked.independent:
             raise ValueError(
                 "--independent (independent=True) is for scores files; of embeddings, comparisons that share no person "
@@ -203,9 +208,8 @@ class EmbeddingsSet:
 
     def _asked_frr(self, frr: Far, asked: AskedThresholds, verdicts: Sequence[Verdict]) -> AskedFrr:
         """One number of each person who has two images or more."""
-        pairs, fold = self._once(verdicts).pairs, asked.fold or "one"
-        genuine = pairs.all_scores(genuine=True)
-        numbers = folded(genuine.scores, pairs.person[genuine.rows[:, 0]], fold, asked.redrawing.seed)
+        fold = asked.fold or "one"
+        numbers = folded(*self._once(verdicts).genuine, fold, asked.redrawing.seed)
         return AskedFrr(frr, fold, SortedScores(numbers), asked.labels.unfound)
 
     def _once(self, verdicts: Sequence[Verdict]) -> "EmbeddingsSet":
@@ -254,9 +258,9 @@ class EmbeddingsSet:
     def probability(self, verdicts: Sequence[Verdict], redrawing: Redrawing) -> ScoreProbability:
         """The log-likelihood ratios of scores: each person, and each two people by one image of each, count once."""
         kept = self._once(verdicts)
-        single, genuine = kept._one_image_each(redrawing.seed), kept.pairs.all_scores(genuine=True)
-        impostor, person = single.everything(genuine=False), kept.pairs.person[genuine.rows[:, 0]]
-        scores = _weighed(genuine.scores, person, impostor)
+        single, (genuine, person) = kept._one_image_each(redrawing.seed), kept.genuine
+        impostor = single.everything(genuine=False)
+        scores = _weighed(genuine, person, impostor)
         found = scores.fitted(len(np.unique(person)), len(kept.people) // 2)
         ratios = np.arange(math.ceil(found.bounds[0]), math.floor(found.bounds[1]) + 1)
         borders = (ratios - found.intercept) / found.slope
@@ -266,19 +270,16 @@ class EmbeddingsSet:
             return found
         highest = single.highest_scores(impostor.above(borders[0]), genuine=False)
         pairs = single.with_people(single.highest_scores(0, genuine=True), highest)
-        pairs = replace(pairs, genuine=genuine.scores, genuine_person=person, down_to=float(borders[0]))
+        pairs = replace(pairs, genuine=genuine, genuine_person=person, down_to=float(borders[0]))
         return scores.with_reliability(found, pairs, borders, redrawing, self.progress)
 
     def weighed(self, seed: int) -> WeighedScores:
         """The scores, counted as for a probability."""
-        genuine = self.pairs.all_scores(genuine=True)
-        impostor = self._one_image_each(seed).everything(genuine=False)
-        return _weighed(genuine.scores, self.pairs.person[genuine.rows[:, 0]], impostor)
+        return _weighed(*self.genuine, self._one_image_each(seed).everything(genuine=False))
 
     def _one_image_each(self, seed: int) -> PairsOfSet:
         """All pairs of one random image of each person."""
-        rows = one_row_each(self.pairs.person, numpy_generator(seed))
-        return PairsOfSet(self.embeddings.take(rows), self.progress)
+        return PairsOfSet(self.embeddings.take(one_probe_each(self.pairs.person, seed)), self.progress)
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
         """The FAR over redrawn people of the points at one threshold that are above the target by binomial bounds."""
@@ -322,7 +323,6 @@ class ScoresFile:
     def thresholds(self, asked: AskedThresholds) -> Thresholds:
         """One threshold for each FAR, from all impostor comparisons, which are stated to share no person."""
         guarantee = asked.guarantee
-        check_given(guarantee, asked.cap, asked.factor)
         if guarantee not in ("expected", "confident"):
             raise ValueError(
                 f"guarantee {guarantee!r} chooses pairs of people, and a scores file does not say whose its scores "

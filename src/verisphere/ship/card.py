@@ -292,7 +292,7 @@ def _checked(check: Check, place: int, threshold: GuaranteedThreshold, source: S
         ],
     )
     notes = [f"From {source[CALIBRATION]}. The bounds take pairs as independent, though they share people."]
-    above = [name for name, _, _ in check.above_target(place, threshold.domains)]
+    above = [name for name, _, _, is_above in check.over_target(place, threshold.domains) if is_above]
     if above:
         notes.append(f"Above the target of {target_in_words(threshold)}: {', '.join(map(plain, above))}.")
     if check.skipped:

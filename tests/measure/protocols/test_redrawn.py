@@ -7,7 +7,7 @@ import pytest
 
 from redrawing import draw_people
 from verisphere.base.vocabulary import Embeddings, Redrawing
-from verisphere.decide import differences_of, operating_point, point_at, point_intervals, tar_difference
+from verisphere.decide import differences_of, operating_point, point_at, point_intervals, tar_differences_at
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import ALL, domain_bounds, fars_over_people, intervals_of_set, tar_differences
 
@@ -41,7 +41,7 @@ def test_differences_count_the_pairs_that_one_model_alone_accepts():
     same = ours.identities[left] == ours.identities[right]
     for far, difference in zip(fars, found, strict=True):
         both = [pairs.highest("1", times=1) for pairs in sets]
-        assert difference.interval == tar_difference(*both, far, Redrawing(30, 2))
+        assert difference.interval == tar_differences_at(*both, [far], Redrawing(30, 2))[0]
         accepted = []
         for embeddings in (ours, theirs):
             units = embeddings.embeddings / np.linalg.norm(embeddings.embeddings, axis=1, keepdims=True)
