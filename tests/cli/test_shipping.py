@@ -191,7 +191,7 @@ def test_a_probability_is_shipped_where_it_was_asked_for(place, says, refused, t
     assert probability["prior"] == 0.1
     assert json.loads(says(*verified, "--json"))["probability"] is None
     for prior in ("0", "1", "nan"):
-        assert "must be above 0 and below 1" in refused(*verified, "--probability", prior)
+        assert "must be from 1e-12 to 1 - 1e-12" in refused(*verified, "--probability", prior)
     line = refused("verify", one, one.parent, "--model", tmp_path / "model", *DRAWN, "--probability", "0.5")
     assert "a probability is that of two photographs, and these are 3 comparisons" in line
     line = refused("verify", one, other, "--model", place / "model", "--far", "0.1", *DRAWN, "--probability", "0.5")

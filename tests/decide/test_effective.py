@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from verisphere.decide import binomial_bounds
+from verisphere.base.vocabulary import Redrawing
+from verisphere.decide import PairScores, binomial_bounds, point_intervals
 from verisphere.decide.effective import FEWEST_DEGREES, degrees_of_freedom, share_bounds
 
 EVEN = np.array([1.0, -1.0] * 50)
@@ -46,6 +47,22 @@ def test_uneven_people_have_wider_bounds_at_the_same_error():
 def test_where_nothing_varies_each_person_counts_once(share: float, error: float):
     assert share_bounds(share, error, 1000, np.zeros(40), 40) == pytest.approx(binomial_bounds(40 * share, 40))
     assert share_bounds(share, error, 6, np.zeros(40), 40) == pytest.approx(binomial_bounds(6 * share, 6))
+
+
+def test_one_person_with_all_genuine_pairs_is_one_comparison():
+    """The threshold varies over redrawn people, but no redrawing shows how another person would do."""
+    images = np.array([1] * 9 + [5])
+    person = np.repeat(np.arange(10), images)
+    left, right = np.triu_indices(len(person), 1)
+    same, score = person[left] == person[right], np.random.default_rng(0).normal(size=len(left))
+    order = np.argsort(-score[~same])
+    people = np.stack([person[left[~same]], person[right[~same]]], 1)[order]
+    genuine = np.array([9.0] * 6 + [-9.0] * 4)
+    genuine[5] = np.sort(score[~same])[-9]  # beyond the threshold in some redrawings
+    pairs = PairScores(genuine, person[left[same]], score[~same][order], people, images)
+    (point,) = point_intervals(pairs, ["0.1"], Redrawing(50))
+    assert point.tar.value in (0.5, 0.6)
+    assert (point.tar.lower_95, point.tar.upper_95) == pytest.approx(binomial_bounds(point.tar.value, 1))
 
 
 def test_an_error_as_large_as_can_be_is_one_comparison():

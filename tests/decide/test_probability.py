@@ -110,9 +110,16 @@ def test_a_probability_by_bayes_rule():
     )
 
 
-@pytest.mark.parametrize("prior", [0.0, 1.0, -1.0, 1.5, math.nan])
+@pytest.mark.parametrize("scale", [1e300, 1e-310])
+def test_scores_on_a_scale_that_no_line_can_be_fitted_on_are_refused(scale):
+    scores = WeighedScores(scale * np.array([-2.0, 0.1, 1.0]), np.array([0.0, 0.2, 0.8]), np.array([0.7, 0.3, 0.0]))
+    with pytest.raises(ValueError, match="too near or too far apart"):
+        scores.fitted(10, 10)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, -1.0, 1.5, math.nan, 1e-320, 1e-13, 1 - 1e-13, "0.5", None])
 def test_a_prior_that_nothing_could_change_is_refused(prior):
-    with pytest.raises(ValueError, match=r"must be above 0 and below 1, such as 0\.5"):
+    with pytest.raises(ValueError, match=r"must be from 1e-12 to 1 - 1e-12, such as 0\.5, got"):
         LINE.at(0.5, prior)
 
 

@@ -79,6 +79,12 @@ def test_what_cannot_be_is_refused():
         replace(found.domains[0], rank=3)
 
 
+def test_a_domain_of_one_person_is_told_how_many_it_needs():
+    scores = {"many": np.arange(40.0), "one": np.zeros(0)}
+    with pytest.raises(TooFewComparisonsError, match=r"needs 58 people in each domain; domain 'one' has 1$"):
+        worst_group_threshold(scores, {"many": 80, "one": 1}, "1e-1")
+
+
 def test_domains_that_contradict_one_another_are_refused():
     """The promise names one FAR for all of them, so a domain with another one would be promised too low a one."""
     everybody = {**SCORES, "": np.concatenate(list(SCORES.values()))}

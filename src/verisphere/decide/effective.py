@@ -50,11 +50,12 @@ def share_bounds(
     >>> [round(end, 3) for end in share_bounds(1.0, 0.0, comparisons=1000, influence=0 * few, people=40)]
     [0.912, 1.0]
 
-    The error is that of the share over redrawn people; if it is 0, each of the people with such a comparison counts as
-    one. The influences of people are on any scale.
+    The error is that of the share over redrawn people, and an influence the sum over a person's comparisons. If the
+    error is 0, or nobody has an influence, as where one person has all comparisons, each of the people with such a
+    comparison counts as one.
     """
     share = min(max(share, 0.0), 1.0)  # a weighted mean of ones may be larger by rounding
-    varies = error > 0 and 0 < share < 1
+    varies = error > 0 and 0 < share < 1 and not np.allclose(influence, 0, atol=1e-9)
     narrowed = float((ndtri(TAIL) / stdtrit(degrees_of_freedom(influence), TAIL)) ** 2)
     effective = share * (1 - share) / error**2 * narrowed if varies else people
     effective = max(min(effective, comparisons), 1.0)

@@ -15,6 +15,7 @@ perfect, 1 if nothing is said. Its minimum over increasing maps is that of the p
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
@@ -114,9 +115,11 @@ class ScoreProbability:
 
 
 def check_prior(prior: float) -> None:
-    """Refuse a prior that no comparison could change."""
-    if not 0 < prior < 1:
-        raise ValueError(f"the probability before a comparison must be above 0 and below 1, such as 0.5, got {prior}")
+    """Refuse a prior that no comparison could change, or so near to one that nobody knows it."""
+    if not (isinstance(prior, Real) and 1e-12 <= prior <= 1 - 1e-12):
+        raise ValueError(
+            f"the probability before a comparison must be from 1e-12 to 1 - 1e-12, such as 0.5, got {prior!r}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,10 @@ class WeighedScores:
             raise ValueError("scores that are infinite, or all one and the same, have no log-likelihood ratio")
         weight = (self.genuine + self.impostor) / 2
         middle = weight @ self.scores
-        spread = math.sqrt(weight @ (self.scores - middle) ** 2)
+        with np.errstate(over="ignore"):
+            spread = math.sqrt(weight @ (self.scores - middle) ** 2)
+        if not 1e-150 < spread < math.inf:
+            raise ValueError(f"scores from {ends[0]:g} to {ends[1]:g} are too near or too far apart for their ratios")
         design = np.stack([(self.scores - middle) / spread, np.ones(len(weight))])
         total = people + comparisons
 

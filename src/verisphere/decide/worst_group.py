@@ -29,15 +29,18 @@ def worst_group_threshold(
     """
     if factor is not None and not 1 < factor < math.inf:
         raise ValueError(f"factor must be above 1, got {factor}: how many times the target FAR a domain's may be")
+    fewest = min(people, key=people.__getitem__)
     higher = f"{(Decimal(far_text(far)) * Decimal(str(factor or 1))).normalize():f}"
+    if people[fewest] < 2:
+        raise TooFewComparisonsError(too_few_in(fewest, higher, people[fewest]))
     found = []
     for name, values in scores.items():
         order = ordered(values, "impostor")
         target = far_text(far) if factor is None or name == EVERYBODY else higher
         rank = independent_rank(order.total, target, "confident")
         if rank < 1:
-            fewest = min(people, key=people.__getitem__) if name != EVERYBODY else name
-            raise TooFewComparisonsError(too_few_in(fewest, target, people[fewest]))
+            few = fewest if name != EVERYBODY else name
+            raise TooFewComparisonsError(too_few_in(few, target, people[few]))
         found.append(DomainThreshold(name, target, people[name], order.total, rank, order.ranked(rank)))
     return GuaranteedThreshold(
         far_target=far_text(far),
