@@ -91,6 +91,8 @@ def test_a_promise_that_was_altered_is_refused():
         replace(found.frr, fold="best")
     with pytest.raises(ValueError, match="between 0 and 1"):
         Unsure(0.1, -0.1, 0)
+    with pytest.raises(ValueError, match="those of a kind together"):
+        Unsure(0.6, 0.5, 0)
 
 
 def test_each_fold_takes_its_number_of_a_person():

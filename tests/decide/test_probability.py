@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from verisphere.base.vocabulary import Redrawing, quietly
 from verisphere.decide.bootstrap import PairScores, draws_of
+from verisphere.decide.intervals import Interval
 from verisphere.decide.probability import ScoreProbability, WeighedScores
 
 MANY = 10**9  # so many people that the prior of the line says nothing
@@ -131,6 +132,10 @@ def test_scores_without_a_map_are_refused():
             weighed(scores, np.ones(len(scores)), np.ones(len(scores))).fitted(10, 10)
     with pytest.raises(ValueError, match="rises by nan"):
         ScoreProbability(math.nan, 0.0, 0.0, 1.0, 10, 10, 0.5, 0.5)
+    with pytest.raises(ValueError, match=r"Cllr 0\.4, at least 0\.5"):
+        ScoreProbability(1.0, 0.0, 0.0, 1.0, 10, 10, 0.4, 0.5)
+    with pytest.raises(ValueError, match="lie between 0 and 1, got"):
+        ScoreProbability(1.0, 0.0, 0.0, 1.0, 10, 10, 0.5, 0.5, (2.0,), (Interval(0.5, 0.4, 0.6, 20),))
 
 
 def test_reliability_is_that_of_people_redrawn_one_by_one():

@@ -64,8 +64,9 @@ class Unsure:
     impostor: float
 
     def __post_init__(self) -> None:
-        if not all(0 <= rate <= 1 for rate in (self.rejected, self.genuine, self.impostor)):
-            raise ValueError(f"shares lie between 0 and 1, got {self.rejected}, {self.genuine} and {self.impostor}")
+        shares = self.rejected, self.genuine, self.impostor
+        if not all(0 <= rate <= 1 for rate in shares) or self.rejected + self.genuine > 1 + 1e-9:
+            raise ValueError("shares lie between 0 and 1, those of a kind together, got {}, {} and {}".format(*shares))
 
     @classmethod
     def at(cls, genuine: Ordered, impostor: Ordered, low: float, high: float) -> "Unsure":

@@ -82,8 +82,10 @@ class ScoreProbability:
     def __post_init__(self) -> None:
         if not (0 < self.slope < math.inf and self.lowest < self.highest and min(self.people, self.comparisons) > 0):
             raise ValueError(f"a ratio that rises by {self.slope} from score {self.lowest} to {self.highest}")
-        if not 0 <= self.min_cllr < math.inf or not 0 <= self.cllr < math.inf or len(self.observed) != len(self.stated):
+        if not 0 <= self.min_cllr <= self.cllr + 1e-9 < math.inf or len(self.observed) != len(self.stated):
             raise ValueError(f"Cllr {self.cllr}, at least {self.min_cllr}, with {len(self.observed)} observed shares")
+        if not all(0 <= probability <= 1 for probability in self.stated):
+            raise ValueError(f"probabilities lie between 0 and 1, got {self.stated}")
 
     def ratios(self, scores: Scores) -> Scores:
         """The log-likelihood ratio of each score."""
@@ -169,7 +171,8 @@ class WeighedScores:
         if steep <= 0:
             raise ValueError("genuine scores are no higher than impostor scores, so no score speaks for one person")
         line = float(steep / spread), float(level - steep * middle / spread)
-        fitted = ScoreProbability(*line, *ends, people, comparisons, 0.0, self.min_cllr())
+        least = self.min_cllr()
+        fitted = ScoreProbability(*line, *ends, people, comparisons, least, least)
         return replace(fitted, cllr=self.cllr(fitted.ratios(self.scores)))
 
     def with_reliability(
