@@ -1,6 +1,6 @@
 """Every table of how often promises and intervals hold, and of how soon a watch notices: `make promises`.
 
-    python benchmarks/coverage_of_promises.py [--full] [--anew] [--part-of K] [--processes N] [--data FOLDER]
+    python benchmarks/coverage_of_promises.py [--full] [--anew] [--part-of K] [--processes N] [--data D] [--second FILE]
 
 Without --full this is a quick look of a few minutes: smaller tables, in NAME_quick.csv, made anew each time. With it
 the tables of the docs are completed: cells that are there are kept, so a stopped run continues, and --anew removes them
@@ -37,12 +37,13 @@ class Task:
     lfw: bool = False
     whole: bool = False
 
-    def run(self, size: Size, data: Path | None) -> tuple["Task", int, float]:
+    def run(self, size: Size, data: Path | None, second: Path | None) -> tuple["Task", int, float]:
         """The exit status, and CPU seconds for all sets."""
         command = [sys.executable, str(FOLDER / f"{self.script}.py"), *self.options]
         command += ["--full"] * size.full
         command += ["--part-of", str(size.part_of)] * (size.part_of > 1)
         command += ["--data", str(data)] * (self.lfw and data is not None)
+        command += ["--second", str(second)] * (self.script == "galleries" and second is not None)
         # one thread each: processes that share cores would wait for one another
         process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
         _, status, used = os.wait4(process.pid, 0)
@@ -81,13 +82,15 @@ def main() -> int:
     made.add_argument("--anew", action="store_true", help="with --full: remove the tables first")
     made.add_argument("--processes", type=int, default=2, metavar="N", help="how many run at once (2)")
     made.add_argument("--data", type=Path, help="folder of LFW, as lfw_embeddings.npz")
+    made.add_argument("--second", type=Path, metavar="FILE.npz", help="LFW by a second model, for rules of galleries")
     options = made.parse_args()
     size, started = Size.of(options), time.monotonic()
     if options.anew or not size.of_docs:
         for name in TABLES:
             size.path(name).unlink(missing_ok=True)
     with ThreadPoolExecutor(options.processes) as pool:
-        ended = list(pool.map(lambda task: task.run(size, options.data), FULL if size.full else QUICK))
+        tasks = FULL if size.full else QUICK
+        ended = list(pool.map(lambda task: task.run(size, options.data, options.second), tasks))
     hours = sum(seconds for _, _, seconds in ended) / 3600
     wall = (time.monotonic() - started) / 3600
     print(f"{hours:.2f} hours of CPU for all sets, {wall:.2f} hours by the clock", file=sys.stderr)

@@ -17,6 +17,8 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -168,10 +170,6 @@ class Photographs:
         """Of the first two photographs of each person who has two."""
         return 1 - float(np.searchsorted(self.genuine, threshold, side="right")) / len(self.genuine)
 
-    def drawn(self, people: int, number: int) -> np.ndarray:
-        """The people of a set, drawn without replacement."""
-        return np.random.default_rng([14, people, number]).choice(len(self.scores), people, replace=False)
-
     def far_of_others(self, drawn: np.ndarray, threshold: float) -> float:
         """Of all pairs of the people who were not drawn."""
         above = len(self.truth) - int(np.searchsorted(self.truth, threshold, side="right"))
@@ -189,11 +187,17 @@ class Photographs:
         moment = float((partners * (partners - 1)).mean()) / ((people - 1) * (people - 2))  # two different partners
         return moment / (float(partners.mean()) / (people - 1)) ** 2
 
-    def draw(self, people: int, number: int) -> PairScores:
-        """The highest scores of all pairs of some people, drawn without replacement."""
-        drawn = self.drawn(people, number)
-        left, right = np.triu_indices(people, 1)
-        return highest(self.scores[np.ix_(drawn, drawn)][left, right], left, right, people)
+    def draw(self, people: int, number: int) -> tuple[PairScores, np.ndarray]:
+        """The highest scores of all pairs of some people, drawn without replacement, and these people."""
+        drawn = np.random.default_rng([14, people, number]).choice(len(self.scores), people, replace=False)
+        left, right = pairs_of(people)
+        return highest(self.scores[drawn[left], drawn[right]], left, right, people), drawn
+
+
+@cache
+def pairs_of(people: int) -> tuple[np.ndarray, np.ndarray]:
+    """The two people of every pair."""
+    return np.triu_indices(people, 1)
 
 
 def highest(score: np.ndarray, left: np.ndarray, right: np.ndarray, people: int) -> PairScores:
@@ -264,28 +268,27 @@ def of_tails(sets: int, cells: tuple[tuple[str, int], ...], known: Known) -> Cel
 
 
 def of_photographs(
-    faces: Photographs, sets: int, tails: int, cells: tuple[tuple[str, int], ...], known: Known
+    faces: Photographs, sets: int, tails: int, people: int, fars: tuple[str, ...], known: Known
 ) -> Cells:
-    """Every promise of all pairs, with people drawn from LFW."""
-    for far, people in cells:
-        if known("LFW", "LFW", people, far):
-            continue
-        reached, drawn = faces.cap_at(far), range(sets)
-        rates: dict[str, list[tuple[float, float]]] = {}
-        for number in drawn:
-            pairs = faces.draw(people, number)
+    """Every promise of all pairs, with people drawn from LFW; the same draws serve all FARs."""
+    missing = [far for far in fars if not known("LFW", "LFW", people, far)]
+    rates: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for number in range(sets if missing else 0):
+        pairs, drawn = faces.draw(people, number)
+        for far in missing:
             thresholds = {
                 promise: float(pairs.impostor[rank - 1]) for promise, rank in ranks(people, far, None) if rank
             }
             if number < tails:
                 thresholds["tail"] = tail_threshold(pairs, far, Redrawing(100, number), quietly)[0]
             for promise, threshold in thresholds.items():
-                rate = faces.far_of_others(faces.drawn(people, number), threshold)
-                rates.setdefault(promise, []).append((rate, faces.tar_at(threshold)))
-        both = {promise: np.array(of).T for promise, of in rates.items()}
+                rate = faces.far_of_others(drawn, threshold), faces.tar_at(threshold)
+                rates.setdefault((far, promise), []).append(rate)
+    for far in missing:
+        reached, both = faces.cap_at(far), {key[1]: np.array(of).T for key, of in rates.items() if key[0] == far}
         yield [
-            cell("LFW", "LFW", people, far, promise, reached, fars, float(far), float(tars.mean()))
-            for promise, (fars, tars) in both.items()
+            cell("LFW", "LFW", people, far, promise, reached, found, float(far), float(tars.mean()))
+            for promise, (found, tars) in both.items()
         ]
 
 
@@ -390,7 +393,6 @@ def main() -> None:
     table = table_in(size.path("few_people"))
     full, known, sets, tails = size.full, table.has, size.sets(2_000, 100), size.sets(300, 10)
     far_and_people = (("1e-3", 400), ("1e-4", 400), ("1e-3", 1_000), ("1e-4", 1_000))
-    drawn = tuple((far, people) for people in (300, 500, 1_000) for far in ("1e-3", "1e-4"))
     beside = (("1e-2", 300), ("1e-2", 598), ("1e-3", 5_990))
     parts: dict[str, Cells] = {
         "floor": of_floor(10 * sets, RATES[:2], known),
@@ -402,9 +404,11 @@ def main() -> None:
     elif options.only is None or "peers" in options.only:
         print("skipped: peers, as MAPIE and crepes are not both installed", file=sys.stderr)
     if (options.data / "lfw_embeddings.npz").is_file():
-        cells = drawn if full else drawn[:2]
-        if not all(known("LFW", "LFW", people, far) for far, people in cells):
-            parts["LFW"] = of_photographs(Photographs(options.data), sets, tails, cells, known)
+        numbers, fars = (300, 500, 1_000)[: 3 if full else 1], RATES[1:]
+        if not all(known("LFW", "LFW", people, far) for people in numbers for far in fars):
+            faces = Photographs(options.data)
+            of = (of_photographs(faces, sets, tails, people, fars, known) for people in numbers)
+            parts["LFW"] = chain.from_iterable(of)
     else:
         print(f"skipped: LFW, as there is no {options.data / 'lfw_embeddings.npz'}", file=sys.stderr)
     for name, found in parts.items():

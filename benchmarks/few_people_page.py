@@ -87,19 +87,18 @@ def tails(rows: list[Line]) -> str:
 
 
 def beside_peers(rows: list[Line]) -> str:
-    """MAPIE and crepes beside ours, on the same sets."""
+    """MAPIE and crepes beside ours, on the same sets: the share that kept the FAR, and its mean."""
     of = [row for row in rows if row["part"] == "peers"]
     populations = list(dict.fromkeys(row["population"] for row in of))
     lines = []
-    for promise in dict.fromkeys(row["promise"] for row in of):
-        cells = {row["population"]: row for row in of if row["promise"] == promise}
-        lines.append(
-            [
-                promise,
-                *(f"{percent(float(cells[name]['held']))}; {float(cells[name]['mean']):.2f} f" for name in populations),
-            ]
-        )
-    return markdown(["threshold by", *populations], lines)
+    for far, people, promise in dict.fromkeys((row["far"], row["people"], row["promise"]) for row in of):
+        cells = {
+            row["population"]: f"{percent(float(row['held']))}; {float(row['mean']):.2f} f"
+            for row in of
+            if (row["far"], row["people"], row["promise"]) == (far, people, promise)
+        }
+        lines.append([f"{int(people):,}", far, promise, *(cells.get(name, "") for name in populations)])
+    return markdown(["people", "FAR f", "threshold by", *populations], lines)
 
 
 def disjoint(rows: list[Line]) -> str:
@@ -109,25 +108,20 @@ def disjoint(rows: list[Line]) -> str:
     for far in dict.fromkeys(row["far"] for row in chosen):
         for name in dict.fromkeys(row["population"] for row in chosen):
             of = [row for row in chosen if (row["population"], row["far"]) == (name, far)]
-            if not of:
-                continue
-            people = ", ".join(dict.fromkeys(f"{int(row['people']):,}" for row in of))
-            least = [
-                min(float(row["held"]) for row in of if row["promise"] == promise)
+            held = {
+                promise: [float(row["held"]) for row in of if row["promise"] == promise]
                 for promise in ("confident", "worst-group")
-            ]
-            means = [float(row["mean"]) for row in of if row["promise"] == "expected"]
-            lines.append(
-                [
-                    name,
-                    far,
-                    people,
-                    *(percent(share, 1) for share in least),
-                    f"{min(means):.2f} to {max(means):.2f} f",
-                ]
-            )
+            }
+            numbers = sorted({int(row["people"]) for row in of if row["promise"] == "confident"})
+            means = {int(row["people"]): float(row["mean"]) for row in of if row["promise"] == "expected"}
+            fewest = {people: means.pop(people) for people in list(means) if people < numbers[0]}
+            spread = f"{min(means.values()):.2f} to {max(means.values()):.2f} f"
+            people = ", ".join(f"{number:,}" for number in numbers)
+            least = (percent(min(shares), 1) for shares in held.values())
+            lines.append([name, far, people, *least, spread, ", ".join(f"{mean:.2f} f" for mean in fewest.values())])
     header = ["world", "FAR f", "people", "`confident`: least", "`worst-group`: least", "`expected`: mean FAR"]
-    return markdown(header, lines)
+    columns = 6 + any(line[-1] for line in lines)  # the last one where these cells are filled
+    return markdown([*header, "`expected` of its fewest"][:columns], [line[:columns] for line in lines])
 
 
 def tables(rows: list[Line]) -> dict[str, tuple[str, str]]:
