@@ -14,6 +14,8 @@ from verisphere.files.label_lists import LabelList
 from verisphere.files.streamed_rows import open_rows
 from verisphere.images import InMemory, Photos
 from verisphere.score import unit_rows
+from verisphere.score.near_pairs import near_pairs
+from verisphere.study.clean.same_person.centers import class_centers
 from verisphere.study.clean.same_person.duplicates import (
     ImagePair,
     equal_images,
@@ -23,7 +25,6 @@ from verisphere.study.clean.same_person.duplicates import (
     read_pairs,
 )
 from verisphere.study.clean.same_person.duplicates_page import duplicates_page
-from verisphere.study.clean.same_person.near_pairs import class_centers, near_pairs
 
 # Degrees in the plane. Ann's images lie at 0 and 40, so her center lies at 20; Anne's one at 30; Ben's at 90 and 100,
 # so his lies at 95; nobody is known at 20. The centers of Ann and Anne: cos 10 = 0.9848, Anne and Ben: cos 65 = 0.4226.
@@ -84,11 +85,10 @@ def test_near_pairs_are_those_of_the_matrix_of_all_pairs():
     assert sorted(zip(two.left.tolist(), two.right.tolist(), strict=True)) == expected
 
 
-def test_too_many_pairs_are_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.study.clean.same_person.near_pairs.MOST_PAIRS", 2)
+def test_too_many_pairs_are_refused():
     units = unit_rows(np.ones((3, 2), np.float32))
     with pytest.raises(ValueError, match=r"more than 2 pairs have a cosine of 0.5 or more; ask for a higher one"):
-        near_pairs(units, 0.5)
+        near_pairs(units, 0.5, most=2)
 
 
 def test_embeddings_that_add_up_to_zero(tmp_path: Path):

@@ -24,7 +24,8 @@ from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
 from verisphere.report.blocks import Page
 from verisphere.report.tables import number, table
-from verisphere.study.clean.same_person.near_pairs import class_centers, near_pairs
+from verisphere.score.near_pairs import near_pairs
+from verisphere.study.clean.same_person.centers import class_centers
 
 PAIRS, IMAGES, JSON, PAGE, MERGED = "pairs.csv", "images.csv", "duplicates.json", "index.html", "merged.csv"
 COSINE, IMAGE_COSINE = 0.6, 0.85

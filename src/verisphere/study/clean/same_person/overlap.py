@@ -24,9 +24,10 @@ from verisphere.files.text import numbered_lines
 from verisphere.images.packs.columns import coded, take
 from verisphere.models.described_faces import open_faces
 from verisphere.report.tables import number, table
+from verisphere.score.near_pairs import near_pairs
 from verisphere.score.pairs import pair_scores, unit_rows
+from verisphere.study.clean.same_person.centers import Centers, class_centers
 from verisphere.study.clean.same_person.names import Grade, matches
-from verisphere.study.clean.same_person.near_pairs import Centers, class_centers, near_pairs
 
 KEPT, KEPT_PEOPLE, CSV, JSON = "kept.txt", "kept_people.txt", "overlap.csv", "overlap.json"
 #: Which matches of names are removed, by the word on the command line: those of this grade and closer ones.

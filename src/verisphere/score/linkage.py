@@ -1,0 +1,195 @@
+"""Average linkage of rows of length 1: the whole tree of merges above a floor, in memory that grows with near pairs.
+
+The average score of two groups is the product of the sums of their rows over the product of their sizes, so no matrix
+of all pairs is needed. Two groups whose average reaches the floor hold a pair that reaches it; so the pairs above the
+floor name every merge, and the tree is that of all pairs. The merges are found along chains of nearest neighbours
+(Murtagh 1983): two groups that are nearest to each other are merged whatever else is done first, since average linkage
+never brings a third one nearer. A pair of groups that may not be merged stays so when either grows, which keeps this.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from verisphere.base.vocabulary import Progress, quietly
+
+#: What a merge must score above the threshold, over the number of rows of the larger group. Chosen on LFW with two
+#: models, see docs/clusters.md: the score of one pair says less than the average over many.
+SMALLER_GROUPS_PAY = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """The merges of rows; node `rows + i` is what merge i made.
+
+    Attributes:
+        rows: number of rows.
+        children: the two nodes of each merge, a row or an earlier merge.
+        scores: average score between the rows of the two nodes; infinite where they had to be merged.
+        sizes: number of rows of the larger node of each merge.
+    """
+
+    rows: int
+    children: Int64[np.ndarray, "merges 2"]
+    scores: Float64[np.ndarray, " merges"]
+    sizes: Int64[np.ndarray, " merges"]
+
+    def heights(self, price: float = SMALLER_GROUPS_PAY) -> Float64[np.ndarray, " merges"]:
+        """The highest threshold at which the rows of each merge are together.
+
+        A merge holds at thresholds up to its score less `price` over the number of rows of its larger node, or where a
+        later merge of the same rows holds. So the groups at a lower threshold contain those at a higher one.
+        """
+        held = self.scores - price / self.sizes
+        for merge in range(len(held) - 1, -1, -1):
+            inside = self.children[merge] - self.rows
+            inside = inside[inside >= 0]
+            held[inside] = np.maximum(held[inside], held[merge])
+        return held
+
+    def labels(self, threshold: float, heights: Float64[np.ndarray, " merges"]) -> Int64[np.ndarray, " rows"]:
+        """Number of each row's group at a threshold, given `heights`; groups are numbered by their first row."""
+        merged = np.flatnonzero(heights >= threshold)
+        nodes = self.rows + len(self.scores)
+        pairs = self.children[merged].ravel(), np.repeat(merged + self.rows, 2)
+        graph = coo_array((np.ones(len(pairs[0]), np.int8), pairs), shape=(nodes, nodes))
+        group = connected_components(graph, directed=False)[1][: self.rows]
+        _, first, number = np.unique(group, return_index=True, return_inverse=True)
+        return np.asarray(np.argsort(np.argsort(first))[number])
+
+
+def average_linkage(
+    units: Float32[np.ndarray, "rows dim"],
+    pairs: Int64[np.ndarray, "pairs 2"],
+    floor: float,
+    together: Iterable[tuple[int, int]] = (),
+    apart: Iterable[tuple[int, int]] = (),
+    progress: Progress = quietly,
+) -> Tree:
+    """The tree of all merges whose average score reaches the floor.
+
+    Of equal scores the pair of the lower rows is merged first, so that the order of the rows decides only there.
+
+    >>> units = np.array([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]], np.float32)
+    >>> tree = average_linkage(units, np.array([[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]]), 0.5)
+    >>> tree.children.tolist(), tree.scores.round(2).tolist()
+    ([[1, 2], [0, 4]], [0.96, 0.7])
+
+    Args:
+        units: rows of length 1, from `unit_rows`.
+        pairs: at least all pairs whose score reaches the floor, each once, in any order.
+        floor: lowest average score of a merge.
+        together: pairs of rows that are merged before all others.
+        apart: pairs of rows that are never merged, not even with others between them.
+        progress: reports the progress over rows.
+
+    Raises:
+        ValueError: two rows that must be together and may not be.
+    """
+    growing = _Groups(units, pairs, floor)
+    for left, right in apart:
+        growing.forbid(left, right)
+    for left, right in sorted((min(pair), max(pair)) for pair in together):
+        growing.join(left, right)
+    for row in progress(range(len(units)), "linking", len(units)):
+        growing.follow(row)
+    return Tree(
+        len(units),
+        np.array(growing.children, np.int64).reshape(-1, 2),
+        np.array(growing.scores),
+        np.array(growing.larger, np.int64),
+    )
+
+
+class _Groups:
+    """Groups of rows while they grow; a group goes by the lowest of its rows."""
+
+    def __init__(
+        self, units: Float32[np.ndarray, "rows dim"], pairs: Int64[np.ndarray, "pairs 2"], floor: float
+    ) -> None:
+        rows = len(units)
+        self.sums, self.sizes, self.floor = units.astype(np.float64), np.ones(rows, np.int64), floor
+        self.group, self.node = np.arange(rows), np.arange(rows)
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        both = both[np.argsort(both[:, 0], kind="stable")]
+        bounds = np.searchsorted(both[:, 0], np.arange(rows + 1))
+        self.near = [both[start:end, 1] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
+        self.apart: dict[int, set[int]] = {}
+        self.children: list[tuple[int, int]] = []
+        self.scores: list[float] = []
+        self.larger: list[int] = []
+
+    def forbid(self, left: int, right: int) -> None:
+        """Two rows are never merged."""
+        self.apart.setdefault(left, set()).add(right)
+        self.apart.setdefault(right, set()).add(left)
+
+    def join(self, left: int, right: int) -> None:
+        """Two rows are merged whatever their score."""
+        one, other = sorted(self._groups_of(np.array([left, right])).tolist())
+        if self._forbidden(one, other):
+            raise ValueError(f"rows {left} and {right} must be together, and may not be")
+        if one != other:
+            self._merge(one, other, float("inf"))
+
+    def follow(self, row: int) -> None:
+        """Merge along the chain of nearest groups that begins at a row, until its group is near to none."""
+        chain = [int(self._groups_of(np.array([row]))[0])]
+        while True:
+            nearest, score = self._nearest(chain[-1], chain[-2] if len(chain) > 1 else -1)
+            if nearest < 0:
+                return
+            if len(chain) == 1 or nearest != chain[-2]:
+                chain.append(nearest)
+                continue
+            one, other = sorted(chain[-2:])
+            self._merge(one, other, score)
+            chain[-2:] = [] if len(chain) > 2 else [one]
+
+    def _nearest(self, tip: int, before: int) -> tuple[int, float]:
+        """The nearest group that may be merged, and its score; of equals the one before in the chain, then the first."""
+        near = np.unique(self._groups_of(self.near[tip]))
+        scores = (self.sums[near] * self.sums[tip]).sum(1) / (self.sizes[near] * self.sizes[tip])
+        kept = (scores >= self.floor) & (near != tip)
+        near, scores = near[kept], scores[kept]
+        while len(near):
+            best = int(scores.argmax())
+            previous = int(np.searchsorted(near, before))
+            if previous < len(near) and near[previous] == before and scores[previous] == scores[best]:
+                best = previous
+            if not self._forbidden(tip, int(near[best])):
+                self.near[tip] = near
+                return int(near[best]), float(scores[best])
+            near, scores = np.delete(near, best), np.delete(scores, best)
+        self.near[tip] = near
+        return -1, -np.inf
+
+    def _merge(self, one: int, other: int, score: float) -> None:
+        self.children.append((int(self.node[one]), int(self.node[other])))
+        self.scores.append(score)
+        self.larger.append(int(max(self.sizes[one], self.sizes[other])))
+        self.node[one] = len(self.group) + len(self.children) - 1
+        self.sums[one] += self.sums[other]
+        self.sizes[one] += self.sizes[other]
+        self.group[other] = one
+        self.near[one] = np.concatenate([self.near[one], self.near[other]])
+        self.near[other] = self.near[other][:0]
+        if other in self.apart:
+            self.apart.setdefault(one, set()).update(self.apart.pop(other))
+
+    def _forbidden(self, one: int, other: int) -> bool:
+        if len(self.apart.get(one, ())) > len(self.apart.get(other, ())):
+            one, other = other, one
+        rows = self.apart.get(one)
+        return bool(rows) and bool((self._groups_of(np.fromiter(rows, np.int64)) == other).any())  # type: ignore[arg-type]
+
+    def _groups_of(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
+        groups = self.group[rows]
+        while (further := self.group[groups]).tobytes() != groups.tobytes():
+            groups = further
+        self.group[rows] = groups
+        return groups

@@ -1,0 +1,153 @@
+"""The tree of the faces of a library, and its clusters at a threshold, whatever the order of the rows.
+
+Rows are taken in the order of their names, and every step is exact, so neither the order of a file nor threads nor
+processes change a cluster.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from verisphere.base.vocabulary import Embeddings, Progress, quietly
+from verisphere.decide.purity import UNSURE
+from verisphere.score import unit_rows
+from verisphere.score.linkage import SMALLER_GROUPS_PAY, average_linkage
+from verisphere.score.near_pairs import near_pairs
+
+MOST_PAIRS = 100_000_000  # near pairs that are held, 40 bytes each
+
+
+@dataclass(frozen=True)
+class Links:
+    """What is known of the faces beside their embeddings.
+
+    Attributes:
+        together: pairs of names that show one person.
+        apart: pairs of names that show two.
+        photographs: photograph of each name that shares it; two faces on one photograph are two people.
+    """
+
+    together: Collection[tuple[str, str]] = ()
+    apart: Collection[tuple[str, str]] = ()
+    photographs: dict[str, str] = field(default_factory=dict)
+
+    def all_apart(self) -> Iterator[tuple[str, str]]:
+        """Pairs of names that show two people, those of one photograph included."""
+        yield from self.apart
+        together: dict[str, list[str]] = {}
+        for name, photograph in self.photographs.items():
+            together.setdefault(photograph, []).append(name)
+        for names in together.values():
+            yield from combinations(sorted(names), 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """The clusters at one threshold; rows are those of the embeddings.
+
+    Attributes:
+        threshold: the threshold.
+        cluster: number of each row's cluster, the largest first, of equals that with the first name; `UNSURE` for a
+            row that is nearer to another cluster than to its own.
+        own: average score of each row with the others of the cluster it was grouped in; NaN where there are none.
+        other: highest average score with another cluster that holds a row within reach; minus infinity for none.
+        nearest: number of that cluster; -1 for none.
+    """
+
+    threshold: float
+    cluster: Int64[np.ndarray, " rows"]
+    own: Float64[np.ndarray, " rows"]
+    other: Float64[np.ndarray, " rows"]
+    nearest: Int64[np.ndarray, " rows"]
+
+
+class FaceTree:
+    """All merges of the faces of a library down to a floor.
+
+    >>> faces = Embeddings([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 0.9]], identities=list("abcd"))
+    >>> FaceTree(faces, 0.3).cut(0.5).cluster.tolist()
+    [0, 1, 0, 1]
+    """
+
+    def __init__(
+        self, faces: Embeddings, floor: float, links: Links | None = None, progress: Progress = quietly
+    ) -> None:
+        """Link the faces.
+
+        Args:
+            faces: a row for each face; identities are not looked at.
+            floor: lowest threshold at which clusters will be asked for.
+            links: what is known of the faces beside their embeddings.
+            progress: reports the progress.
+
+        Raises:
+            ValueError: links that contradict each other, or name a face that is not there; too many near pairs.
+        """
+        if not -1 < floor < 1:
+            raise ValueError(f"the floor is {floor}; a threshold of scores lies above -1 and below 1")
+        self.floor, self.order = floor, np.argsort(faces.names)
+        units = unit_rows(faces.embeddings[self.order])
+        near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS)
+        self.pairs = np.stack([near.left, near.right], 1)
+        self.units = units.numpy()
+        names = faces.names[self.order]
+        links = links or Links()
+        together, apart = (_rows_of(pairs, names) for pairs in (links.together, links.all_apart()))
+        try:
+            self.tree = average_linkage(self.units, self.pairs, floor, together, apart, progress)
+        except ValueError as error:
+            raise ValueError(f"links contradict each other: {error}") from None
+        self.heights = self.tree.heights(SMALLER_GROUPS_PAY)
+
+    def cut(self, threshold: float, margin: float = 0.0) -> Cut:
+        """The clusters at a threshold.
+
+        Args:
+            threshold: at least the floor.
+            margin: a row is unsure whose average score with another cluster is more than that with its own less this.
+        """
+        if threshold < self.floor:
+            raise ValueError(f"a threshold of {threshold:g} is below the floor of these merges, {self.floor:g}")
+        label = self.tree.labels(threshold, self.heights)
+        sizes = np.bincount(label)
+        label = np.argsort(np.argsort(-sizes, kind="stable"))[label]
+        sizes = np.bincount(label)
+        sums = np.zeros((len(sizes), self.units.shape[1]))
+        np.add.at(sums, label, self.units)
+        own = np.full(len(label), np.nan)
+        several = np.flatnonzero(sizes[label] > 1)
+        rows = self.units[several].astype(np.float64)
+        own[several] = ((sums[label[several]] - rows) * rows).sum(1) / (sizes[label[several]] - 1)
+        other, nearest = self._other(label, sums / sizes[:, None])
+        cluster = np.where(other > own - margin, UNSURE, label)
+        back = np.argsort(self.order)
+        return Cut(threshold, cluster[back], own[back], other[back], nearest[back])
+
+    def _other(
+        self, label: Int64[np.ndarray, " rows"], means: Float64[np.ndarray, "clusters dim"]
+    ) -> tuple[Float64[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
+        """The highest average score of each row with a cluster that is not its own, and that cluster."""
+        across = self.pairs[label[self.pairs[:, 0]] != label[self.pairs[:, 1]]]
+        both = np.concatenate([across, across[:, ::-1]])
+        both = np.unique(np.stack([both[:, 0], label[both[:, 1]]], 1), axis=0)
+        score = (self.units[both[:, 0]].astype(np.float64) * means[both[:, 1]]).sum(1)
+        best = np.lexsort((both[:, 1], -score, both[:, 0]))
+        row, first = np.unique(both[best, 0], return_index=True)
+        other, nearest = np.full(len(label), -np.inf), np.full(len(label), -1)
+        other[row], nearest[row] = score[best[first]], both[best[first], 1]
+        return other, nearest
+
+
+def _rows_of(
+    pairs: Collection[tuple[str, str]] | Iterator[tuple[str, str]], names: np.ndarray
+) -> list[tuple[int, int]]:
+    """Rows of pairs of names; names are sorted."""
+    named = np.array([*pairs], dtype=str).reshape(-1, 2)
+    rows = np.searchsorted(names, named)
+    known = names[np.minimum(rows, len(names) - 1)] == named
+    if not known.all():
+        raise ValueError(f"a link names {str(named[~known][0])[:200]!r}, which is no face of this library")
+    return [(int(left), int(right)) for left, right in rows]
