@@ -109,7 +109,7 @@ def libraries_of(
 ) -> list[Int64[np.ndarray, " faces_of_library"]]:
     """The faces of as many libraries as the people suffice for; no person is in two.
 
-    People come in random order; a library ends with the person who fills it, of whom a random part is left out.
+    People come in random order; a library ends with the person who fills it, of whom it takes a random part.
 
     Args:
         person: number of each face's person.

@@ -9,6 +9,7 @@ never brings a third one nearer. A pair of groups that may not be merged stays s
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
@@ -117,7 +118,7 @@ class _Groups:
         both = np.concatenate([pairs, pairs[:, ::-1]])
         both = both[np.argsort(both[:, 0], kind="stable")]
         bounds = np.searchsorted(both[:, 0], np.arange(rows + 1))
-        self.near = [both[start:end, 1] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
+        self.near = [both[start:end, 1] for start, end in pairwise(bounds)]
         self.apart: dict[int, set[int]] = {}
         self.children: list[tuple[int, int]] = []
         self.scores: list[float] = []
@@ -151,7 +152,7 @@ class _Groups:
             chain[-2:] = [] if len(chain) > 2 else [one]
 
     def _nearest(self, tip: int, before: int) -> tuple[int, float]:
-        """The nearest group that may be merged, and its score; of equals the one before in the chain, then the first."""
+        """The nearest group that may be merged; of equal ones that before it in the chain, then the first."""
         near = np.unique(self._groups_of(self.near[tip]))
         scores = (self.sums[near] * self.sums[tip]).sum(1) / (self.sizes[near] * self.sizes[tip])
         kept = (scores >= self.floor) & (near != tip)

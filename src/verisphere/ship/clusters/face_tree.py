@@ -4,7 +4,7 @@ Rows are taken in the order of their names, and every step is exact, so neither 
 processes change a cluster.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -141,9 +141,7 @@ class FaceTree:
         return other, nearest
 
 
-def _rows_of(
-    pairs: Collection[tuple[str, str]] | Iterator[tuple[str, str]], names: np.ndarray
-) -> list[tuple[int, int]]:
+def _rows_of(pairs: Iterable[tuple[str, str]], names: np.ndarray) -> list[tuple[int, int]]:
     """Rows of pairs of names; names are sorted."""
     named = np.array([*pairs], dtype=str).reshape(-1, 2)
     rows = np.searchsorted(names, named)
