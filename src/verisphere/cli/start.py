@@ -19,6 +19,7 @@ from verisphere.cli.adopting import add_adopt
 from verisphere.cli.bridging import add_bridge
 from verisphere.cli.calibrating import add_calibrate
 from verisphere.cli.cleaning import add_clean
+from verisphere.cli.clustering import add_cluster
 from verisphere.cli.data import add_data
 from verisphere.cli.evaluating import add_evaluate
 from verisphere.cli.galleries import add_gallery
@@ -59,6 +60,7 @@ VERBS = (
     add_embed,
     add_evaluate,
     add_calibrate,
+    add_cluster,
     add_gate,
     add_bridge,
     add_export,

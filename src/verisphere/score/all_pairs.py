@@ -185,13 +185,19 @@ class AllPairs:
         rows = rows[order] if self.right is not None else rows[order].sort(1).values
         return scores[order], rows
 
-    def at_least(self, least: float) -> Iterator[tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]]:
-        """Impostor pairs with this score or a higher one, with their rows, tile by tile, in no particular order."""
+    def at_least(
+        self, least: float, part: int = 0, parts: int = 1
+    ) -> Iterator[tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]]:
+        """Impostor pairs with this score or a higher one, with their rows, tile by tile, in no particular order.
+
+        Of several `parts` of the tiles only that with the number `part`, from 0.
+        """
         scan = self._ready([(least, math.inf)])
         sides = self.left, self.left if self.right is None else self.right
         with full_float32():
-            numbers = range(len(scan.tiles))
-            for number in self.progress(numbers, "collecting the highest scores", len(numbers)):
+            total = len(scan.tiles)
+            first, end = part * total // parts, (part + 1) * total // parts
+            for number in self.progress(range(first, end), "collecting the highest scores", total, first):
                 screen = scan.tiles.screen(number)
                 bands = screen.bands([(least, math.inf)])
                 for patch in scan.tiles.patches(number, screen):

@@ -63,12 +63,25 @@ class Tree:
         return np.asarray(np.argsort(np.argsort(first))[number])
 
 
+class ContradictionError(ValueError):
+    """Two rows that must be together and may not be.
+
+    Attributes:
+        rows: the two rows.
+    """
+
+    def __init__(self, left: int, right: int) -> None:
+        super().__init__(f"rows {left} and {right} must be together, and may not be")
+        self.rows = left, right
+
+
 def average_linkage(
     units: Float32[np.ndarray, "rows dim"],
     pairs: Int64[np.ndarray, "pairs 2"],
     floor: float,
     together: Iterable[tuple[int, int]] = (),
     apart: Iterable[tuple[int, int]] = (),
+    people: Int64[np.ndarray, " rows"] | None = None,
     progress: Progress = quietly,
 ) -> Tree:
     """The tree of all merges whose average score reaches the floor.
@@ -86,12 +99,15 @@ def average_linkage(
         floor: lowest average score of a merge.
         together: pairs of rows that are merged before all others.
         apart: pairs of rows that are never merged, not even with others between them.
+        people: number of each row's person where it is known, else -1: two people are never merged.
         progress: reports the progress over rows.
 
     Raises:
-        ValueError: two rows that must be together and may not be.
+        ContradictionError: two rows that must be together and may not be.
     """
     growing = _Groups(units, pairs, floor)
+    if people is not None:
+        growing.person[:] = people
     for left, right in apart:
         growing.forbid(left, right)
     for left, right in sorted((min(pair), max(pair)) for pair in together):
@@ -115,6 +131,7 @@ class _Groups:
         rows = len(units)
         self.sums, self.sizes, self.floor = units.astype(np.float64), np.ones(rows, np.int64), floor
         self.group, self.node = np.arange(rows), np.arange(rows)
+        self.person = np.full(rows, -1)
         both = np.concatenate([pairs, pairs[:, ::-1]])
         both = both[np.argsort(both[:, 0], kind="stable")]
         bounds = np.searchsorted(both[:, 0], np.arange(rows + 1))
@@ -133,7 +150,7 @@ class _Groups:
         """Two rows are merged whatever their score."""
         one, other = sorted(self._groups_of(np.array([left, right])).tolist())
         if self._forbidden(one, other):
-            raise ValueError(f"rows {left} and {right} must be together, and may not be")
+            raise ContradictionError(left, right)
         if one != other:
             self._merge(one, other, float("inf"))
 
@@ -174,6 +191,7 @@ class _Groups:
         self.scores.append(score)
         self.larger.append(int(max(self.sizes[one], self.sizes[other])))
         self.node[one] = len(self.group) + len(self.children) - 1
+        self.person[one] = max(self.person[one], self.person[other])
         self.sums[one] += self.sums[other]
         self.sizes[one] += self.sizes[other]
         self.group[other] = one
@@ -183,6 +201,8 @@ class _Groups:
             self.apart.setdefault(one, set()).update(self.apart.pop(other))
 
     def _forbidden(self, one: int, other: int) -> bool:
+        if min(self.person[one], self.person[other]) >= 0 and self.person[one] != self.person[other]:
+            return True
         if len(self.apart.get(one, ())) > len(self.apart.get(other, ())):
             one, other = other, one
         rows = self.apart.get(one)

@@ -4,7 +4,8 @@ Rows are taken in the order of their names, and every step is exact, so neither 
 processes change a cluster.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+import copy
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -13,8 +14,8 @@ from jaxtyping import Float64, Int64
 
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.decide.purity import UNSURE
-from verisphere.score import unit_rows
-from verisphere.score.linkage import SMALLER_GROUPS_PAY, average_linkage
+from verisphere.score import StateStore, unit_rows
+from verisphere.score.linkage import SMALLER_GROUPS_PAY, ContradictionError, average_linkage
 from verisphere.score.near_pairs import near_pairs
 
 MOST_PAIRS = 100_000_000  # near pairs that are held, 40 bytes each
@@ -28,11 +29,21 @@ class Links:
         together: pairs of names that show one person.
         apart: pairs of names that show two.
         photographs: photograph of each name that shares it; two faces on one photograph are two people.
+        people: person of each name that a person has confirmed; all faces of one are together, those of two apart.
     """
 
     together: Collection[tuple[str, str]] = ()
     apart: Collection[tuple[str, str]] = ()
     photographs: dict[str, str] = field(default_factory=dict)
+    people: dict[str, str] = field(default_factory=dict)
+
+    def all_together(self) -> Iterator[tuple[str, str]]:
+        """Pairs of names that show one person; of the confirmed faces of a person each with the first."""
+        yield from self.together
+        first: dict[str, str] = {}
+        for name, person in sorted(self.people.items()):
+            if first.setdefault(person, name) != name:
+                yield first[person], name
 
     def all_apart(self) -> Iterator[tuple[str, str]]:
         """Pairs of names that show two people, those of one photograph included."""
@@ -52,6 +63,7 @@ class Cut:
         threshold: the threshold.
         cluster: number of each row's cluster, the largest first, of equals that with the first name; `UNSURE` for a
             row that is nearer to another cluster than to its own.
+        grouped: number of the cluster in which each row was grouped, also of unsure ones.
         own: average score of each row with the others of the cluster it was grouped in; NaN where there are none.
         other: highest average score with another cluster that holds a row within reach; minus infinity for none.
         nearest: number of that cluster; -1 for none.
@@ -59,6 +71,7 @@ class Cut:
 
     threshold: float
     cluster: Int64[np.ndarray, " rows"]
+    grouped: Int64[np.ndarray, " rows"]
     own: Float64[np.ndarray, " rows"]
     other: Float64[np.ndarray, " rows"]
     nearest: Int64[np.ndarray, " rows"]
@@ -73,7 +86,12 @@ class FaceTree:
     """
 
     def __init__(
-        self, faces: Embeddings, floor: float, links: Links | None = None, progress: Progress = quietly
+        self,
+        faces: Embeddings,
+        floor: float,
+        links: Links | None = None,
+        progress: Progress = quietly,
+        stores: Sequence[StateStore] = (),
     ) -> None:
         """Link the faces.
 
@@ -82,25 +100,44 @@ class FaceTree:
             floor: lowest threshold at which clusters will be asked for.
             links: what is known of the faces beside their embeddings.
             progress: reports the progress.
+            stores: keep finished parts of the near pairs; see `near_pairs`.
 
         Raises:
             ValueError: links that contradict each other, or name a face that is not there; too many near pairs.
         """
         if not -1 < floor < 1:
             raise ValueError(f"the floor is {floor}; a threshold of scores lies above -1 and below 1")
-        self.floor, self.order = floor, np.argsort(faces.names)
+        self.floor, self.order, self.progress = floor, np.argsort(faces.names), progress
+        self.names = faces.names[self.order]
+        links = links or Links()
+        together, apart = (_rows_of(pairs, self.names) for pairs in (links.all_together(), links.all_apart()))
         units = unit_rows(faces.embeddings[self.order])
-        near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS)
+        near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS, stores=stores)
         self.pairs = np.stack([near.left, near.right], 1)
         self.units = units.numpy()
-        names = faces.names[self.order]
-        links = links or Links()
-        together, apart = (_rows_of(pairs, names) for pairs in (links.together, links.all_apart()))
+        numbers = {person: number for number, person in enumerate(sorted(set(links.people.values())))}
+        self.person = np.array([numbers.get(links.people.get(name, ""), -1) for name in self.names.tolist()])
+        self._link(together, apart)
+
+    def _link(self, together: Sequence[tuple[int, int]], apart: Sequence[tuple[int, int]]) -> None:
+        self.apart = np.array(apart, np.int64).reshape(-1, 2)
         try:
-            self.tree = average_linkage(self.units, self.pairs, floor, together, apart, progress)
-        except ValueError as error:
-            raise ValueError(f"links contradict each other: {error}") from None
+            self.tree = average_linkage(
+                self.units, self.pairs, self.floor, together, apart, self.person, progress=self.progress
+            )
+        except ContradictionError as error:
+            left, right = (str(self.names[row])[:200] for row in error.rows)
+            raise ValueError(
+                f"links contradict each other: {left!r} and {right!r} must be together, and may not be"
+            ) from None
         self.heights = self.tree.heights(SMALLER_GROUPS_PAY)
+
+    def without_links(self) -> "FaceTree":
+        """The tree of the same faces by their embeddings alone."""
+        free = copy.copy(self)
+        free.person = np.full(len(self.names), -1)
+        free._link([], [])
+        return free
 
     def cut(self, threshold: float, margin: float = 0.0) -> Cut:
         """The clusters at a threshold.
@@ -124,15 +161,19 @@ class FaceTree:
         other, nearest = self._other(label, sums / sizes[:, None])
         cluster = np.where(other > own - margin, UNSURE, label)
         back = np.argsort(self.order)
-        return Cut(threshold, cluster[back], own[back], other[back], nearest[back])
+        return Cut(threshold, cluster[back], label[back], own[back], other[back], nearest[back])
 
     def _other(
         self, label: Int64[np.ndarray, " rows"], means: Float64[np.ndarray, "clusters dim"]
     ) -> tuple[Float64[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
         """The highest average score of each row with a cluster that is not its own, and that cluster."""
-        across = self.pairs[label[self.pairs[:, 0]] != label[self.pairs[:, 1]]]
-        both = np.concatenate([across, across[:, ::-1]])
-        both = np.unique(np.stack([both[:, 0], label[both[:, 1]]], 1), axis=0)
+
+        def keys(pairs: Int64[np.ndarray, "pairs 2"]) -> Int64[np.ndarray, " keys"]:
+            across = pairs[label[pairs[:, 0]] != label[pairs[:, 1]]]
+            row, other = np.concatenate([across, across[:, ::-1]]).T
+            return np.unique(row * len(means) + label[other])
+
+        both = np.stack(np.divmod(np.setdiff1d(keys(self.pairs), keys(self.apart)), len(means)), 1)
         score = (self.units[both[:, 0]].astype(np.float64) * means[both[:, 1]]).sum(1)
         best = np.lexsort((both[:, 1], -score, both[:, 0]))
         row, first = np.unique(both[best, 0], return_index=True)

@@ -1,0 +1,50 @@
+"""`cluster`: the faces of a library grouped into people."""
+
+import argparse
+
+from verisphere.base.words import printable
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
+from verisphere.cli.results import add_input, add_output
+
+
+def cluster(options: argparse.Namespace) -> Outcome:
+    """Group the faces of an embeddings file into people; what a person has confirmed stays."""
+    from verisphere.files.clusters import CLUSTERS, PEOPLE
+    from verisphere.ship.clusters.clusters import ClusterOptions, cluster_folder
+
+    made = cluster_folder(options.embeddings, options.out, options_as(ClusterOptions, options), progress())
+    name = printable(str(options.out))
+    return (
+        f"{made.text()}\n{name}: {PEOPLE}, {CLUSTERS}; next: in {PEOPLE} write a name into person and yes into "
+        f"confirmed, then verisphere cluster EMBEDDINGS --before {name} --threshold {options.threshold:g} --out ANOTHER"
+    )
+
+
+def add_cluster(verbs: Verbs) -> None:
+    """Add `cluster`."""
+    verb = new_verb(
+        verbs,
+        "cluster",
+        cluster,
+        examples=(
+            "verisphere cluster library.npz --threshold 0.45 --out people",
+            "verisphere cluster library.npz --threshold 0.45 --photographs photographs.csv --before people --out later",
+        ),
+        less_memory="raise --threshold",
+    )
+    add_names(verb)
+    add_input(verb, "embeddings", "embeddings file of all faces, the old and the new ones", metavar="EMBEDDINGS")
+    add_output(verb, "--out", folder=True, required=True, metavar="FOLDER", help="folder to make, or to continue")
+    what = "average score from which faces are grouped; higher ones give purer and smaller clusters"
+    verb.add_argument("--threshold", type=float, required=True, metavar="T", help=what)
+    what = "a face is unsure if it scores higher with another cluster than with its own less M (0)"
+    verb.add_argument("--margin", type=float, metavar="M", help=what)
+    what = "CSV with name and photograph: two faces on one photograph are two people"
+    add_input(verb, "--photographs", what)
+    for name, people in (("--together", "one person"), ("--apart", "two people")):
+        add_input(verb, name, f"CSV with name and other: two faces that show {people}")
+    what = "an earlier --out, whose people.csv may have been edited: confirmed faces stay where they are"
+    add_input(verb, "--before", what, metavar="FOLDER")
+    what = "also compare the clusters with the identities of EMBEDDINGS"
+    verb.add_argument("--known", action="store_true", help=what)

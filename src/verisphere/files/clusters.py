@@ -1,0 +1,237 @@
+"""The folder of clusters: `people.csv`, which a person may edit, `clusters.json` for programs; and lists of links."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.base.vocabulary import printable
+from verisphere.decide.purity import ClusterFigures
+from verisphere.files.disk import write_text
+from verisphere.files.documents import read_json_file
+from verisphere.files.json_values import from_json, shown
+from verisphere.files.results import EvaluatedFile, Result
+from verisphere.files.tables import csv_for_people, plain_cell
+from verisphere.files.text import refuse_repeats, table_rows
+from verisphere.files.work import WORK
+
+FORMAT = 1
+PEOPLE, CLUSTERS = "people.csv", "clusters.json"
+UNSURE_BEFORE = "unsure"  # in place of a cluster
+_LARGEST = 2**32  # bytes of clusters.json, which has about 300 for each face
+_SHOWN = 5  # entries of each kind in the text; the files have all
+_COLUMNS = ("name", "person", "confirmed", "unsure", "score", "nearest", "nearest_score", "before", "alone")
+
+
+@dataclass(frozen=True)
+class Face:
+    """A face of a cluster.
+
+    Attributes:
+        name: name of the face in the embeddings.
+        score: average score with the other faces that were grouped here; None where there are none.
+        nearest: the other cluster with the highest average score with this face; None where none is near.
+        nearest_score: that score.
+        confirmed: whether a person has said that the face is of this person.
+        before: the cluster of an earlier result where that was another one, or `unsure`; None for confirmed faces.
+        alone: the cluster of a confirmed face by the embeddings alone, without any links, where that is another one.
+    """
+
+    name: str
+    score: float | None
+    nearest: str | None
+    nearest_score: float | None
+    confirmed: bool = False
+    before: str | None = None
+    alone: str | None = None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Faces that are taken as one person.
+
+    Attributes:
+        person: number of the cluster, or the name that a person has written.
+        faces: the faces, the highest score first; so the first is the medoid.
+        unsure: faces that were grouped here and are left alone, since they are nearer to another cluster.
+    """
+
+    person: str
+    faces: tuple[Face, ...]
+    unsure: tuple[Face, ...] = ()
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Two clusters that may show one person.
+
+    Attributes:
+        person, other: the two clusters.
+        score: average score between their faces.
+        needed: what the average would have to be for the two to be one.
+        name, other_name: the faces, one of each, that are nearest to each other.
+    """
+
+    person: str
+    other: str
+    score: float
+    needed: float
+    name: str
+    other_name: str
+
+
+@dataclass(frozen=True)
+class Clusters(Result):
+    """The faces of a library, grouped into people.
+
+    Attributes:
+        source: the embeddings file.
+        threshold: average score from which faces are grouped.
+        margin: a face is unsure if its score elsewhere is more than that with its cluster less this.
+        price: what a merge must score above the threshold, over the number of faces of the larger group.
+        clusters: the clusters, the largest first, single faces among them.
+        proposals: pairs of clusters that may be one, those that lack least first.
+        before: digest of the `people.csv` of an earlier result, if there is one.
+        gone: faces that a person had confirmed there, and that are not in the embeddings.
+        known: comparison with the identities of the embeddings, where that was asked for.
+    """
+
+    source: EvaluatedFile
+    threshold: float
+    margin: float
+    price: float
+    clusters: tuple[Cluster, ...]
+    proposals: tuple[Proposal, ...]
+    before: str | None = None
+    gone: tuple[str, ...] = ()
+    known: ClusterFigures | None = None
+
+    def rows(self) -> Iterator[tuple[Cluster, Face, bool]]:
+        """Each face with its cluster, and whether it is unsure, in the order of `people.csv`."""
+        for cluster in self.clusters:
+            yield from ((cluster, face, False) for face in cluster.faces)
+            yield from ((cluster, face, True) for face in cluster.unsure)
+
+    def text(self) -> str:
+        """The counts, the largest clusters, and what a person should look at."""
+        sizes = [len(cluster.faces) for cluster in self.clusters]
+        several = [cluster for cluster in self.clusters if len(cluster.faces) > 1]
+        faces = list(self.rows())
+        unsure = [f"{face.name}: {cluster.person} or {face.nearest}" for cluster, face, left in faces if left]
+        moved = [
+            f"{face.name}: {face.before} before, now {UNSURE_BEFORE if left else cluster.person}"
+            for cluster, face, left in faces
+            if face.before is not None
+        ]
+        kept = [f"{face.name}: {cluster.person}, else {face.alone}" for cluster, face, _ in faces if face.alone]
+        merges = [
+            f"{pair.person} and {pair.other}: average score {pair.score:.3f}; see {pair.name} and {pair.other_name}"
+            for pair in self.proposals
+        ]
+        lines = [
+            f"{self.source.file}: {len(faces):,} faces at threshold {self.threshold:g}: {len(several):,} clusters of "
+            f"two or more, {sizes.count(1):,} single faces, {len(unsure):,} unsure"
+        ]
+        lines += _listed("largest clusters", [f"{item.person}: {len(item.faces):,} faces" for item in several])
+        lines += _listed("unsure faces, nearer to another cluster than to their own", unsure)
+        lines += _listed("clusters that may be one person", merges)
+        lines += _listed("confirmed before, and not in these embeddings", self.gone)
+        lines += _listed("grouped otherwise than before, and not confirmed", moved)
+        lines += _listed("as confirmed, and grouped otherwise by the embeddings alone", kept)
+        if (known := self.known) is not None:
+            lines.append(
+                f"beside the identities of the file ({known.people:,} people): impurity {known.impurity:.4f}, "
+                f"{known.mixed:,} mixed clusters; B-cubed precision {known.precision:.4f}, recall {known.recall:.4f}, "
+                f"F {known.f:.4f}; pairs {known.pair_precision:.4f}, {known.pair_recall:.4f}; unsure faces count alone"
+            )
+        return "\n".join(map(printable, lines))
+
+    def fields(self) -> dict[str, Any]:
+        """The values of `clusters.json`."""
+        return {"format": FORMAT, **vars(self)}
+
+    def write(self, folder: Path) -> None:
+        """Write `people.csv` and `clusters.json` into a folder."""
+        rows = []
+        for cluster, face, left in self.rows():
+            about = ("", "", f"{cluster.person} or {face.nearest}") if left else (cluster.person, "", "")
+            about = (about[0], "yes", "") if face.confirmed else about
+            scores = [None if score is None else f"{score:.4f}" for score in (face.score, face.nearest_score)]
+            rows.append((face.name, *about, scores[0], face.nearest, scores[1], face.before, face.alone))
+        write_text(folder / PEOPLE, csv_for_people(_COLUMNS, rows))
+        self.write_json(folder / CLUSTERS)
+
+
+def _listed(title: str, entries: Collection[str]) -> list[str]:
+    """A title with a number, and the first entries below it; nothing where there are none."""
+    more = [f"  and {len(entries) - _SHOWN:,} more"] if len(entries) > _SHOWN else []
+    return [f"{title}: {len(entries):,}", *(f"  {entry}" for entry in list(entries)[:_SHOWN]), *more] if entries else []
+
+
+def read_clusters(folder: Path) -> Clusters:
+    """Reads `clusters.json` of a folder of clusters; a ValueError says what is wrong with it."""
+    path = _finished(folder, CLUSTERS)
+    try:
+        document = read_json_file(path, _LARGEST)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise ValueError(f"no object with the format {FORMAT}")
+        return from_json(Clusters, document)
+    except ValueError as error:
+        raise ValueError(f"{path}: not clusters as `verisphere cluster` writes them: {error}") from None
+
+
+def read_people(folder: Path, names: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Reads `people.csv` of a folder of clusters, as a person may have edited it.
+
+    Args:
+        folder: folder of the clusters.
+        names: names of faces that a cell may stand for, since a spreadsheet has some in another form.
+
+    Returns:
+        the person of each face, empty for an unsure one; and the person of each confirmed face.
+    """
+    path = _finished(folder, PEOPLE)
+    cells = {plain_cell(name): name for name in names}
+    about = "the file is people.csv of `verisphere cluster`, in which person and confirmed may be edited"
+    people, confirmed, lines = dict[str, str](), dict[str, str](), []
+    for line, (cell, person, said) in table_rows(path, _COLUMNS[:3], about=about)[1]:
+        name, person, word = str(cells.get(cell, cell)), person.strip(), said.strip().casefold()
+        if word not in ("", "yes", "no"):
+            raise ValueError(f"{path}: line {line}: confirmed is {shown(said)}; allowed are yes, no and nothing")
+        if word == "yes" and not person:
+            raise ValueError(f"{path}: line {line}: {shown(name, 200)} is confirmed, and column person names nobody")
+        lines.append((line, name))
+        people[name] = person
+        if word == "yes":
+            confirmed[name] = person
+    refuse_repeats(path, lines)
+    return people, confirmed
+
+
+def _finished(folder: Path, name: str) -> Path:
+    if (folder / WORK).exists():
+        raise ValueError(f"{folder}: its clusters are not finished; the command that began them continues")
+    return folder / name
+
+
+def read_links(path: Path, other: str, names: Collection[str]) -> list[tuple[str, str]]:
+    """Reads a CSV with the columns `name` and `other`: two different faces, or the photograph of a face.
+
+    Every line names faces of the embeddings; of photographs those lines that do are kept, and a face has one of them.
+    """
+    of_photographs, links, lines = other == "photograph", [], []
+    for line, cells in table_rows(path, ("name", other), about="it has a line for each link")[1]:
+        if not all(cell.strip() for cell in cells) or (cells[0] == cells[1] and not of_photographs):
+            raise ValueError(f"{path}: line {line}: {shown(','.join(cells), 200)} is no link of two")
+        absent = [cell for cell in cells[: 1 if of_photographs else 2] if cell not in names]
+        if absent and not of_photographs:
+            raise ValueError(f"{path}: line {line}: {shown(absent[0], 200)} is no face of the embeddings")
+        lines.append((line, cells[0]))
+        links += [] if absent else [(cells[0], cells[1])]
+    if of_photographs:
+        refuse_repeats(path, lines)
+    if lines and not links:
+        raise ValueError(
+            f"{path}: none of its {len(lines):,} faces is in the embeddings, first {shown(lines[0][1], 200)}"
+        )
+    return links

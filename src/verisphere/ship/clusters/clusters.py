@@ -1,0 +1,187 @@
+"""The faces of an embeddings file grouped into people, by steps: what a person has confirmed stays."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.base.identity import names_taken
+from verisphere.base.vocabulary import NOBODY, Embeddings, Progress, quietly
+from verisphere.decide.purity import UNSURE, ClusterFigures, figures_of
+from verisphere.files.clusters import (
+    PEOPLE,
+    UNSURE_BEFORE,
+    Cluster,
+    Clusters,
+    Face,
+    Proposal,
+    read_links,
+    read_people,
+)
+from verisphere.files.disk import digest
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.streamed_rows import evaluated
+from verisphere.files.text import is_count
+from verisphere.files.work import ScanState, WorkFiles, result_folder
+from verisphere.score.linkage import SMALLER_GROUPS_PAY
+from verisphere.ship.clusters.face_tree import Cut, FaceTree, Links
+
+PAIRS_KEPT_AT_ONCE = 2**33  # pairs of rows that are compared between two savings, some 30 seconds
+MOST_PROPOSALS = 200
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """How faces are grouped; each field is the option of `verisphere cluster` of that name."""
+
+    threshold: float
+    margin: float = 0.0
+    photographs: Path | None = None
+    together: Path | None = None
+    apart: Path | None = None
+    before: Path | None = None
+    known: bool = False
+
+
+def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progress: Progress = quietly) -> Clusters:
+    """Group the faces of an embeddings file, and write the folder of clusters; the same call continues a killed one.
+
+    Raises:
+        ValueError: an input that cannot be right, or links that contradict each other.
+    """
+    with result_folder(out) as work:
+        with names_taken(None if options.known else "exact"):  # identities are looked at only for the comparison
+            faces = read_embeddings(embeddings)
+        source, names = evaluated(embeddings, faces), faces.names.tolist()
+        people, confirmed = ({}, {}) if options.before is None else read_people(options.before, names)
+        links = _links(options, set(names), confirmed)
+        if people and people.keys().isdisjoint(names):
+            raise ValueError(
+                f"{options.before}: none of its {len(people):,} faces is in {embeddings}, which has to hold the faces "
+                "of before and the new ones"
+            )
+        parts = -(-(len(faces) ** 2) // PAIRS_KEPT_AT_ONCE)
+        kept = WorkFiles.open(work, {"sha256": source.sha256, "threshold": options.threshold, "parts": parts}).folder
+        stores = [ScanState(kept / f"near-{part:04d}.npz", "near pairs") for part in range(parts)]
+        tree = FaceTree(faces, options.threshold, links, progress, stores if parts > 1 else ())
+        cut = tree.cut(options.threshold, options.margin)
+        confirmed_rows = np.isin(faces.names, list(links.people))
+        cut = replace(cut, cluster=np.where(confirmed_rows, cut.grouped, cut.cluster))
+        clusters = _clusters(tree, cut, faces.names, people, links.people)
+        made = Clusters(
+            source=source,
+            threshold=options.threshold,
+            margin=options.margin,
+            price=SMALLER_GROUPS_PAY,
+            clusters=clusters,
+            proposals=_proposals(tree, cut, [cluster.person for cluster in clusters], faces.names),
+            before=None if options.before is None else digest(options.before / PEOPLE),
+            gone=tuple(sorted(confirmed.keys() - set(names))),
+            known=_known(cut, faces) if options.known else None,
+        )
+        made.write(out)
+    return made
+
+
+def _links(options: ClusterOptions, names: set[str], confirmed: dict[str, str]) -> Links:
+    def read(path: Path | None, other: str) -> list[tuple[str, str]]:
+        return [] if path is None else read_links(path, other, names)
+
+    here = {name: person for name, person in confirmed.items() if name in names}
+    photographs = dict(read(options.photographs, "photograph"))
+    return Links(read(options.together, "other"), read(options.apart, "other"), photographs, here)
+
+
+def _people(
+    grouped: Int64[np.ndarray, " rows"], names: list[str], before: dict[str, str], confirmed: dict[str, str]
+) -> tuple[list[str], dict[str, int]]:
+    """The person of each cluster, as confirmed, else as before, else the next number; and the cluster of those before.
+
+    A person of before without confirmed faces is the cluster that shares most faces with it. A cluster is one of them:
+    the pair that shares most is settled first, of equals that with the larger cluster.
+    """
+    rows = list(zip(names, grouped.tolist(), strict=True))
+    cluster_of = {confirmed[name]: cluster for name, cluster in rows if name in confirmed}
+    person = {cluster: name for name, cluster in cluster_of.items()}
+    shared = Counter((cluster, before[name]) for name, cluster in rows if before.get(name))
+    settled = dict[int, str]()
+    for (cluster, was), _ in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
+        if cluster not in settled and was not in cluster_of:
+            settled[cluster], cluster_of[was] = was, cluster
+    last = max((int(name) for name in {*before.values(), *cluster_of} if is_count(name)), default=0)
+    free = map(str, count(last + 1))
+    people = range(int(grouped.max()) + 1)
+    return [person.get(cluster) or settled.get(cluster) or next(free) for cluster in people], cluster_of
+
+
+def _clusters(
+    tree: FaceTree, cut: Cut, names: np.ndarray, before: dict[str, str], confirmed: dict[str, str]
+) -> tuple[Cluster, ...]:
+    """The clusters with their faces, and the faces that are grouped otherwise than before, or than without links."""
+    person, cluster_of = _people(cut.grouped, names.tolist(), before, confirmed)
+    alone = np.array(person)[cut.grouped]
+    if confirmed:
+        free = tree.without_links().cut(cut.threshold).grouped
+        alone = np.array(_people(free, names.tolist(), dict(zip(names.tolist(), alone.tolist(), strict=True)), {})[0])[
+            free
+        ]
+    clusters: list[tuple[list[Face], list[Face]]] = [([], []) for _ in person]
+    for row in np.lexsort((names, -cut.own)).tolist():
+        name, cluster, grouped, nearest = (
+            str(names[row]),
+            *(int(of[row]) for of in (cut.cluster, cut.grouped, cut.nearest)),
+        )
+        said, unsure, was = name in confirmed, cluster == UNSURE, before.get(name)
+        moved = not said and was is not None and (cluster_of.get(was) if was else UNSURE) != cluster
+        face = Face(
+            name=name,
+            score=None if np.isnan(cut.own[row]) else float(cut.own[row]),
+            nearest=None if nearest < 0 else person[nearest],
+            nearest_score=None if nearest < 0 else float(cut.other[row]),
+            confirmed=said,
+            before=(was or UNSURE_BEFORE) if moved else None,
+            alone=str(alone[row]) if said and alone[row] != person[grouped] else None,
+        )
+        clusters[grouped][unsure].append(face)
+    return tuple(
+        Cluster(name, tuple(faces), tuple(unsure)) for name, (faces, unsure) in zip(person, clusters, strict=True)
+    )
+
+
+def _proposals(tree: FaceTree, cut: Cut, person: list[str], names: np.ndarray) -> tuple[Proposal, ...]:
+    """The pairs of clusters that lack least of what would merge them, of those that hold a pair above the threshold.
+
+    Clusters of faces that are known to show different people are not among them.
+    """
+    label, number = cut.grouped[tree.order], len(person)
+    sizes, confirmed = np.bincount(label), np.full(number, -1)
+    means = np.zeros((number, tree.units.shape[1]))
+    np.add.at(means, label, tree.units)
+    means /= sizes[:, None]
+    np.maximum.at(confirmed, label, tree.person)
+
+    def keys(pairs: Int64[np.ndarray, "pairs 2"]) -> Int64[np.ndarray, " pairs"]:
+        both = np.sort(label[pairs], axis=1)
+        return both[:, 0] * number + both[:, 1]
+
+    key, nearest = np.unique(keys(tree.pairs), return_index=True)  # the pairs begin with the nearest
+    left, right = np.divmod(key, number)
+    apart = (np.minimum(confirmed[left], confirmed[right]) >= 0) | np.isin(key, keys(tree.apart))
+    left, right, nearest = (column[(left != right) & ~apart] for column in (left, right, nearest))
+    score = (means[left] * means[right]).sum(1)
+    needed = cut.threshold + SMALLER_GROUPS_PAY / np.maximum(sizes[left], sizes[right])
+    made = []
+    for place in np.lexsort((right, left, needed - score))[:MOST_PROPOSALS].tolist():
+        rows = sorted(tree.pairs[nearest[place]].tolist(), key=lambda row: int(label[row]))
+        name, other = (str(names[tree.order[row]]) for row in rows)
+        who, whom = person[left[place]], person[right[place]]
+        made.append(Proposal(who, whom, float(score[place]), float(needed[place]), name, other))
+    return tuple(made)
+
+
+def _known(cut: Cut, faces: Embeddings) -> ClusterFigures:
+    known = faces.identities != NOBODY
+    return figures_of(cut.cluster[known], np.unique(faces.identities[known], return_inverse=True)[1])
