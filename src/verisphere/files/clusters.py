@@ -17,7 +17,7 @@ from verisphere.files.work import WORK
 
 FORMAT = 1
 PEOPLE, CLUSTERS = "people.csv", "clusters.json"
-UNSURE_BEFORE = "unsure"  # in place of a cluster
+UNSURE_BEFORE, ANOTHER = "unsure", "another"  # in place of a cluster
 _LARGEST = 2**32  # bytes of clusters.json, which has about 300 for each face
 _SHOWN = 5  # entries of each kind in the text; the files have all
 _COLUMNS = ("name", "person", "confirmed", "unsure", "score", "nearest", "nearest_score", "before", "alone")
@@ -34,7 +34,8 @@ class Face:
         nearest_score: that score.
         confirmed: whether a person has said that the face is of this person.
         before: the cluster of an earlier result where that was another one, or `unsure`; None for confirmed faces.
-        alone: the cluster of a confirmed face by the embeddings alone, without any links, where that is another one.
+        alone: the cluster of a confirmed face by the embeddings alone, without any links, where that is a different
+            one; `another` if it is none of these.
     """
 
     name: str

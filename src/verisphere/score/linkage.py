@@ -30,7 +30,7 @@ class Tree:
     Attributes:
         rows: number of rows.
         children: the two nodes of each merge, a row or an earlier merge.
-        scores: average score between the rows of the two nodes; infinite where they had to be merged.
+        scores: average score between the rows of the two nodes.
         sizes: number of rows of the larger node of each merge.
     """
 
@@ -55,20 +55,26 @@ class Tree:
     def labels(self, threshold: float, heights: Float64[np.ndarray, " merges"]) -> Int64[np.ndarray, " rows"]:
         """Number of each row's group at a threshold, given `heights`; groups are numbered by their first row."""
         merged = np.flatnonzero(heights >= threshold)
-        nodes = self.rows + len(self.scores)
-        pairs = self.children[merged].ravel(), np.repeat(merged + self.rows, 2)
-        graph = coo_array((np.ones(len(pairs[0]), np.int8), pairs), shape=(nodes, nodes))
-        group = connected_components(graph, directed=False)[1][: self.rows]
-        _, first, number = np.unique(group, return_index=True, return_inverse=True)
-        return np.asarray(np.argsort(np.argsort(first))[number])
+        pairs = np.stack([self.children[merged].ravel(), np.repeat(merged + self.rows, 2)], 1)
+        return linked(pairs, self.rows + len(self.scores))[: self.rows]
+
+
+def linked(pairs: Int64[np.ndarray, "pairs 2"], rows: int) -> Int64[np.ndarray, " rows"]:
+    """Number of each row's group where the rows of a pair, and of pairs that share a row, are one group.
+
+    Groups are numbered by their first row.
+
+    >>> linked(np.array([[0, 3], [3, 1]]), 4).tolist()
+    [0, 0, 1, 0]
+    """
+    graph = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(rows, rows))
+    group = connected_components(graph, directed=False)[1]
+    _, first, number = np.unique(group, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[number])
 
 
 class ContradictionError(ValueError):
-    """Two rows that must be together and may not be.
-
-    Attributes:
-        rows: the two rows.
-    """
+    """Two rows that must be together and may not be: `rows`."""
 
     def __init__(self, left: int, right: int) -> None:
         super().__init__(f"rows {left} and {right} must be together, and may not be")
@@ -97,7 +103,9 @@ def average_linkage(
         units: rows of length 1, from `unit_rows`.
         pairs: at least all pairs whose score reaches the floor, each once, in any order.
         floor: lowest average score of a merge.
-        together: pairs of rows that are merged before all others.
+        together: pairs of rows that show one person. They are merged only if their score says so, for two looks of a
+            person may lie far from each other, and one average of both near to neither. But what is apart from a
+            group is so from all groups that are one person with it.
         apart: pairs of rows that are never merged, not even with others between them.
         people: number of each row's person where it is known, else -1: two people are never merged.
         progress: reports the progress over rows.
@@ -131,6 +139,8 @@ class _Groups:
         rows = len(units)
         self.sums, self.sizes, self.floor = units.astype(np.float64), np.ones(rows, np.int64), floor
         self.group, self.node = np.arange(rows), np.arange(rows)
+        self.kin = np.arange(rows)  # leads each group to one of those that are one person with it
+        self.has_kin = False
         self.person = np.full(rows, -1)
         both = np.concatenate([pairs, pairs[:, ::-1]])
         both = both[np.argsort(both[:, 0], kind="stable")]
@@ -147,16 +157,23 @@ class _Groups:
         self.apart.setdefault(right, set()).add(left)
 
     def join(self, left: int, right: int) -> None:
-        """Two rows are merged whatever their score."""
-        one, other = sorted(self._groups_of(np.array([left, right])).tolist())
-        if self._forbidden(one, other):
+        """Two rows show one person whatever their score."""
+        if self._forbidden(left, right):
             raise ContradictionError(left, right)
+        self._unite(left, right)
+        self.has_kin = True
+
+    def _unite(self, one: int, other: int) -> None:
+        one, other = sorted(_ends(self.kin, np.array([one, other])).tolist())
         if one != other:
-            self._merge(one, other, float("inf"))
+            self.kin[other] = one
+            self.person[one] = max(self.person[one], self.person[other])
+            if other in self.apart:
+                self.apart.setdefault(one, set()).update(self.apart.pop(other))
 
     def follow(self, row: int) -> None:
         """Merge along the chain of nearest groups that begins at a row, until its group is near to none."""
-        chain = [int(self._groups_of(np.array([row]))[0])]
+        chain = [self._group_of(row)]
         while True:
             nearest, score = self._nearest(chain[-1], chain[-2] if len(chain) > 1 else -1)
             if nearest < 0:
@@ -166,11 +183,14 @@ class _Groups:
                 continue
             one, other = sorted(chain[-2:])
             self._merge(one, other, score)
-            chain[-2:] = [] if len(chain) > 2 else [one]
+            if self.has_kin:  # a merge may have put groups of the chain apart
+                chain = [self._group_of(row)]
+            else:
+                chain[-2:] = [] if len(chain) > 2 else [one]
 
     def _nearest(self, tip: int, before: int) -> tuple[int, float]:
         """The nearest group that may be merged; of equal ones that before it in the chain, then the first."""
-        near = np.unique(self._groups_of(self.near[tip]))
+        near = np.unique(_ends(self.group, self.near[tip]))
         scores = (self.sums[near] * self.sums[tip]).sum(1) / (self.sizes[near] * self.sizes[tip])
         kept = (scores >= self.floor) & (near != tip)
         near, scores = near[kept], scores[kept]
@@ -191,26 +211,30 @@ class _Groups:
         self.scores.append(score)
         self.larger.append(int(max(self.sizes[one], self.sizes[other])))
         self.node[one] = len(self.group) + len(self.children) - 1
-        self.person[one] = max(self.person[one], self.person[other])
         self.sums[one] += self.sums[other]
         self.sizes[one] += self.sizes[other]
         self.group[other] = one
         self.near[one] = np.concatenate([self.near[one], self.near[other]])
         self.near[other] = self.near[other][:0]
-        if other in self.apart:
-            self.apart.setdefault(one, set()).update(self.apart.pop(other))
+        self._unite(one, other)
 
     def _forbidden(self, one: int, other: int) -> bool:
-        if min(self.person[one], self.person[other]) >= 0 and self.person[one] != self.person[other]:
+        one, other = _ends(self.kin, np.array([one, other])).tolist()
+        if self.person[one] != self.person[other] and min(self.person[one], self.person[other]) >= 0:
             return True
         if len(self.apart.get(one, ())) > len(self.apart.get(other, ())):
             one, other = other, one
         rows = self.apart.get(one)
-        return bool(rows) and bool((self._groups_of(np.fromiter(rows, np.int64)) == other).any())  # type: ignore[arg-type]
+        return bool(rows) and bool((_ends(self.kin, np.fromiter(rows, np.int64)) == other).any())  # type: ignore[arg-type]
 
-    def _groups_of(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
-        groups = self.group[rows]
-        while (further := self.group[groups]).tobytes() != groups.tobytes():
-            groups = further
-        self.group[rows] = groups
-        return groups
+    def _group_of(self, row: int) -> int:
+        return int(_ends(self.group, np.array([row]))[0])
+
+
+def _ends(leads: Int64[np.ndarray, " groups"], groups: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
+    """Where each group leads in the end; the way there is shortened."""
+    ends = leads[groups]
+    while (further := leads[ends]).tobytes() != ends.tobytes():
+        ends = further
+    leads[groups] = ends
+    return ends

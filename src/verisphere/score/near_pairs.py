@@ -75,32 +75,22 @@ def near_pairs(
         numbers = torch.arange(len(units) + len(others))  # all people differ: no pair of two sets is excluded
         gallery = others, numbers[len(units) :]
         pairs = AllPairs(units, numbers[: len(units)], progress=alone, gallery=gallery)
-    rows, scores, count = [np.empty((0, 2), np.int64)], [np.empty(0)], 0
-
-    def refuse_more(found: int) -> int:
-        if found > most:
-            raise ValueError(f"more than {most:,} pairs have a cosine of {least:g} or more; ask for a higher one")
-        return found
-
-    def of_part(part: int) -> tuple[Int64[np.ndarray, "pairs 2"], Float64[np.ndarray, " pairs"]]:
-        kept = stores[part].load() if stores else None
-        if kept is not None:
-            return kept["rows"], kept["scores"]
-        parts, held = [(np.empty((0, 2), np.int64), np.empty(0))], count
-        for score, pair in pairs.at_least(least, part, len(stores) or 1):
-            held = refuse_more(held + len(score))
-            parts.append((pair.numpy(), score.numpy()))
-        both, reached = (np.concatenate(column) for column in zip(*parts, strict=True))
+    found, count, parts = [(np.empty((0, 2), np.int64), np.empty(0))], 0, len(stores) or 1
+    for part in progress(range(parts), "comparing all pairs", parts) if stores else range(parts):
+        if stores and (kept := stores[part].load()) is not None:
+            found.append((kept["rows"], kept["scores"]))
+            count += len(kept["rows"])
+            continue
+        before = len(found)
+        for score, pair in pairs.at_least(least, part, parts):
+            count += len(score)
+            if count > most:
+                raise ValueError(f"more than {most:,} pairs have a cosine of {least:g} or more; ask for a higher one")
+            found.append((pair.numpy(), score.numpy()))
         if stores:
-            stores[part].save({"rows": both, "scores": reached})
-        return both, reached
-
-    numbered = range(len(stores) or 1)
-    for part in progress(numbered, "comparing all pairs", len(numbered)) if stores else numbered:
-        both, reached = of_part(part)
-        count = refuse_more(count + len(both))
-        rows.append(both)
-        scores.append(reached)
+            rows, scores = zip(found[0], *found[before:], strict=True)
+            stores[part].save({"rows": np.concatenate(rows), "scores": np.concatenate(scores)})
+    rows, scores = zip(*found, strict=True)
     # the length of a rounded unit row differs a little from 1
     both, cosine = np.concatenate(rows), np.minimum(np.concatenate(scores), 1.0)
     if others is None:

@@ -12,6 +12,7 @@ from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import NOBODY, Embeddings, Progress, quietly
 from verisphere.decide.purity import UNSURE, ClusterFigures, figures_of
 from verisphere.files.clusters import (
+    ANOTHER,
     PEOPLE,
     UNSURE_BEFORE,
     Cluster,
@@ -45,6 +46,12 @@ class ClusterOptions:
     before: Path | None = None
     known: bool = False
 
+    def __post_init__(self) -> None:
+        if not -1 < self.threshold < 1:
+            raise ValueError(f"--threshold {self.threshold:g}: allowed are scores above -1 and below 1")
+        if not self.margin >= 0:
+            raise ValueError(f"--margin {self.margin:g}: allowed are differences of scores from 0 on")
+
 
 def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progress: Progress = quietly) -> Clusters:
     """Group the faces of an embeddings file, and write the folder of clusters; the same call continues a killed one.
@@ -55,6 +62,7 @@ def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progres
     with result_folder(out) as work:
         with names_taken(None if options.known else "exact"):  # identities are looked at only for the comparison
             faces = read_embeddings(embeddings)
+        faces = faces.take(np.argsort(faces.names))  # the order of the rows of a tree
         source, names = evaluated(embeddings, faces), faces.names.tolist()
         people, confirmed = ({}, {}) if options.before is None else read_people(options.before, names)
         links = _links(options, set(names), confirmed)
@@ -121,19 +129,16 @@ def _clusters(
     tree: FaceTree, cut: Cut, names: np.ndarray, before: dict[str, str], confirmed: dict[str, str]
 ) -> tuple[Cluster, ...]:
     """The clusters with their faces, and the faces that are grouped otherwise than before, or than without links."""
-    person, cluster_of = _people(cut.grouped, names.tolist(), before, confirmed)
-    alone = np.array(person)[cut.grouped]
+    listed = names.tolist()
+    person, cluster_of = _people(cut.grouped, listed, before, confirmed)
+    alone = now = [person[cluster] for cluster in cut.grouped.tolist()]
     if confirmed:
         free = tree.without_links().cut(cut.threshold).grouped
-        alone = np.array(_people(free, names.tolist(), dict(zip(names.tolist(), alone.tolist(), strict=True)), {})[0])[
-            free
-        ]
+        without = _people(free, listed, dict(zip(listed, now, strict=True)), {})[0]
+        alone = [without[cluster] if without[cluster] in person else ANOTHER for cluster in free.tolist()]
     clusters: list[tuple[list[Face], list[Face]]] = [([], []) for _ in person]
     for row in np.lexsort((names, -cut.own)).tolist():
-        name, cluster, grouped, nearest = (
-            str(names[row]),
-            *(int(of[row]) for of in (cut.cluster, cut.grouped, cut.nearest)),
-        )
+        name, cluster, nearest = listed[row], int(cut.cluster[row]), int(cut.nearest[row])
         said, unsure, was = name in confirmed, cluster == UNSURE, before.get(name)
         moved = not said and was is not None and (cluster_of.get(was) if was else UNSURE) != cluster
         face = Face(
@@ -143,9 +148,9 @@ def _clusters(
             nearest_score=None if nearest < 0 else float(cut.other[row]),
             confirmed=said,
             before=(was or UNSURE_BEFORE) if moved else None,
-            alone=str(alone[row]) if said and alone[row] != person[grouped] else None,
+            alone=alone[row] if said and alone[row] != now[row] else None,
         )
-        clusters[grouped][unsure].append(face)
+        clusters[cut.grouped[row]][unsure].append(face)
     return tuple(
         Cluster(name, tuple(faces), tuple(unsure)) for name, (faces, unsure) in zip(person, clusters, strict=True)
     )
@@ -156,7 +161,7 @@ def _proposals(tree: FaceTree, cut: Cut, person: list[str], names: np.ndarray) -
 
     Clusters of faces that are known to show different people are not among them.
     """
-    label, number = cut.grouped[tree.order], len(person)
+    label, number = cut.grouped, len(person)
     sizes, confirmed = np.bincount(label), np.full(number, -1)
     means = np.zeros((number, tree.units.shape[1]))
     np.add.at(means, label, tree.units)
@@ -176,7 +181,7 @@ def _proposals(tree: FaceTree, cut: Cut, person: list[str], names: np.ndarray) -
     made = []
     for place in np.lexsort((right, left, needed - score))[:MOST_PROPOSALS].tolist():
         rows = sorted(tree.pairs[nearest[place]].tolist(), key=lambda row: int(label[row]))
-        name, other = (str(names[tree.order[row]]) for row in rows)
+        name, other = (str(names[row]) for row in rows)
         who, whom = person[left[place]], person[right[place]]
         made.append(Proposal(who, whom, float(score[place]), float(needed[place]), name, other))
     return tuple(made)

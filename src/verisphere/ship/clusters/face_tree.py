@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
+import torch
 from jaxtyping import Float64, Int64
 
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.decide.purity import UNSURE
-from verisphere.score import StateStore, unit_rows
-from verisphere.score.linkage import SMALLER_GROUPS_PAY, ContradictionError, average_linkage
+from verisphere.score import StateStore, pair_scores, unit_rows
+from verisphere.score.linkage import SMALLER_GROUPS_PAY, ContradictionError, average_linkage, linked
 from verisphere.score.near_pairs import near_pairs
 
 MOST_PAIRS = 100_000_000  # near pairs that are held, 40 bytes each
@@ -64,7 +65,8 @@ class Cut:
         cluster: number of each row's cluster, the largest first, of equals that with the first name; `UNSURE` for a
             row that is nearer to another cluster than to its own.
         grouped: number of the cluster in which each row was grouped, also of unsure ones.
-        own: average score of each row with the others of the cluster it was grouped in; NaN where there are none.
+        own: average score of each row with the others of the cluster it was grouped in, of one that links have joined
+            from parts with those of its part; NaN where there are none.
         other: highest average score with another cluster that holds a row within reach; minus infinity for none.
         nearest: number of that cluster; -1 for none.
     """
@@ -120,7 +122,7 @@ class FaceTree:
         self._link(together, apart)
 
     def _link(self, together: Sequence[tuple[int, int]], apart: Sequence[tuple[int, int]]) -> None:
-        self.apart = np.array(apart, np.int64).reshape(-1, 2)
+        self.together, self.apart = (np.array(rows, np.int64).reshape(-1, 2) for rows in (together, apart))
         try:
             self.tree = average_linkage(
                 self.units, self.pairs, self.floor, together, apart, self.person, progress=self.progress
@@ -148,37 +150,47 @@ class FaceTree:
         """
         if threshold < self.floor:
             raise ValueError(f"a threshold of {threshold:g} is below the floor of these merges, {self.floor:g}")
-        label = self.tree.labels(threshold, self.heights)
-        sizes = np.bincount(label)
-        label = np.argsort(np.argsort(-sizes, kind="stable"))[label]
-        sizes = np.bincount(label)
+        part = self.tree.labels(threshold, self.heights)
+        label = linked(part[self.together], int(part.max()) + 1)[part]
+        label = np.argsort(np.argsort(-np.bincount(label), kind="stable"))[label]
+        sizes = np.bincount(part)
         sums = np.zeros((len(sizes), self.units.shape[1]))
-        np.add.at(sums, label, self.units)
-        own = np.full(len(label), np.nan)
-        several = np.flatnonzero(sizes[label] > 1)
+        np.add.at(sums, part, self.units)
+        own = np.full(len(part), np.nan)
+        several = np.flatnonzero(sizes[part] > 1)
         rows = self.units[several].astype(np.float64)
-        own[several] = ((sums[label[several]] - rows) * rows).sum(1) / (sizes[label[several]] - 1)
-        other, nearest = self._other(label, sums / sizes[:, None])
+        own[several] = ((sums[part[several]] - rows) * rows).sum(1) / (sizes[part[several]] - 1)
+        other, nearest = self._other(part, label, sums / sizes[:, None])
         cluster = np.where(other > own - margin, UNSURE, label)
         back = np.argsort(self.order)
         return Cut(threshold, cluster[back], label[back], own[back], other[back], nearest[back])
 
     def _other(
-        self, label: Int64[np.ndarray, " rows"], means: Float64[np.ndarray, "clusters dim"]
+        self,
+        part: Int64[np.ndarray, " rows"],
+        label: Int64[np.ndarray, " rows"],
+        means: Float64[np.ndarray, "parts dim"],
     ) -> tuple[Float64[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
-        """The highest average score of each row with a cluster that is not its own, and that cluster."""
+        """The highest average score of each row with a part of a cluster that it may belong to, and that cluster."""
 
-        def keys(pairs: Int64[np.ndarray, "pairs 2"]) -> Int64[np.ndarray, " keys"]:
+        def beside(
+            pairs: Int64[np.ndarray, "pairs 2"], group: Int64[np.ndarray, " rows"]
+        ) -> Int64[np.ndarray, " keys"]:
+            """Each row and the group of the other, as one number."""
             across = pairs[label[pairs[:, 0]] != label[pairs[:, 1]]]
-            row, other = np.concatenate([across, across[:, ::-1]]).T
-            return np.unique(row * len(means) + label[other])
+            both = np.concatenate([across, across[:, ::-1]])
+            return np.unique(both[:, 0] * len(means) + group[both[:, 1]])
 
-        both = np.stack(np.divmod(np.setdiff1d(keys(self.pairs), keys(self.apart)), len(means)), 1)
-        score = (self.units[both[:, 0]].astype(np.float64) * means[both[:, 1]]).sum(1)
-        best = np.lexsort((both[:, 1], -score, both[:, 0]))
-        row, first = np.unique(both[best, 0], return_index=True)
+        of_part = np.zeros(len(means), np.int64)
+        of_part[part] = label
+        row, near = np.divmod(beside(self.pairs, part), len(means))
+        allowed = ~np.isin(row * len(means) + of_part[near], beside(self.apart, label))
+        row, near = row[allowed], near[allowed]
+        score = pair_scores(*map(torch.from_numpy, (self.units, row, near, means))).numpy()
+        best = np.lexsort((near, -score, row))
+        row, first = np.unique(row[best], return_index=True)
         other, nearest = np.full(len(label), -np.inf), np.full(len(label), -1)
-        other[row], nearest[row] = score[best[first]], both[best[first], 1]
+        other[row], nearest[row] = score[best[first]], of_part[near[best[first]]]
         return other, nearest
 
 
