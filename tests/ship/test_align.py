@@ -71,6 +71,25 @@ def rows(folder: Path) -> dict[str, dict[str, str]]:
         return {row["name"]: row for row in csv.DictReader(file)}
 
 
+def test_every_face_is_a_crop_with_its_photograph(photos, landmarks, tmp_path):
+    out = tmp_path / "out"
+    result = align_photos(photos, out, landmarks=landmarks, every_face=True)
+    assert (result.aligned, result.crops) == (2, 3)
+    assert "faces: 3; photographs.csv, in the result, says which are on one photo" in result.text()
+    with open(out / "photographs.csv", newline="") as file:
+        shared = [(row["name"], row["photograph"]) for row in csv.DictReader(file)]
+    assert shared == [("Ann/1_1.png", "Ann/1.png"), ("Ann/2_1.png", "Ann/2.png"), ("Ann/2_2.png", "Ann/2.png")]
+    one = tmp_path / "one"
+    align_photos(photos, one, landmarks=landmarks)
+    assert not (one / "photographs.csv").exists()
+    assert (out / "Ann" / "2_1.png").read_bytes() == (one / "Ann" / "2.png").read_bytes()  # the most central is first
+    large = align(np.asarray(Image.open(photos / "Ann" / "2.png")), (POINTS * 1.2 - 20).astype(np.float32), ARCFACE)
+    np.testing.assert_array_equal(np.asarray(Image.open(out / "Ann" / "2_2.png")), large)
+    with open(out / LIST, newline="") as file:
+        crops = [(row["name"], row["crop"], row["box_width"]) for row in csv.DictReader(file) if row["crop"]]
+    assert crops[1:] == [("Ann/2.png", "Ann/2_1.png", "30.00"), ("Ann/2.png", "Ann/2_2.png", "60.00")]
+
+
 def test_given_landmarks_one_line_a_photo(photos, landmarks, tmp_path):
     out = tmp_path / "out"
     result = align_photos(photos, out, landmarks=landmarks)

@@ -80,6 +80,8 @@ def add_align(verbs: Verbs) -> None:
     verb.add_argument(
         "--landmarks", type=Path, metavar="FILE", help="five points a face, JSON or CSV, instead of a detector"
     )
+    what = "crop all faces of a photograph, as NAME_1, NAME_2, ...; photographs.csv says which are on one"
+    verb.add_argument("--every-face", action="store_true", help=what)
     verb.add_argument("--format", choices=("png", "jpg"), default="png", help="of the crops (png)")
     add_detector(verb)
     add_min_face(verb)

@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 
 ImageFormat = Literal["png", "jpg"]
 
-#: Name of the list, inside the result, with a line for each photo.
-LIST = "align.csv"
+#: Names of the lists, inside the result: a line for each photo, and the photo of each crop of every face.
+LIST, PHOTOGRAPHS = "align.csv", "photographs.csv"
 _COLUMNS = ("name", "crop", "status", "reason", "faces", *BOX_COLUMNS, *POINT_COLUMNS, "score")
 
 _SKIPPED_NAMED = 5  # skipped photos that the text names
@@ -56,7 +56,8 @@ class AlignResult(Result):
 
     On those with `several` faces the most central one was cropped. The list `skipped` has the photos that `no_face`,
     `unreadable` and `other_format` count, in the source's order; `unused` are listed with landmarks, but not there.
-    People are folders with a crop; `for_far` is the FAR of the threshold for which they were to be counted.
+    People are folders with a crop; `for_far` is the FAR of the threshold for which they were to be counted. Where every
+    face was cropped, `crops` is their number.
     """
 
     source: str
@@ -71,6 +72,7 @@ class AlignResult(Result):
     unused: tuple[str, ...] = ()
     people: int = 0
     for_far: str | None = None
+    crops: int | None = None
 
     def text(self) -> str:
         """The counts, the first photos that were skipped, and the name of the full list."""
@@ -78,7 +80,9 @@ class AlignResult(Result):
             f"{printable(self.out)}: {self.aligned:,} of {self.aligned + len(self.skipped):,} photos aligned to "
             f"{printable(self.template)}"
         ]
-        if self.several:
+        if self.crops is not None:
+            lines.append(f"faces: {self.crops:,}; {PHOTOGRAPHS}, in the result, says which are on one photo")
+        elif self.several:
             lines.append(f"several faces, of which the most central was taken: {self.several:,}")
         if self.no_face:
             lines.append(f"skipped, no face found: {self.no_face:,}")
@@ -108,6 +112,7 @@ def align_photos(
     image_format: ImageFormat = "png",
     min_face: int = 20,
     for_far: Far | None = None,
+    every_face: bool = False,
     device: str | None = None,
     trust_code: bool = False,
     progress: Progress = quietly,
@@ -123,6 +128,9 @@ def align_photos(
     With a file of landmarks no face is searched for. Of the formats, png keeps each pixel, and jpg (quality 95) has
     about a third of the size and keeps the names of .jpg photos, which lists of pairs use. A detector that is given as
     an object has its own `min_face`. For a FAR, people are counted first, a folder a person; see `enough_people`.
+
+    With `every_face` all faces of a photo are cropped, the most central first, as `photo_1.png`, `photo_2.png` and so
+    on, each with a line in `align.csv`; and `photographs.csv` has the photo of each crop.
     """
     check_word("image_format", image_format, ImageFormat)
     if landmarks is not None and detector is not None:
@@ -135,7 +143,8 @@ def align_photos(
     if for_far is not None:
         enough, needed = enough_people(for_far, len(_folders(files.names)))
         log.log(logging.INFO if enough else logging.WARNING, "%s: %s", source, needed)
-    crops = crop_names(files.names, f".{image_format}")
+    suffix = f".{image_format}"
+    crops = crop_names(files.names, suffix)
     drawn = read_source(source, files.names).drawn
     listed: dict[str, ListedFaces] = {} if landmarks is None else _read_listed(landmarks, files.names, source)
     if landmarks is None:
@@ -143,12 +152,16 @@ def align_photos(
             detector = detector_named(
                 "mtcnn" if detector is None else detector, choose_device(device), min_face, trust_code
             )
-        finder, find = detector.name, detected_faces(template, detector)
+        finder, find = detector.name, detected_faces(template, detector, others=every_face)
     else:
-        finder, find = f"{GIVEN_LANDMARKS}{landmarks.name}", listed_faces(template, listed, landmarks)
+        finder, find = (
+            f"{GIVEN_LANDMARKS}{landmarks.name}",
+            listed_faces(template, listed, landmarks, others=every_face),
+        )
     rows: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
     counts = Counter[str]()
+    shared: list[tuple[str, str]] = []
 
     def cropped() -> Iterator[Row]:
         faces = search_photographs(files.names, file_contents(files), find)
@@ -157,9 +170,14 @@ def align_photos(
                 skipped.append(Skipped(photo, face.reason))
                 rows.append(_row_without_crop(photo, face.status, face.reason))
             else:
-                yield Row(crop, "", _encoded(face.pixels, image_format))
+                parts = [replace(face, pixels=other.pixels, crop=other) for other in face.others]
+                for number, part in enumerate([face, *parts], 1):
+                    assert part.pixels is not None
+                    name = f"{crop.removesuffix(suffix)}_{number}{suffix}" if every_face else crop
+                    yield Row(name, "", _encoded(part.pixels, image_format))
+                    rows.append(_row(photo, name, part))
+                    shared.append((name, photo))
                 counts["several"] += face.faces > 1
-                rows.append(_row(photo, crop, face))
             counts[face.status] += 1
         for photo in files.unread:
             skipped.append(Skipped(photo, why_unread(photo)))
@@ -170,6 +188,8 @@ def align_photos(
             first = f"the first, {skipped[0].name}: {skipped[0].reason}"
             raise ValueError(f"{source}: none of its {len(rows)} photos gives a crop; {first}")
         yield Row(LIST, "", csv_text(_COLUMNS, rows).encode())
+        if every_face:
+            yield Row(PHOTOGRAPHS, "", csv_text(("name", "photograph"), shared).encode())
         yield Row(NAME, "", images_json(drawn, f"{template} by {finder}").encode())
 
     write = write_archive if out.suffix.lower() == ".zip" else write_folder
@@ -187,6 +207,7 @@ def align_photos(
         unused=tuple(sorted(set(listed) - set(files.names))),
         people=len(_folders([row[1] for row in rows if row[1]])),
         for_far=None if for_far is None else far_text(for_far),
+        crops=len(shared) if every_face else None,
     )
 
 

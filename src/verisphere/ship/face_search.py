@@ -142,8 +142,8 @@ def detected_faces(template: str, detector: FaceDetector, *, others: bool = Fals
     return AlignedBy(find, (alignment,), f"{alignment} from {getattr(detector, 'min_face', None)} pixels")
 
 
-def listed_faces(template: str, listed: Mapping[str, ListedFaces], file: Path) -> FindFaces:
-    """Looks up the landmarks that a file lists for each photograph, and crops the most central face.
+def listed_faces(template: str, listed: Mapping[str, ListedFaces], file: Path, *, others: bool = False) -> FindFaces:
+    """Looks up the landmarks that a file lists for each photograph, and crops the faces as `detected_faces` does.
 
     The function that is returned raises ValueError for landmarks outside their photograph.
     """
@@ -155,7 +155,8 @@ def listed_faces(template: str, listed: Mapping[str, ListedFaces], file: Path) -
         faces = listed[name]
         faces.check_inside(*pixels.shape[:2])
         detections = Detections(faces.boxes, faces.landmarks, faces.scores)
-        return _cropped(pixels, detections, target, f"listed without a face in {file}")
+        face = _cropped(pixels, detections, target, f"listed without a face in {file}")
+        return replace(face, others=_others(pixels, detections, target)) if others else face
 
     def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
         return [look_up(pixels, name) for pixels, name in zip(photographs, names, strict=True)]

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,34 @@ def test_pairs_of_clusters_are_proposed_by_what_they_lack(tmp_path: Path):
     photographs = linked(tmp_path, "photographs.csv", "name,photograph", "x,1", "y,1")
     options = ClusterOptions(0.82, photographs=photographs, before=tmp_path / "out")
     assert cluster_folder(path, tmp_path / "later", options).proposals == ()
+
+
+def test_no_link_is_broken_at_any_threshold():
+    draw = np.random.default_rng(5)
+    refused = 0
+    for seed in range(60):
+        faces = library(people=6, each=6, spread=1.5, seed=seed, dim=16)
+        together, apart = (
+            [(str(left), str(right)) for left, right in draw.choice(faces.names, (6, 2)) if left != right] for _ in "ab"
+        )
+        confirmed = {str(name): str(draw.integers(3)) for name in draw.choice(faces.names, 5)}
+        try:
+            tree = FaceTree(faces, 0.2, Links(together, apart, people=confirmed))
+        except ValueError as error:
+            assert "links contradict each other" in str(error)  # noqa: PT017 - of some draws
+            refused += 1
+            continue
+        order = draw.permutation(len(faces))
+        shuffled = FaceTree(faces.take(order), 0.2, Links(together[::-1], apart[::-1], people=confirmed))
+        for threshold in (0.2, 0.3, 0.45, 0.6):
+            grouped = tree.cut(threshold).grouped
+            of = dict(zip(faces.names.tolist(), grouped.tolist(), strict=True))
+            assert all(of[left] == of[right] for left, right in together)
+            assert all(of[left] != of[right] for left, right in apart)
+            for left, right in combinations(confirmed, 2):
+                assert (of[left] == of[right]) == (confirmed[left] == confirmed[right])
+            assert shuffled.cut(threshold).grouped.tolist() == grouped[order].tolist()
+    assert 5 < refused < 55
 
 
 # --- increments ---

@@ -134,8 +134,9 @@ def _clusters(
     alone = now = [person[cluster] for cluster in cut.grouped.tolist()]
     if confirmed:
         free = tree.without_links().cut(cut.threshold).grouped
+        known = set(person)
         without = _people(free, listed, dict(zip(listed, now, strict=True)), {})[0]
-        alone = [without[cluster] if without[cluster] in person else ANOTHER for cluster in free.tolist()]
+        alone = [without[cluster] if without[cluster] in known else ANOTHER for cluster in free.tolist()]
     clusters: list[tuple[list[Face], list[Face]]] = [([], []) for _ in person]
     for row in np.lexsort((names, -cut.own)).tolist():
         name, cluster, nearest = listed[row], int(cut.cluster[row]), int(cut.nearest[row])
