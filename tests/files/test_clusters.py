@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from verisphere.base.identity import names_taken
 from verisphere.decide.purity import ClusterFigures
 from verisphere.files.clusters import Cluster, Clusters, Face, Proposal, read_clusters, read_links, read_people
 from verisphere.files.results import EvaluatedFile
@@ -87,6 +88,16 @@ def test_a_wrong_edit_is_one_line_with_its_place(folder: Path, lines: list[str],
     with pytest.raises(ValueError, match=r"people\.csv: ") as error:
         read_people(folder, "a")
     assert said in str(error.value)
+
+
+def test_one_person_in_two_spellings_is_refused_unless_names_decide(folder: Path):
+    (folder / "people.csv").write_text("name,person,confirmed\na,Ann,yes\nb,Ann,no\nc,ann ,yes\nd,,\n")
+    with pytest.raises(ValueError, match=r"'ann'.*'Ann'|'Ann'.*'ann'"):
+        read_people(folder, [])
+    with names_taken("merge"):
+        assert read_people(folder, [])[1] == {"a": "Ann", "c": "Ann"}
+    with names_taken("exact"):
+        assert read_people(folder, [])[1] == {"a": "Ann", "c": "ann"}
 
 
 @pytest.mark.parametrize(

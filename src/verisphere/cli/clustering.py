@@ -40,11 +40,9 @@ def add_cluster(verbs: Verbs) -> None:
     verb.add_argument("--threshold", type=float, required=True, metavar="T", help=what)
     what = "a face is unsure if it scores higher with another cluster than with its own less M (0)"
     verb.add_argument("--margin", type=float, metavar="M", help=what)
-    what = "CSV with name and photograph: two faces on one photograph are two people"
-    add_input(verb, "--photographs", what)
-    for name, people in (("--together", "one person"), ("--apart", "two people")):
-        add_input(verb, name, f"CSV with name and other: two faces that show {people}")
+    add_input(verb, "--photographs", "CSV with name and photograph: two faces on one photograph are two people")
+    add_input(verb, "--together", "CSV with name and other: two faces that show one person")
+    add_input(verb, "--apart", "CSV with name and other: two faces that show two people")
     what = "an earlier --out, whose people.csv may have been edited: confirmed faces stay where they are"
     add_input(verb, "--before", what, metavar="FOLDER")
-    what = "also compare the clusters with the identities of EMBEDDINGS"
-    verb.add_argument("--known", action="store_true", help=what)
+    verb.add_argument("--known", action="store_true", help="also compare with the identities of EMBEDDINGS")

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from verisphere.base.identity import decided, settled
 from verisphere.base.vocabulary import printable
 from verisphere.decide.purity import ClusterFigures
 from verisphere.files.disk import write_text
@@ -182,19 +185,15 @@ def read_clusters(folder: Path) -> Clusters:
 
 
 def read_people(folder: Path, names: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Reads `people.csv` of a folder of clusters, as a person may have edited it.
+    """The person of each face in `people.csv`, empty for an unsure one, and the person of each confirmed face.
 
-    Args:
-        folder: folder of the clusters.
-        names: names of faces that a cell may stand for, since a spreadsheet has some in another form.
-
-    Returns:
-        the person of each face, empty for an unsure one; and the person of each confirmed face.
+    A person may have edited the file, so names of people are settled (`verisphere.base.identity`). By `names` of faces
+    those are known that have another form in a spreadsheet.
     """
     path = _finished(folder, PEOPLE)
     cells = {plain_cell(name): name for name in names}
     about = "the file is people.csv of `verisphere cluster`, in which person and confirmed may be edited"
-    people, confirmed, lines = dict[str, str](), dict[str, str](), []
+    people, confirmed, lines = dict[str, str](), set[str](), []
     for line, (cell, person, said) in table_rows(path, _COLUMNS[:3], about=about)[1]:
         name, person, word = str(cells.get(cell, cell)), person.strip(), said.strip().casefold()
         if word not in ("", "yes", "no"):
@@ -203,10 +202,12 @@ def read_people(folder: Path, names: Collection[str]) -> tuple[dict[str, str], d
             raise ValueError(f"{path}: line {line}: {shown(name, 200)} is confirmed, and column person names nobody")
         lines.append((line, name))
         people[name] = person
-        if word == "yes":
-            confirmed[name] = person
+        confirmed |= {name} if word == "yes" else set()
     refuse_repeats(path, lines)
-    return people, confirmed
+    sure = [name for name, person in people.items() if person]
+    column = np.array(sure, str), np.array([people[name] for name in sure], str)
+    people |= dict(zip(sure, settled([(f" of {path}", *column)], decided())[0].tolist(), strict=True))
+    return people, {name: people[name] for name in confirmed}
 
 
 def _finished(folder: Path, name: str) -> Path:

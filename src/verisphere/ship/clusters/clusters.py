@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.base.identity import names_taken
-from verisphere.base.vocabulary import NOBODY, Embeddings, Progress, quietly
-from verisphere.decide.purity import UNSURE, ClusterFigures, figures_of
+from verisphere.base.vocabulary import NOBODY, Progress, quietly
+from verisphere.decide.purity import UNSURE, figures_of
 from verisphere.files.clusters import (
     ANOTHER,
     PEOPLE,
@@ -54,11 +54,7 @@ class ClusterOptions:
 
 
 def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progress: Progress = quietly) -> Clusters:
-    """Group the faces of an embeddings file, and write the folder of clusters; the same call continues a killed one.
-
-    Raises:
-        ValueError: an input that cannot be right, or links that contradict each other.
-    """
+    """Group the faces of an embeddings file, and write the folder of clusters; the same call continues a killed one."""
     with result_folder(out) as work:
         with names_taken(None if options.known else "exact"):  # identities are looked at only for the comparison
             faces = read_embeddings(embeddings)
@@ -78,6 +74,7 @@ def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progres
         cut = tree.cut(options.threshold, options.margin)
         confirmed_rows = np.isin(faces.names, list(links.people))
         cut = replace(cut, cluster=np.where(confirmed_rows, cut.grouped, cut.cluster))
+        labelled, identity = faces.identities != NOBODY, np.unique(faces.identities, return_inverse=True)[1]
         clusters = _clusters(tree, cut, faces.names, people, links.people)
         made = Clusters(
             source=source,
@@ -88,7 +85,7 @@ def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progres
             proposals=_proposals(tree, cut, [cluster.person for cluster in clusters], faces.names),
             before=None if options.before is None else digest(options.before / PEOPLE),
             gone=tuple(sorted(confirmed.keys() - set(names))),
-            known=_known(cut, faces) if options.known else None,
+            known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
         )
         made.write(out)
     return made
@@ -186,8 +183,3 @@ def _proposals(tree: FaceTree, cut: Cut, person: list[str], names: np.ndarray) -
         who, whom = person[left[place]], person[right[place]]
         made.append(Proposal(who, whom, float(score[place]), float(needed[place]), name, other))
     return tuple(made)
-
-
-def _known(cut: Cut, faces: Embeddings) -> ClusterFigures:
-    known = faces.identities != NOBODY
-    return figures_of(cut.cluster[known], np.unique(faces.identities[known], return_inverse=True)[1])
