@@ -17,7 +17,7 @@ def cluster(options: argparse.Namespace) -> Outcome:
     name = printable(str(options.out))
     return (
         f"{made.text()}\n{name}: {PEOPLE}, {CLUSTERS}; next: in {PEOPLE} write a name into person and yes into "
-        f"confirmed, then verisphere cluster EMBEDDINGS --before {name} --threshold {options.threshold:g} --out ANOTHER"
+        f"confirmed, and give the same command --before {name} and another --out"
     )
 
 
