@@ -4,10 +4,12 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+_hints_of = cache(get_type_hints)  # a file may hold a million objects of one class
 _LARGEST_WHOLE_NUMBER = 10**308  # largest whole number that is read as a float
 _KIND_IN_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
           list: "a list", tuple: "a list", Sequence: "a list"}  # fmt: skip
@@ -69,7 +71,7 @@ class Reading:
         """A dataclass from a mapping."""
         if not isinstance(value, Mapping):
             raise ValueError(f"{where or 'it'} must be an object, got {'null' if value is None else shown(value)}")
-        hints, fields = get_type_hints(kind), {}
+        hints, fields = _hints_of(kind), {}
         for field in dataclasses.fields(kind):
             name = _inside(where, field.name)
             if field.name not in value:
