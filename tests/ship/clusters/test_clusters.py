@@ -210,6 +210,16 @@ def test_what_is_confirmed_stays_and_clusters_keep_their_names(tmp_path: Path):
     assert not any(face.before for _, face, _ in again.rows())
 
 
+def test_a_face_that_is_confirmed_under_the_number_of_a_cluster_joins_it(tmp_path: Path):
+    path = saved(tmp_path, library())
+    was = person_of(cluster_folder(path, tmp_path / "first", ClusterOptions(T)))
+    edited(tmp_path / "first", {"p0/3": (was["p1/0"], "yes")})  # of p1, nobody is confirmed
+    made = cluster_folder(path, tmp_path / "later", ClusterOptions(T, before=tmp_path / "first"))
+    now = person_of(made)
+    assert {now[f"p1/{face}"] for face in range(5)} == {now["p0/3"]} == {was["p1/0"]}
+    assert [face.name for _, face, _ in made.rows() if face.confirmed] == ["p0/3"]
+
+
 def test_steps_give_what_clustering_at_once_with_the_links_gives(tmp_path: Path):
     faces = library(people=30, each=4, spread=1.2, seed=3)
     path = saved(tmp_path, faces.take(np.arange(0, 120, 2)))

@@ -61,7 +61,7 @@ def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progres
         faces = faces.take(np.argsort(faces.names))  # the order of the rows of a tree
         source, names = evaluated(embeddings, faces), faces.names.tolist()
         people, confirmed = ({}, {}) if options.before is None else read_people(options.before, names)
-        links = _links(options, set(names), confirmed)
+        links = _links(options, set(names), people, confirmed)
         if people and people.keys().isdisjoint(names):
             raise ValueError(
                 f"{options.before}: none of its {len(people):,} faces is in {embeddings}, which has to hold the faces "
@@ -91,13 +91,20 @@ def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progres
     return made
 
 
-def _links(options: ClusterOptions, names: set[str], confirmed: dict[str, str]) -> Links:
+def _links(options: ClusterOptions, names: set[str], people: dict[str, str], confirmed: dict[str, str]) -> Links:
+    """The links of all files; a confirmed face is also with the first one of its person that is not confirmed."""
+
     def read(path: Path | None, other: str) -> list[tuple[str, str]]:
         return [] if path is None else read_links(path, other, names)
 
     here = {name: person for name, person in confirmed.items() if name in names}
+    first: dict[str, str] = {}
+    for name, person in people.items():
+        if name in names and name not in here:
+            first.setdefault(person, name)
+    together = [(name, first[person]) for name, person in here.items() if person in first]
     photographs = dict(read(options.photographs, "photograph"))
-    return Links(read(options.together, "other"), read(options.apart, "other"), photographs, here)
+    return Links([*together, *read(options.together, "other")], read(options.apart, "other"), photographs, here)
 
 
 def _people(
