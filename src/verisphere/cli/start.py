@@ -30,6 +30,7 @@ from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.messages import fail, message_of, several, show_traceback
 from verisphere.cli.monitoring import add_monitor
 from verisphere.cli.parsing import Parser
+from verisphere.cli.purity import add_purity
 from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
 from verisphere.cli.results import run_verb
@@ -60,6 +61,7 @@ VERBS = (
     add_embed,
     add_evaluate,
     add_calibrate,
+    add_purity,
     add_cluster,
     add_gate,
     add_bridge,

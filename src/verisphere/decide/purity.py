@@ -10,7 +10,7 @@ library is then one draw, and the threshold is a rank among theirs: the strictes
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 
 UNSURE = -1  # cluster of a face that is left alone
 LIBRARIES_FAIL = "0.05"  # share of libraries whose impurity may be above the target
@@ -90,18 +90,6 @@ def figures_of(cluster: Int64[np.ndarray, " faces"], person: Int64[np.ndarray, "
         pair_precision=share(pairs(sizes)),
         pair_recall=share(pairs(images)),
     )
-
-
-def loosest(thresholds: Float64[np.ndarray, " cuts"], impurity: Float64[np.ndarray, " cuts"], target: float) -> float:
-    """The lowest threshold at which, and at all higher ones, the impurity is at most the target; infinite if none is.
-
-    >>> loosest(np.array([0.3, 0.4, 0.5, 0.6]), np.array([0.0, 0.2, 0.01, 0.0]), 0.01)
-    0.5
-    """
-    order = np.argsort(thresholds)
-    impure = np.flatnonzero(impurity[order] > target)
-    first = int(impure[-1]) + 1 if len(impure) else 0
-    return float(thresholds[order[first]]) if first < len(order) else float("inf")
 
 
 def libraries_of(

@@ -63,11 +63,12 @@ class Cut:
     Attributes:
         threshold: the threshold.
         cluster: number of each row's cluster, the largest first, of equals that with the first name; `UNSURE` for a
-            row that is nearer to another cluster than to its own.
+            row whose average score with another cluster reaches the threshold and is above that with its own.
         grouped: number of the cluster in which each row was grouped, also of unsure ones.
         own: average score of each row with the others of the cluster it was grouped in, of one that links have joined
             from parts with those of its part; NaN where there are none.
-        other: highest average score with another cluster that holds a row within reach; minus infinity for none.
+        other: highest average score with another cluster that holds a row whose score reaches the threshold; minus
+            infinity for none.
         nearest: number of that cluster; -1 for none.
     """
 
@@ -115,7 +116,7 @@ class FaceTree:
         together, apart = (_rows_of(pairs, self.names) for pairs in (links.all_together(), links.all_apart()))
         units = unit_rows(faces.embeddings[self.order])
         near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS, stores=stores)
-        self.pairs = np.stack([near.left, near.right], 1)
+        self.pairs, self.scores = np.stack([near.left, near.right], 1), near.cosine  # the highest score first
         self.units = units.numpy()
         numbers = {person: number for number, person in enumerate(sorted(set(links.people.values())))}
         self.person = np.array([numbers.get(links.people.get(name, ""), -1) for name in self.names.tolist()])
@@ -146,7 +147,7 @@ class FaceTree:
 
         Args:
             threshold: at least the floor.
-            margin: a row is unsure whose average score with another cluster is more than that with its own less this.
+            margin: what is taken off the average score of a row with its own cluster before it is compared.
         """
         if threshold < self.floor:
             raise ValueError(f"a threshold of {threshold:g} is below the floor of these merges, {self.floor:g}")
@@ -154,14 +155,15 @@ class FaceTree:
         label = linked(part[self.together], int(part.max()) + 1)[part]
         label = np.argsort(np.argsort(-np.bincount(label), kind="stable"))[label]
         sizes = np.bincount(part)
-        sums = np.zeros((len(sizes), self.units.shape[1]))
-        np.add.at(sums, part, self.units)
+        together = np.argsort(part, kind="stable")
+        sums = np.add.reduceat(self.units[together].astype(np.float64), np.cumsum(sizes) - sizes)
         own = np.full(len(part), np.nan)
         several = np.flatnonzero(sizes[part] > 1)
         rows = self.units[several].astype(np.float64)
         own[several] = ((sums[part[several]] - rows) * rows).sum(1) / (sizes[part[several]] - 1)
-        other, nearest = self._other(part, label, sums / sizes[:, None])
-        cluster = np.where(other > own - margin, UNSURE, label)
+        reach = int(np.searchsorted(-self.scores, -threshold, side="right"))
+        other, nearest = self._other(part, label, sums / sizes[:, None], self.pairs[:reach])
+        cluster = np.where((other >= threshold) & (other > own - margin), UNSURE, label)
         back = np.argsort(self.order)
         return Cut(threshold, cluster[back], label[back], own[back], other[back], nearest[back])
 
@@ -170,8 +172,9 @@ class FaceTree:
         part: Int64[np.ndarray, " rows"],
         label: Int64[np.ndarray, " rows"],
         means: Float64[np.ndarray, "parts dim"],
+        reaching: Int64[np.ndarray, "pairs 2"],
     ) -> tuple[Float64[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
-        """The highest average score of each row with a part of a cluster that it may belong to, and that cluster."""
+        """The highest average score of each row with a part of another cluster to which a pair leads, and that cluster."""
 
         def beside(
             pairs: Int64[np.ndarray, "pairs 2"], group: Int64[np.ndarray, " rows"]
@@ -183,7 +186,7 @@ class FaceTree:
 
         of_part = np.zeros(len(means), np.int64)
         of_part[part] = label
-        row, near = np.divmod(beside(self.pairs, part), len(means))
+        row, near = np.divmod(beside(reaching, part), len(means))
         allowed = ~np.isin(row * len(means) + of_part[near], beside(self.apart, label))
         row, near = row[allowed], near[allowed]
         score = pair_scores(*map(torch.from_numpy, (self.units, row, near, means))).numpy()

@@ -1,0 +1,137 @@
+"""The purity file: a threshold of clusters, and what is promised of the clusters of the next library."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.base.vocabulary import Origin, check_word
+from verisphere.base.words import counted
+from verisphere.decide.point import exact_rate
+from verisphere.files.calibration import Source
+from verisphere.files.documents import read_json_file
+from verisphere.files.json_values import from_json, shown
+from verisphere.files.results import Result
+
+FORMAT = 1
+KIND = "purity"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Merges that were not made at the threshold, of clusters whose people were known.
+
+    Attributes:
+        least: lowest score of these merges, above which it is that of the next ones.
+        merges: number of merges.
+        wrong: merges of clusters that are mostly of two different people.
+    """
+
+    least: float
+    merges: int
+    wrong: int
+
+
+@dataclass(frozen=True)
+class AtSize:
+    """Libraries of a number of faces at the threshold: the means of their impurity, B-cubed recall and unsure share."""
+
+    faces: int
+    libraries: int
+    impurity: float
+    recall: float
+    unsure: float
+
+
+@dataclass(frozen=True)
+class Purity(Result):
+    """A threshold of clusters with a promise.
+
+    Attributes:
+        origin: origin of the embeddings, if known.
+        source: the file of the embeddings.
+        threshold: the threshold of clusters.
+        impurity: the impurity that is promised at most, as it was written.
+        guarantee: `expected`: 95 % of calibrations and next libraries together keep it; `confident`: with 95 %
+            confidence 95 % of libraries keep it.
+        faces: number of faces of a library.
+        libraries: number of libraries, of different people, that the threshold comes from.
+        rank: place of the threshold among the libraries' loosest ones; 1 is the strictest.
+        margin: how much nearer to its own cluster than to another a face must be, or it is unsure.
+        seed: seed of the division into libraries.
+        sizes: what libraries of several sizes have at the threshold; the last row is of the size promised.
+        joined: merges that were not made, the lowest scores first.
+        implausible: why the scores of the file cannot be right, where that was accepted.
+    """
+
+    origin: Origin | None
+    source: Source
+    threshold: float
+    impurity: str
+    guarantee: str
+    faces: int
+    libraries: int
+    rank: int
+    margin: float
+    seed: int
+    sizes: tuple[AtSize, ...]
+    joined: tuple[Joined, ...]
+    implausible: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_word("guarantee", self.guarantee, ("expected", "confident"))
+        exact_rate(self.impurity)
+        if not (-1 < self.threshold <= 1 and self.margin >= 0 and 1 <= self.rank <= self.libraries and self.faces > 1):
+            raise ValueError(f"threshold {self.threshold}, margin {self.margin}, rank {self.rank}, faces {self.faces}")
+        if not self.sizes:
+            raise ValueError("no sizes")
+
+    def promise(self) -> str:
+        """What is promised, in one sentence."""
+        library = f"a library of {self.faces:,} faces of people who are drawn like these"
+        share = f"at most {100 * float(self.impurity):g} % of its faces lie in a cluster of mostly another person"
+        if self.guarantee == "expected":
+            return f"in {library}, {share}; this holds for 95 % of calibrations with their next library"
+        return f"in {library}, {share}; this holds for 95 % of such libraries, with 95 % confidence"
+
+    def text(self) -> str:
+        """The threshold, what is promised, and what it costs."""
+        rows = [
+            f"  {at.faces:,} faces ({at.libraries} libraries): impurity "
+            f"{100 * at.impurity:.2f} %, B-cubed recall {at.recall:.3f}, unsure {100 * at.unsure:.2f} %"
+            for at in self.sizes
+        ]
+        return "\n".join(
+            [
+                f"threshold {self.threshold:.4f} from {self.libraries} libraries of {self.faces:,} faces "
+                f"({self.source.people:,} people of {self.source.file})",
+                f"promised: {self.promise()}.",
+                "A larger library has more strangers for each face, and more impurity; nothing is promised of it.",
+                "On average at this threshold:",
+                *rows,
+                *(f"implausible: {reason}" for reason in self.implausible),
+            ]
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """The values of the JSON that `read_purity` reads."""
+        return {"format": FORMAT, "kind": KIND, **vars(self)}
+
+    def risk(self, score: float) -> str:
+        """How often merges at about this score joined two people among those known; empty if none was seen."""
+        at = [one for one in self.joined if one.least <= score]
+        if not at or not at[-1].merges:
+            return ""
+        return f"of {counted(at[-1].merges, 'such merge')} among known people {at[-1].wrong:,} joined two people"
+
+
+def read_purity(path: Path) -> Purity:
+    """Reads a file that `verisphere purity` wrote, with all checks; a ValueError says what is wrong with it."""
+    try:
+        document = read_json_file(path)
+        if not isinstance(document, dict) or document.get("kind") != KIND:
+            raise ValueError(f"no object of kind {KIND}")
+        if document.get("format") != FORMAT:
+            raise ValueError(f"format {shown(document.get('format'))}, and this version reads format {FORMAT}")
+        return from_json(Purity, document)
+    except ValueError as error:
+        raise ValueError(f"{path}: not a file that `verisphere purity` wrote: {error}") from None

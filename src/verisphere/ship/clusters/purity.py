@@ -1,0 +1,194 @@
+"""A threshold of clusters with a promise: the impurity of the next library of as many faces is at most the target.
+
+People are divided into libraries at random, none in two. Each library gives one number, its loosest threshold (see
+`verisphere.decide.purity`), and the promise is a rank among these numbers.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from verisphere.base.seeds import numpy_generator
+from verisphere.base.vocabulary import Embeddings, Progress, check_word, quietly
+from verisphere.decide import TooFewComparisonsError
+from verisphere.decide.point import Far, exact_rate, far_text
+from verisphere.decide.purity import LIBRARIES_FAIL, ClusterFigures, figures_of, libraries_of
+from verisphere.decide.sample_size import Guarantee, comparisons_needed, independent_rank
+from verisphere.files.purity import AtSize, Joined, Purity
+from verisphere.score.linkage import SMALLER_GROUPS_PAY
+from verisphere.ship.calibrated_files import EmbeddingsSet
+from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
+from verisphere.ship.clusters.face_tree import FaceTree
+
+STEP = 0.005  # between thresholds that are tried
+FIRST_FLOOR, LOWER_BY, LOWEST = 0.5, 0.1, 0.0  # floors of the trees, until a library is impure somewhere above one
+FEW = 2_000  # faces of which all pairs above the lowest floor are held at once
+SCORES_TOGETHER = 0.02  # merges whose scores differ by less count together
+MERGES_BELOW = 0.2  # how far below the threshold merges are looked at
+
+
+@dataclass(eq=False)
+class Library:
+    """Faces of known people, clustered at thresholds that are tried.
+
+    Attributes:
+        faces: a row for each face.
+        person: number of each face's person.
+        margin: see `FaceTree.cut`.
+    """
+
+    faces: Embeddings
+    person: Int64[np.ndarray, " faces"]
+    margin: float = 0.0
+
+    def figures(self, tree: FaceTree, threshold: float) -> ClusterFigures:
+        """The clusters at a threshold compared with the people."""
+        return figures_of(tree.cut(threshold, self.margin).cluster, self.person)
+
+    def loosest(self, target: float) -> float:
+        """The lowest threshold tried at which, and at all higher ones, the impurity is at most the target.
+
+        Leaving unsure faces alone lowers the impurity or keeps it, and without that it only rises as the threshold
+        falls; so the first threshold that can be impure is found by halving.
+        """
+        floor = LOWEST if len(self.faces) < FEW else FIRST_FLOOR
+        while True:
+            tree = FaceTree(self.faces, floor)
+            person = self.person[tree.order]
+            thresholds = np.round(np.arange(1, floor - STEP / 2, -STEP), 3).tolist()
+
+            def impure(threshold: float, tree: FaceTree = tree, person: np.ndarray = person) -> bool:
+                return figures_of(tree.tree.labels(threshold, tree.heights), person).impurity > target
+
+            for place in range(bisect_left(thresholds, True, key=impure), len(thresholds)):
+                if self.figures(tree, thresholds[place]).impurity > target:
+                    return float(thresholds[place - 1])  # at 1 nothing is merged
+            if floor <= LOWEST:
+                return floor
+            floor = round(floor - LOWER_BY, 3)
+
+
+def calibrate_purity(
+    path: Path,
+    faces: int,
+    impurity: Far = "0.01",
+    guarantee: Guarantee = "expected",
+    margin: float = 0.0,
+    seed: int = 0,
+    accepted: Accepted = NOTHING,
+    progress: Progress = quietly,
+) -> Purity:
+    """The threshold of clusters at which a library of so many faces is pure, from embeddings of known people.
+
+    Args:
+        path: embeddings file with identities.
+        faces: number of faces of the libraries that will be clustered.
+        impurity: the share of faces in a cluster of mostly another person, at most.
+        guarantee: `expected` takes 19 libraries at least, `confident` 59.
+        margin: see `FaceTree.cut`.
+        seed: seed of the division into libraries; trying several breaks the guarantee.
+        accepted: what is accepted of the file; see `verisphere.ship.calibrate.calibrate`.
+        progress: reports the progress over libraries.
+
+    Raises:
+        TooFewComparisonsError: too few people; the error says how many libraries there are and are needed.
+        ValueError: unless accepted, implausible scores or trained people.
+    """
+    check_word("guarantee", guarantee, ("expected", "confident"))
+    target = float(exact_rate(impurity))
+    if not 0 <= target < 1 or faces < 2 or margin < 0:
+        raise ValueError(
+            f"an impurity from 0 to below 1, libraries of 2 faces or more and a margin of 0 or more are needed, got "
+            f"{impurity}, {faces} and {margin:g}"
+        )
+    known = EmbeddingsSet.read(path)
+    if not accepted.training_people:
+        refuse_training_people(known.embeddings, known.name)
+    reasons = refuse_implausible(known.name, known.implausible(), accepted.implausible)
+    libraries = _Libraries(known.embeddings, margin, seed)
+    drawn = libraries.of(faces)
+    rank = independent_rank(len(drawn), LIBRARIES_FAIL, guarantee)
+    if rank < 1:
+        raise TooFewComparisonsError(_too_few(str(path), len(known.embeddings), faces, len(drawn), guarantee))
+    numbers = [one.loosest(target) for one in progress(drawn, "clustering libraries", len(drawn))]
+    threshold = sorted(numbers, reverse=True)[rank - 1]
+    sizes = [size for size in (faces // 4, faces // 2) if size > 1]
+    return Purity(
+        origin=known.origin,
+        source=known.source,
+        threshold=threshold,
+        impurity=far_text(impurity),
+        guarantee=guarantee,
+        faces=faces,
+        libraries=len(drawn),
+        rank=rank,
+        margin=margin,
+        seed=seed,
+        sizes=tuple(_at_size(libraries.of(size)[: len(drawn)], size, threshold) for size in [*sizes, faces]),
+        joined=_joined(drawn, threshold),
+        implausible=tuple(reasons),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Libraries:
+    """Divisions of known people into libraries of a number of faces."""
+
+    faces: Embeddings
+    margin: float
+    seed: int
+
+    @cached_property
+    def person(self) -> Int64[np.ndarray, " faces"]:
+        return np.unique(self.faces.identities, return_inverse=True)[1]
+
+    def of(self, faces: int) -> list[Library]:
+        rows = libraries_of(self.person, faces, numpy_generator(self.seed))
+        return [Library(self.faces.take(of_one), self.person[of_one], self.margin) for of_one in rows]
+
+
+def _at_size(libraries: Sequence[Library], faces: int, threshold: float) -> AtSize:
+    found = [one.figures(FaceTree(one.faces, threshold), threshold) for one in libraries]
+    means = np.mean([[at.impurity, at.recall, at.unsure] for at in found], axis=0).tolist()
+    return AtSize(faces, len(libraries), *means)
+
+
+def _joined(libraries: Sequence[Library], threshold: float) -> tuple[Joined, ...]:
+    """Merges of clusters of known people that the threshold does not make, by what they score."""
+    floor = max(threshold - MERGES_BELOW, LOWEST - LOWER_BY)
+    edges = np.arange(floor, threshold, SCORES_TOGETHER)
+    merges, wrong = np.zeros((2, len(edges)), np.int64)
+    for library in libraries:
+        scores, differ = _later_merges(FaceTree(library.faces, floor), library.person, threshold)
+        place = np.searchsorted(edges, scores, side="right") - 1
+        np.add.at(merges, place, 1)
+        np.add.at(wrong, place, differ)
+    return tuple(map(Joined, edges.tolist(), merges.tolist(), wrong.tolist()))
+
+
+def _later_merges(
+    faces: FaceTree, person: Int64[np.ndarray, " faces"], threshold: float
+) -> tuple[Float64[np.ndarray, " merges"], Bool[np.ndarray, " merges"]]:
+    """What the merges score that a threshold does not make, and whether the clusters are mostly of two people."""
+    held = [Counter([one]) for one in person[faces.order].tolist()]
+    differ = []
+    for left, right in faces.tree.children.tolist():
+        differ.append(held[left].most_common(1)[0][0] != held[right].most_common(1)[0][0])
+        held.append(held[left] + held[right])
+    worth = faces.tree.scores - SMALLER_GROUPS_PAY / faces.tree.sizes
+    later = (faces.heights < threshold) & (worth >= faces.floor)
+    return worth[later], np.array(differ, bool)[later]
+
+
+def _too_few(name: str, rows: int, faces: int, libraries: int, guarantee: Guarantee) -> str:
+    needed = comparisons_needed(LIBRARIES_FAIL, guarantee)
+    return (
+        f"{name}: its {rows:,} faces make {libraries} libraries of {faces:,} faces with people of their own; guarantee "
+        f"{guarantee!r} needs {needed}; possible with these: about {rows // (needed + 1):,} faces a library"
+    )
