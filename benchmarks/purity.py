@@ -1,0 +1,120 @@
+"""How often the promise of `verisphere purity` holds: in drawn worlds, and in LFW (docs/clusters.md).
+
+`python benchmarks/purity.py LFW.npz` takes half an hour on one core and writes purity.csv beside this file, the source
+of the table in docs/clusters.md; without a file it draws the worlds alone. Seeds are fixed.
+
+A population is divided into libraries of different people. `expected` takes 19 of them, and the twentieth is the next
+library; `confident` takes 59, and its threshold is right where at most 5 % of all libraries drawn in that world are
+impure at it, those of the other populations included. Populations of a world are drawn anew. Those of LFW are the same
+people in another order, so that its draws overlap, and only `expected` is measured there.
+"""
+
+import csv
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.base.vocabulary import Embeddings
+from verisphere.decide.purity import LIBRARIES_FAIL, libraries_of
+from verisphere.files.embeddings import read_embeddings
+from verisphere.ship.clusters.face_tree import FaceTree
+from verisphere.ship.clusters.purity import Library
+
+ROWS = Path(__file__).with_name("purity.csv")
+POPULATIONS, LIBRARIES, FACES, IMPURITY = 170, 60, 60, 0.02
+OF_LFW, FACES_OF_LFW, IMPURITY_OF_LFW = 500, 150, 0.01
+DIM = 24
+Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
+
+
+def alike(random: np.random.Generator, people: int) -> tuple[np.ndarray, np.ndarray]:
+    """Centers and spreads of people who are all equally hard to recognise."""
+    return random.standard_normal((people, DIM)), np.full(people, 0.85)
+
+
+def hard(random: np.random.Generator, people: int) -> tuple[np.ndarray, np.ndarray]:
+    """Some people are much harder to recognise than others."""
+    return random.standard_normal((people, DIM)), 0.6 + 0.25 * random.standard_exponential(people)
+
+
+def families(random: np.random.Generator, people: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every tenth person has a brother or sister who looks alike, and may come into the same library or another."""
+    centers = random.standard_normal((people, DIM))
+    centers[1::10] = centers[::10][: len(centers[1::10])] + 0.45 * centers[1::10]
+    return centers, np.full(people, 0.75)
+
+
+def population(draw: Draw, random: np.random.Generator) -> Embeddings:
+    """Faces of people who have 1 to 7 images each, for the libraries of one population."""
+    people = LIBRARIES * (FACES + 8) // 4 + 60
+    centers, spread = draw(random, people)
+    person = np.repeat(np.arange(people), random.integers(1, 8, people))
+    rows = centers[person] + spread[person, None] * random.standard_normal((len(person), DIM))
+    return Embeddings(rows, identities=person)
+
+
+def libraries(faces: Embeddings, size: int, random: np.random.Generator) -> list[Library]:
+    """The libraries of a population."""
+    person = np.unique(faces.identities, return_inverse=True)[1]
+    return [Library(faces.take(rows), person[rows]) for rows in libraries_of(person, size, random)]
+
+
+def recall(found: list[Library], threshold: float) -> float:
+    """Mean B-cubed recall of libraries at a threshold."""
+    return float(np.mean([one.figures(FaceTree(one.faces, threshold), threshold).recall for one in found]))
+
+
+def worlds() -> Iterator[list[object]]:
+    """Rows of the drawn worlds."""
+    for number, draw in enumerate((alike, hard, families)):
+        loosest, recalls = np.empty((POPULATIONS, LIBRARIES)), []
+        for one in range(POPULATIONS):
+            random = np.random.default_rng([number, one])
+            drawn = libraries(population(draw, random), FACES, random)[:LIBRARIES]
+            loosest[one] = [library.loosest(IMPURITY) for library in drawn]
+            if one < 20:
+                recalls.append((recall(drawn, loosest[one, :19].max()), recall(drawn, loosest[one, :59].max())))
+            print(draw.__name__, one, flush=True)
+        of_twenty = loosest.reshape(-1, 20)
+        kept = of_twenty[:, 19] <= of_twenty[:, :19].max(1)
+        found = np.mean(recalls, axis=0)
+        yield [draw.__name__, FACES, IMPURITY, "expected", len(kept), round(kept.mean(), 4), round(found[0], 3)]
+        strict = loosest[:, :59].max(1)
+        failing = (loosest.ravel()[None] > strict[:, None]).mean(1)
+        kept = failing <= float(LIBRARIES_FAIL)
+        yield [draw.__name__, FACES, IMPURITY, "confident", len(kept), round(kept.mean(), 4), round(found[1], 3)]
+
+
+def lfw(path: Path) -> Iterator[list[object]]:
+    """The row of a real set."""
+    faces, kept, recalls = read_embeddings(path), [], []
+    for one in range(OF_LFW):
+        drawn = libraries(faces, FACES_OF_LFW, np.random.default_rng([9, one]))
+        for start in range(0, len(drawn) - 19, 20):
+            twenty = drawn[start : start + 20]
+            loosest = [library.loosest(IMPURITY_OF_LFW) for library in twenty]
+            kept.append(loosest[19] <= max(loosest[:19]))
+            if len(recalls) < 20:
+                recalls.append(recall(twenty[19:], max(loosest[:19])))
+        print("LFW", len(kept), flush=True)
+        if len(kept) >= OF_LFW:
+            break
+    mean = round(float(np.mean(kept)), 4)
+    yield ["LFW", FACES_OF_LFW, IMPURITY_OF_LFW, "expected", len(kept), mean, round(float(np.mean(recalls)), 3)]
+
+
+def main() -> None:
+    """Write all rows, each world when it is finished."""
+    with ROWS.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["world", "faces", "impurity", "guarantee", "draws", "held", "recall"])
+        rows = [worlds()] if len(sys.argv) < 2 else [lfw(Path(sys.argv[1])), worlds()]
+        for row in (row for part in rows for row in part):
+            table.writerow(row)
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
