@@ -174,7 +174,7 @@ class FaceTree:
         means: Float64[np.ndarray, "parts dim"],
         reaching: Int64[np.ndarray, "pairs 2"],
     ) -> tuple[Float64[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
-        """The highest average score of each row with a part of another cluster to which a pair leads, and that cluster."""
+        """The highest average score of each row with a part of a cluster that a pair leads to, and that cluster."""
 
         def beside(
             pairs: Int64[np.ndarray, "pairs 2"], group: Int64[np.ndarray, " rows"]
