@@ -1,6 +1,7 @@
 """`cluster`: the faces of a library grouped into people."""
 
 import argparse
+from pathlib import Path
 
 from verisphere.base.words import printable
 from verisphere.cli.messages import progress
@@ -29,7 +30,7 @@ def add_cluster(verbs: Verbs) -> None:
         cluster,
         examples=(
             "verisphere cluster library.npz --threshold 0.45 --out people",
-            "verisphere cluster library.npz --threshold 0.45 --photographs photographs.csv --before people --out later",
+            "verisphere cluster library.npz --purity purity.json --photographs on.csv --before people --out later",
         ),
         less_memory="raise --threshold",
     )
@@ -37,7 +38,10 @@ def add_cluster(verbs: Verbs) -> None:
     add_input(verb, "embeddings", "embeddings file of all faces, the old and the new ones", metavar="EMBEDDINGS")
     add_output(verb, "--out", folder=True, required=True, metavar="FOLDER", help="folder to make, or to continue")
     what = "average score from which faces are grouped; higher ones give purer and smaller clusters"
-    verb.add_argument("--threshold", type=float, required=True, metavar="T", help=what)
+    which = verb.add_mutually_exclusive_group(required=True)
+    which.add_argument("--threshold", type=float, metavar="T", help=what)
+    what = "threshold and margin with a promise, from purity"
+    which.add_argument("--purity", type=Path, metavar="FILE", help=what)
     what = "a face is unsure if it scores higher with another cluster than with its own less M (0)"
     verb.add_argument("--margin", type=float, metavar="M", help=what)
     add_input(verb, "--photographs", "CSV with name and photograph: two faces on one photograph are two people")

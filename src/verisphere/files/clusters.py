@@ -97,6 +97,7 @@ class Clusters(Result):
         proposals: pairs of clusters that may be one, those that lack least first.
         before: digest of the `people.csv` of an earlier result, if there is one.
         gone: faces that a person had confirmed there, and that are not in the embeddings.
+        promise: what is promised of the impurity, in words; None for a threshold without a promise.
         known: comparison with the identities of the embeddings, where that was asked for.
     """
 
@@ -108,6 +109,7 @@ class Clusters(Result):
     proposals: tuple[Proposal, ...]
     before: str | None = None
     gone: tuple[str, ...] = ()
+    promise: str | None = None
     known: ClusterFigures | None = None
 
     def rows(self) -> Iterator[tuple[Cluster, Face, bool]]:
@@ -136,6 +138,9 @@ class Clusters(Result):
             f"{self.source.file}: {len(faces):,} faces at threshold {self.threshold:g}: {len(several):,} clusters of "
             f"two or more, {sizes.count(1):,} single faces, {len(unsure):,} unsure"
         ]
+        lines.append(
+            f"promised: {self.promise}" if self.promise else "nothing is promised of a threshold chosen by hand"
+        )
         lines += _listed("largest clusters", [f"{item.person}: {len(item.faces):,} faces" for item in several])
         lines += _listed("unsure faces, nearer to another cluster than to their own", unsure)
         lines += _listed("clusters that may be one person", merges)

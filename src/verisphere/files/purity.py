@@ -85,6 +85,21 @@ class Purity(Result):
         if not self.sizes:
             raise ValueError("no sizes")
 
+    @property
+    def at(self) -> tuple[float, float]:
+        """The threshold and the margin."""
+        return self.threshold, self.margin
+
+    def promise_for(self, faces: int, sha256: str) -> str:
+        """What is promised of a library, in words: nothing of a larger one, and of the faces that were known."""
+        if sha256 == self.source.sha256:
+            return "nothing is promised: the threshold was chosen on these faces"
+        if faces > self.faces:
+            return (
+                f"nothing is promised of {faces:,} faces, which are more than the {self.faces:,} of: {self.promise()}"
+            )
+        return f"{self.promise()}; this one has {faces:,}"
+
     def promise(self) -> str:
         """What is promised, in one sentence."""
         library = f"a library of {self.faces:,} faces of people who are drawn like these"

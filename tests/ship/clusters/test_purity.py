@@ -7,14 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from two_models import OLD
 from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.decide import TooFewComparisonsError
 from verisphere.decide.purity import figures_of, libraries_of
+from verisphere.files.clusters import read_clusters
 from verisphere.files.embeddings import write_embeddings
-from verisphere.files.purity import read_purity
+from verisphere.files.purity import Purity, read_purity
 from verisphere.ship.calibration_check import Accepted
+from verisphere.ship.clusters.clusters import ClusterOptions, cluster_folder
 from verisphere.ship.clusters.face_tree import FaceTree
 from verisphere.ship.clusters.purity import STEP, Library, calibrate_purity
 
@@ -37,6 +40,11 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("known") / "known.npz"
     write_embeddings(path, known_people(500))
     return path
+
+
+@pytest.fixture(scope="module")
+def found(known: Path) -> Purity:
+    return calibrate_purity(known, 60, "0.02", seed=4)
 
 
 def impurities(library: Library, thresholds: np.ndarray) -> np.ndarray:
@@ -78,8 +86,7 @@ def test_unsure_faces_never_add_to_the_impurity():
     assert seen > 5
 
 
-def test_the_promise_is_a_rank_among_libraries(known: Path, tmp_path: Path):
-    found = calibrate_purity(known, 60, "0.02", seed=4)
+def test_the_promise_is_a_rank_among_libraries(found: Purity, tmp_path: Path):
     faces = known_people(500)
     person = np.unique(faces.identities, return_inverse=True)[1]
     rows = libraries_of(person, 60, np.random.default_rng(4))
@@ -141,9 +148,9 @@ def test_what_cannot_be_is_refused(known: Path, tmp_path: Path):
         calibrate_purity(tmp_path / "shifted.npz", 60)
 
 
-def test_a_damaged_file_is_one_line(known: Path, tmp_path: Path):
+def test_a_damaged_file_is_one_line(found: Purity, tmp_path: Path):
     path = tmp_path / "purity.json"
-    calibrate_purity(known, 60, "0.02").write_json(path)
+    found.write_json(path)
     right = json.loads(path.read_text())
     changes = ({"kind": "gate"}, {"format": 9}, {"threshold": 3}, {"rank": 0}, {"sizes": []}, {"impurity": "much"})
     for change in changes:
@@ -163,3 +170,49 @@ def test_the_verb_prints_the_promise_and_writes_the_file(
     assert read_purity(out).impurity == "2e-2"
     assert main(["purity", str(known), "--faces", "400", "--out", str(tmp_path / "no.json")]) == 2
     assert not (tmp_path / "no.json").exists()
+
+
+def test_clusters_are_made_at_the_promised_threshold(
+    known: Path, found: Purity, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    promise, library = tmp_path / "purity.json", tmp_path / "library.npz"
+    found = replace(found, margin=0.05)
+    found.write_json(promise)
+    faces = known_people(500, seed=8)
+    write_embeddings(library, faces.take(np.arange(60)))
+    assert main(["cluster", str(library), "--purity", str(promise), "--out", str(tmp_path / "made")]) == 0
+    assert f"promised: {found.promise()}; this one has 60" in capsys.readouterr().out
+    made = read_clusters(tmp_path / "made")
+    assert (made.threshold, made.margin, made.promise) == (*found.at, f"{found.promise()}; this one has 60")
+    write_embeddings(library, faces.take(np.arange(61)))
+    more = cluster_folder(library, tmp_path / "more", ClusterOptions(purity=promise))
+    assert (more.promise or "").startswith("nothing is promised of 61 faces, which are more than the 60 of")
+    same = cluster_folder(known, tmp_path / "same", ClusterOptions(purity=promise))
+    assert same.promise == "nothing is promised: the threshold was chosen on these faces"
+    by_hand = cluster_folder(library, tmp_path / "hand", ClusterOptions(threshold=0.5))
+    assert by_hand.promise is None
+    assert "nothing is promised of a threshold chosen by hand" in by_hand.text()
+
+
+def test_a_promise_is_for_the_pixels_it_was_made_of(found: Purity, tmp_path: Path):
+    promise, library = tmp_path / "purity.json", tmp_path / "library.npz"
+    replace(found, origin=OLD).write_json(promise)
+    write_embeddings(library, replace(known_people(20), origin=replace(OLD, flip=True)))
+    with pytest.raises(ValueError, match=r"purity.json: not made as library.npz was \(.*flip"):
+        cluster_folder(library, tmp_path / "made", ClusterOptions(purity=promise))
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_threshold_or_a_promise_is_asked_for(tmp_path: Path):
+    with pytest.raises(ValueError, match="either a threshold"):
+        ClusterOptions()
+    with pytest.raises(ValueError, match="either a threshold"):
+        ClusterOptions(threshold=0.4, purity=tmp_path)
+    with pytest.raises(ValueError, match=r"--margin 0.1: .* has a margin, on which its promise rests"):
+        ClusterOptions(margin=0.1, purity=tmp_path)
+
+
+def test_how_often_merges_were_wrong_is_said_for_scores_seen(found: Purity):
+    above, below = found.threshold - 0.01, found.joined[0].least - 0.01
+    assert found.risk(below) == ""
+    assert found.risk(above).endswith("joined two people")

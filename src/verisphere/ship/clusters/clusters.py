@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.base.identity import names_taken
+from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
 from verisphere.decide.purity import UNSURE, figures_of
 from verisphere.files.clusters import (
@@ -24,6 +25,8 @@ from verisphere.files.clusters import (
 )
 from verisphere.files.disk import digest
 from verisphere.files.embeddings import read_embeddings
+from verisphere.files.purity import Purity, read_purity
+from verisphere.files.results import EvaluatedFile
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import is_count
 from verisphere.files.work import ScanState, WorkFiles, result_folder
@@ -38,8 +41,9 @@ MOST_PROPOSALS = 200
 class ClusterOptions:
     """How faces are grouped; each field is the option of `verisphere cluster` of that name."""
 
-    threshold: float
-    margin: float = 0.0
+    threshold: float | None = None
+    margin: float | None = None
+    purity: Path | None = None
     photographs: Path | None = None
     together: Path | None = None
     apart: Path | None = None
@@ -47,9 +51,13 @@ class ClusterOptions:
     known: bool = False
 
     def __post_init__(self) -> None:
-        if not -1 < self.threshold < 1:
+        if (self.threshold is None) == (self.purity is None):
+            raise ValueError("clusters need either a threshold (--threshold) or a promise with one (--purity)")
+        if self.purity is not None and self.margin is not None:
+            raise ValueError(f"--margin {self.margin:g}: {self.purity} has a margin, on which its promise rests")
+        if self.threshold is not None and not -1 < self.threshold < 1:
             raise ValueError(f"--threshold {self.threshold:g}: allowed are scores above -1 and below 1")
-        if not self.margin >= 0:
+        if self.margin is not None and not self.margin >= 0:
             raise ValueError(f"--margin {self.margin:g}: allowed are differences of scores from 0 on")
 
 
@@ -67,28 +75,39 @@ def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progres
                 f"{options.before}: none of its {len(people):,} faces is in {embeddings}, which has to hold the faces "
                 "of before and the new ones"
             )
+        promised = None if options.purity is None else _promised(options.purity, source)
+        threshold, margin = (options.threshold, options.margin or 0.0) if promised is None else promised.at
         parts = -(-(len(faces) ** 2) // PAIRS_KEPT_AT_ONCE)
-        kept = WorkFiles.open(work, {"sha256": source.sha256, "threshold": options.threshold, "parts": parts}).folder
+        kept = WorkFiles.open(work, {"sha256": source.sha256, "threshold": threshold, "parts": parts}).folder
         stores = [ScanState(kept / f"near-{part:04d}.npz", "near pairs") for part in range(parts)]
-        tree = FaceTree(faces, options.threshold, links, progress, stores if parts > 1 else ())
-        cut = tree.cut(options.threshold, options.margin)
+        tree = FaceTree(faces, threshold, links, progress, stores if parts > 1 else ())
+        cut = tree.cut(threshold, margin)
         confirmed_rows = np.isin(faces.names, list(links.people))
         cut = replace(cut, cluster=np.where(confirmed_rows, cut.grouped, cut.cluster))
         labelled, identity = faces.identities != NOBODY, np.unique(faces.identities, return_inverse=True)[1]
         clusters = _clusters(tree, cut, faces.names, people, links.people)
         made = Clusters(
             source=source,
-            threshold=options.threshold,
-            margin=options.margin,
+            threshold=threshold,
+            margin=margin,
             price=SMALLER_GROUPS_PAY,
             clusters=clusters,
             proposals=_proposals(tree, cut, [cluster.person for cluster in clusters], faces.names),
             before=None if options.before is None else digest(options.before / PEOPLE),
             gone=tuple(sorted(confirmed.keys() - set(names))),
+            promise=None if promised is None else promised.promise_for(len(faces), source.sha256),
             known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
         )
         made.write(out)
     return made
+
+
+def _promised(path: Path, source: EvaluatedFile) -> Purity:
+    """The threshold with a promise, of embeddings made as these."""
+    promised = read_purity(path)
+    hint = "promise by embeddings of the model that made these"
+    check_same_origin(f"{source.file} was", source.origin, path, promised.origin, hint)
+    return promised
 
 
 def _links(options: ClusterOptions, names: set[str], people: dict[str, str], confirmed: dict[str, str]) -> Links:

@@ -108,8 +108,8 @@ class FaceTree:
         Raises:
             ValueError: links that contradict each other, or name a face that is not there; too many near pairs.
         """
-        if not -1 < floor < 1:
-            raise ValueError(f"the floor is {floor}; a threshold of scores lies above -1 and below 1")
+        if not -1 < floor <= 1:
+            raise ValueError(f"the floor is {floor}; a threshold of scores lies above -1 and is at most 1")
         self.floor, self.order, self.progress = floor, np.argsort(faces.names), progress
         self.names = faces.names[self.order]
         links = links or Links()
