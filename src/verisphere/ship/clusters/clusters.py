@@ -60,6 +60,12 @@ class ClusterOptions:
         if self.margin is not None and not self.margin >= 0:
             raise ValueError(f"--margin {self.margin:g}: allowed are differences of scores from 0 on")
 
+    @property
+    def at(self) -> tuple[float, float]:
+        """The threshold and the margin that were chosen by hand."""
+        assert self.threshold is not None
+        return self.threshold, self.margin or 0.0
+
 
 def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progress: Progress = quietly) -> Clusters:
     """Group the faces of an embeddings file, and write the folder of clusters; the same call continues a killed one."""
@@ -76,7 +82,7 @@ def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progres
                 "of before and the new ones"
             )
         promised = None if options.purity is None else _promised(options.purity, source)
-        threshold, margin = (options.threshold, options.margin or 0.0) if promised is None else promised.at
+        threshold, margin = options.at if promised is None else promised.at
         parts = -(-(len(faces) ** 2) // PAIRS_KEPT_AT_ONCE)
         kept = WorkFiles.open(work, {"sha256": source.sha256, "threshold": threshold, "parts": parts}).folder
         stores = [ScanState(kept / f"near-{part:04d}.npz", "near pairs") for part in range(parts)]
