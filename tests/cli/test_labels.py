@@ -130,7 +130,7 @@ def test_duplicates_are_proposed_and_merged_when_told_to(tmp_path: Path, capsys:
     out = tmp_path / "twice"
     assert run("duplicates", file, "--faces", tmp_path / "faces", "--out", out) == 0
     printed = capsys.readouterr().out
-    assert "1 pairs of identities whose centers have a cosine of 0.6 or more: proposals, nothing is merged" in printed
+    assert "1 merge proposals: pairs of identities whose centers score 0.6 or more; nothing is merged" in printed
     assert sorted(path.name for path in out.iterdir()) == ["duplicates.json", "images.csv", "index.html", "pairs.csv"]
     # Anne/2, Ben/3 and Ann/0 are black, and so equal in pixels
     assert json.loads((out / "duplicates.json").read_text())["image_pairs"][0]["equal_pixels"] is True
@@ -153,7 +153,7 @@ def test_overlap_by_name_and_embedding(tmp_path: Path, capsys: pytest.CaptureFix
     faces = folder(tmp_path / "faces", ("Ann_Lee", "Ben", "Cy"), images=1)
     train = embeddings(tmp_path / "train.npz", ("Ann_Lee", "Ben", "Cy"), (0, 90, 180))
     test = embeddings(tmp_path / "test.npz", ("ann lee", "Benjamin", "Benjamin", "Dee"), (40, 95, 97, 270))
-    words = ("overlap", faces, test, "--embeddings", train, test, "--cosine", "0.9")
+    words = ("overlap", faces, test, "--embeddings", train, test, "--threshold", "0.9")
     assert run(*words, "--out", tmp_path / "out") == 0
     assert "2 of 3 people are in" in capsys.readouterr().out
     assert read_labels(tmp_path / "out" / "kept.txt").identities == ("Cy",)
@@ -178,7 +178,7 @@ def test_overlap_with_lists_of_ids(tmp_path: Path):
 def test_a_threshold_without_embeddings_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "people.txt").write_text("Ann\n")
     assert (
-        run("overlap", tmp_path / "people.txt", tmp_path / "people.txt", "--cosine", "0.4", "--out", tmp_path / "o")
+        run("overlap", tmp_path / "people.txt", tmp_path / "people.txt", "--threshold", "0.4", "--out", tmp_path / "o")
         == 2
     )
-    assert "--cosine is a threshold of embeddings" in capsys.readouterr().err
+    assert "--threshold is one of embeddings" in capsys.readouterr().err

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
             for old in (
                 *("evaluate one-threshold", "evaluate megaface", "evaluate trillion-pairs", "render", "distill"),
                 *("clean --recipe", "data duplicates", "data overlap", "data noise", "data relabel"),
+                *("clean duplicates --cosine", "clean duplicates --image-cosine", "clean overlap --cosine"),
             )
         ),
     ],

@@ -7,7 +7,7 @@ from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_output
 
-COSINE = 0.5  # of overlap; see docs/lab/cleaning.md for how it was chosen
+THRESHOLD = 0.5  # of overlap; see docs/lab/cleaning.md for how it was chosen
 
 
 def clean_noise(options: argparse.Namespace) -> str:
@@ -50,7 +50,7 @@ def clean_duplicates(options: argparse.Namespace) -> Outcome:
         options,
         path=options.embeddings,
         faces=faces,
-        image_cosine=None if options.no_images else options.image_cosine,
+        image_threshold=None if options.no_images else options.image_threshold,
         progress=progress(),
     )
     page = None
@@ -84,9 +84,9 @@ def _overlap(options: argparse.Namespace) -> Outcome:
     embeddings = options.embeddings
     if embeddings is None and train.is_embeddings and test.is_embeddings:
         embeddings = options.train, options.test
-    if embeddings is None and options.cosine is not None:
-        raise ValueError("--cosine is a threshold of embeddings; name those of both sets by --embeddings")
-    cosine = COSINE if options.cosine is None else options.cosine
+    if embeddings is None and options.threshold is not None:
+        raise ValueError("--threshold is one of embeddings; name those of both sets by --embeddings")
+    threshold = THRESHOLD if options.threshold is None else options.threshold
     overlap = options_as(
         find_overlap,
         options,
@@ -94,7 +94,7 @@ def _overlap(options: argparse.Namespace) -> Outcome:
         test=test,
         ids=ids,
         embeddings=None if embeddings is None else tuple(embeddings),
-        cosine=cosine,
+        threshold=threshold,
         progress=progress(),
     )
     overlap.write(options.out)
@@ -163,10 +163,13 @@ def _add_duplicates(kinds: Verbs) -> None:
     verb.add_argument("embeddings", type=Path, metavar="EMBEDDINGS", help="embeddings file of the set")
     verb.add_argument("--faces", type=Path, metavar="SET", help=f"also compare pixels, and make a page: {SET}")
     verb.add_argument(
-        "--cosine", type=float, default=0.6, help="propose identities from this cosine of centers on (0.6)"
+        "--threshold",
+        type=float,
+        default=0.6,
+        help="propose to merge identities whose centers score this or more (0.6)",
     )
     verb.add_argument(
-        "--image-cosine", type=float, default=0.85, metavar="COSINE", help="report images from this cosine on (0.85)"
+        "--image-threshold", type=float, default=0.85, help="report images that score this or more (0.85)"
     )
     verb.add_argument("--no-images", action="store_true", help="compare centers alone, in less time and memory")
     verb.add_argument(
@@ -213,7 +216,9 @@ def _add_overlap(kinds: Verbs) -> None:
     verb.add_argument(
         "--embeddings", type=Path, nargs=2, metavar=("TRAIN", "TEST"), help="embeddings of both sets, by one model"
     )
-    verb.add_argument("--cosine", type=float, help=f"remove people from this cosine of embeddings on ({COSINE})")
+    verb.add_argument(
+        "--threshold", type=float, help=f"remove people whose embeddings score this or more ({THRESHOLD})"
+    )
     add_output(verb, "--out", folder=True, required=True, metavar="FOLDER", help="new folder to write")
     add_trust_code(verb)
 

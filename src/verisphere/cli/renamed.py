@@ -14,6 +14,8 @@ RENAMED = {
     "render": "verisphere data render",
     "distill": "verisphere train RECIPE --distill.teachers [MODEL]",
     "clean --recipe": "verisphere clean loop RECIPE",
+    **{f"clean {verb} --cosine": "--threshold" for verb in ("duplicates", "overlap")},
+    "clean duplicates --image-cosine": "--image-threshold",
     **{f"data {verb}": f"verisphere clean {verb}" for verb in ("duplicates", "overlap", "noise", "relabel")},
 }
 

@@ -17,17 +17,17 @@ MOST_PAIRS = 1_000_000  # nobody reads a longer list, and the memory of the pair
 
 @dataclass(frozen=True, eq=False)
 class NearPairs:
-    """Pairs of rows, the highest cosine first; pairs with equal cosines in the order of their rows.
+    """Pairs of rows, the highest score first; pairs with equal scores in the order of their rows.
 
     Attributes:
         left: row of the first of each pair.
         right: row of the second, which is larger if both belong to one set.
-        cosine: cosine of each pair.
+        score: score of each pair.
     """
 
     left: Int64[np.ndarray, " pairs"]
     right: Int64[np.ndarray, " pairs"]
-    cosine: Float64[np.ndarray, " pairs"]
+    score: Float64[np.ndarray, " pairs"]
 
     def __len__(self) -> int:
         return len(self.left)
@@ -42,19 +42,20 @@ def near_pairs(
     most: int = MOST_PAIRS,
     stores: Sequence[StateStore] = (),
 ) -> NearPairs:
-    """Pairs of rows whose cosine is at least `least`.
+    """Pairs of rows whose score is at least `least`.
 
     The pairs are screened by products of low precision and decided by exact scores (`AllPairs`), so no matrix of all
     pairs is held.
 
+    >>> from verisphere.score.pairs import unit_rows
     >>> units = unit_rows(np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], np.float32))
     >>> pairs = near_pairs(units, 0.8)
-    >>> pairs.left.tolist(), pairs.right.tolist(), pairs.cosine.round(2).tolist()
+    >>> pairs.left.tolist(), pairs.right.tolist(), pairs.score.round(2).tolist()
     ([0, 0], [1, 2], [0.96, 0.8])
 
     Args:
         units: rows of length 1, from `unit_rows`.
-        least: lowest cosine.
+        least: lowest score.
         people: number of each row's person; pairs of one person are omitted. None treats every row as a separate
             person.
         others: rows of another set; each row is then paired with each of these instead, regardless of their people.
@@ -85,15 +86,15 @@ def near_pairs(
         for score, pair in pairs.at_least(least, part, parts):
             count += len(score)
             if count > most:
-                raise ValueError(f"more than {most:,} pairs have a cosine of {least:g} or more; ask for a higher one")
+                raise ValueError(f"more than {most:,} pairs score {least:g} or more; ask for a higher threshold")
             found.append((pair.numpy(), score.numpy()))
         if stores:
             rows, scores = zip(found[0], *found[before:], strict=True)
             stores[part].save({"rows": np.concatenate(rows), "scores": np.concatenate(scores)})
     rows, scores = zip(*found, strict=True)
     # the length of a rounded unit row differs a little from 1
-    both, cosine = np.concatenate(rows), np.minimum(np.concatenate(scores), 1.0)
+    both, bounded = np.concatenate(rows), np.minimum(np.concatenate(scores), 1.0)
     if others is None:
         both = np.sort(both, axis=1)
-    order = np.lexsort((both[:, 1], both[:, 0], -cosine))
-    return NearPairs(both[order, 0], both[order, 1], cosine[order])
+    order = np.lexsort((both[:, 1], both[:, 0], -bounded))
+    return NearPairs(both[order, 0], both[order, 1], bounded[order])

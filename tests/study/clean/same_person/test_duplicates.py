@@ -55,20 +55,20 @@ def test_the_center_is_the_mean_of_unit_rows(tmp_path: Path):
 
 
 def test_identities_whose_centers_nearly_coincide(tmp_path: Path):
-    found = find_duplicates(embeddings(tmp_path), cosine=0.9, image_cosine=None)
+    found = find_duplicates(embeddings(tmp_path), threshold=0.9, image_threshold=None)
     (pair,) = found.people
     assert (pair.identity, pair.other, pair.images, pair.other_images) == ("Ann", "Anne", 2, 1)
-    assert pair.cosine == pytest.approx(np.cos(np.radians(10)), abs=1e-6)
+    assert pair.score == pytest.approx(np.cos(np.radians(10)), abs=1e-6)
     assert (found.images, found.identities, found.pictures) == (6, 3, [])
-    assert len(find_duplicates(embeddings(tmp_path), cosine=0.4, image_cosine=None).people) == 2
+    assert len(find_duplicates(embeddings(tmp_path), threshold=0.4, image_threshold=None).people) == 2
 
 
 def test_images_of_two_identities(tmp_path: Path):
-    found = find_duplicates(embeddings(tmp_path), image_cosine=0.9)
-    pairs = {frozenset((pair.name, pair.other_name)): pair.cosine for pair in found.pictures}
+    found = find_duplicates(embeddings(tmp_path), image_threshold=0.9)
+    pairs = {frozenset((pair.name, pair.other_name)): pair.score for pair in found.pictures}
     near = {("Ann/2", "Anne/1"): 10, ("Anne/1", "x/1"): 10, ("Ann/1", "x/1"): 20, ("Ann/2", "x/1"): 20}
     assert pairs == {frozenset(names): pytest.approx(np.cos(np.radians(a)), abs=1e-6) for names, a in near.items()}
-    assert [pair.cosine for pair in found.pictures] == sorted((pair.cosine for pair in found.pictures), reverse=True)
+    assert [pair.score for pair in found.pictures] == sorted((pair.score for pair in found.pictures), reverse=True)
 
 
 def test_near_pairs_are_those_of_the_matrix_of_all_pairs():
@@ -87,7 +87,7 @@ def test_near_pairs_are_those_of_the_matrix_of_all_pairs():
 
 def test_too_many_pairs_are_refused():
     units = unit_rows(np.ones((3, 2), np.float32))
-    with pytest.raises(ValueError, match=r"more than 2 pairs have a cosine of 0.5 or more; ask for a higher one"):
+    with pytest.raises(ValueError, match=r"more than 2 pairs score 0.5 or more; ask for a higher threshold"):
         near_pairs(units, 0.5, most=2)
 
 
@@ -105,34 +105,34 @@ def test_equal_pixels_of_two_identities():
 
 
 def test_equal_pixels_come_first_and_are_added(tmp_path: Path):
-    found = find_duplicates(embeddings(tmp_path), faces((9, 2, 3, 4, 9, 6)), image_cosine=0.98)
+    found = find_duplicates(embeddings(tmp_path), faces((9, 2, 3, 4, 9, 6)), image_threshold=0.98)
     assert found.pictures[0] == ImagePair("Ann/1", "Ben/2", "Ann", "Ben", None, True)
     assert {pair.equal_pixels for pair in found.pictures[1:]} == {False}
     assert len(found.pictures) == 3
 
 
 def test_files_and_page(tmp_path: Path):
-    found = find_duplicates(embeddings(tmp_path), faces(), cosine=0.9, image_cosine=0.98)
+    found = find_duplicates(embeddings(tmp_path), faces(), threshold=0.9, image_threshold=0.98)
     found.write(tmp_path / "out", duplicates_page(found, faces()))
     with (tmp_path / "out" / "pairs.csv").open() as file:
         assert list(csv.DictReader(file)) == [
-            {"identity": "Ann", "other": "Anne", "cosine": "0.984808", "images": "2", "other_images": "1"}
+            {"identity": "Ann", "other": "Anne", "score": "0.984808", "images": "2", "other_images": "1"}
         ]
     assert read_pairs(tmp_path / "out" / "pairs.csv") == [("Ann", "Anne")]
     written = json.loads((tmp_path / "out" / "duplicates.json").read_text())
     assert (len(written["identity_pairs"]), len(written["image_pairs"])) == (1, 2)
     page = (tmp_path / "out" / "index.html").read_text()
-    assert "These are proposals of a network, not findings" in page
+    assert "These are merge proposals, not findings" in page
     # three pictures of the pair of identities, and two of each of the two pairs of images
     assert page.count("<img") == 7
-    assert "1 pairs of identities" in found.text()
+    assert "1 merge proposals: pairs of identities" in found.text()
     with pytest.raises(FileExistsError):
         found.write(tmp_path / "out")
 
 
-def test_connected_components_take_the_name_of_the_largest():
+def test_clusters_of_identities_take_the_name_of_the_largest():
     counts = {"a": 1, "b": 5, "c": 2, "d": 9, "e": 3, "f": 3, "g": 7}
-    # a-b-c is one component, of which b is the largest; e and f have as many images, so e, the first, stays
+    # a-b-c is one cluster, of which b is the largest; e and f have as many images, so e, the first, stays
     assert merged_identities(counts, [("a", "b"), ("c", "a"), ("f", "e")]) == {"a": "b", "c": "b", "f": "e"}
     # the order of the pairs and of the names in them does not matter
     assert merged_identities(counts, [("f", "e"), ("a", "c"), ("b", "c")]) == {"a": "b", "c": "b", "f": "e"}
@@ -146,10 +146,15 @@ def test_a_merged_list_keeps_every_image_and_merges_the_truth():
     assert merged == LabelList(("1", "2", "3", "4"), ("b", "b", "b", "-1"), None, ("b", "b", "c", "c"))
 
 
+def test_a_list_of_an_earlier_version_is_merged_too(tmp_path: Path):
+    (tmp_path / "pairs.csv").write_text("identity,other,cosine,images,other_images\nAnn,Anne,0.984808,2,1\n")
+    assert read_pairs(tmp_path / "pairs.csv") == [("Ann", "Anne")]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("identity,cosine\na,0.5\n", "line 1: no column 'other' among"),
+        ("identity,score\na,0.5\n", "line 1: no column 'other' among"),
         ("", "line 1: no column 'identity' among"),
         ("identity,other\na,b\nc\n", "line 3: 1 values where the header has 2 columns"),
         ("identity,other\na,a\n", "line 2: 'a,a'; a pair has two different identities"),
@@ -167,12 +172,12 @@ def test_an_identity_that_the_set_lacks_is_not_merged():
         merged_identities({"a": 1}, [("a", "x")])
 
 
-@pytest.mark.parametrize("cosine", [-1.0, 1.1, float("nan")])
-def test_thresholds_that_are_no_cosines(tmp_path: Path, cosine: float):
-    with pytest.raises(ValueError, match=r"^cosine is"):
-        find_duplicates(embeddings(tmp_path), cosine=cosine)
-    with pytest.raises(ValueError, match="image_cosine is"):
-        find_duplicates(embeddings(tmp_path), image_cosine=cosine)
+@pytest.mark.parametrize("threshold", [-1.0, 1.1, float("nan")])
+def test_thresholds_that_are_no_cosines(tmp_path: Path, threshold: float):
+    with pytest.raises(ValueError, match=r"^threshold is"):
+        find_duplicates(embeddings(tmp_path), threshold=threshold)
+    with pytest.raises(ValueError, match="image_threshold is"):
+        find_duplicates(embeddings(tmp_path), image_threshold=threshold)
 
 
 def test_lfw_has_people_and_pictures_twice(real_data: Path):

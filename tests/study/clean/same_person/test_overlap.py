@@ -87,7 +87,7 @@ def test_by_embedding_centers_and_single_images(tmp_path: Path):
     )
     train = open_people(text(tmp_path / "train.txt", "Ann", "Ben", "Cy", "Dee", "Eve"))
     overlap = find_overlap(
-        train, open_people(test_file), names="none", embeddings=(train_file, test_file), cosine=np.cos(np.radians(6))
+        train, open_people(test_file), names="none", embeddings=(train_file, test_file), threshold=np.cos(np.radians(6))
     )
     assert found(overlap) == [
         ("Ann", "Anna", "center", "", True),
@@ -95,18 +95,18 @@ def test_by_embedding_centers_and_single_images(tmp_path: Path):
         ("Cy", "-1", "image", "", True),
         ("Eve", "Eve", "name", "equal", False),
     ]
-    assert [match.cosine for match in overlap.matches[:3]] == pytest.approx([np.cos(np.radians(5))] * 3, abs=1e-6)
+    assert [match.score for match in overlap.matches[:3]] == pytest.approx([np.cos(np.radians(5))] * 3, abs=1e-6)
     assert [match.other_name for match in overlap.matches[1:3]] == ["e/1", "x"]
-    assert overlap.matches[3].cosine is None  # Eve of the training set has no embedding, and neither has Dee
+    assert overlap.matches[3].score is None  # Eve of the training set has no embedding, and neither has Dee
     assert overlap.unseen == (2, 0)
 
 
-def test_a_match_by_name_states_the_cosine_of_the_centers(tmp_path: Path):
+def test_a_match_by_name_states_the_score_of_the_centers(tmp_path: Path):
     train = in_plane(tmp_path / "train.npz", {"1": ("Ann", 0), "2": ("Ben", 90)})
     test = in_plane(tmp_path / "test.npz", {"1": ("ANN", 60)})
-    overlap = find_overlap(open_people(train), open_people(test), embeddings=(train, test), cosine=0.9)
+    overlap = find_overlap(open_people(train), open_people(test), embeddings=(train, test), threshold=0.9)
     (match,) = overlap.matches
-    assert (match.how, match.cosine) == ("name", pytest.approx(0.5, abs=1e-6))
+    assert (match.how, match.score) == ("name", pytest.approx(0.5, abs=1e-6))
 
 
 def test_a_set_whose_people_are_all_in_the_test_set(tmp_path: Path):
@@ -121,8 +121,8 @@ def test_embeddings_of_another_set_are_refused(tmp_path: Path):
     people = open_people(text(tmp_path / "train.txt", "Ann"))
     with pytest.raises(ValueError, match=r"e.npz: none of its 1 images shows a person who is meant.* like 'Xy'"):
         find_overlap(people, people, embeddings=(file, file))
-    with pytest.raises(ValueError, match=r"cosine is 2"):
-        find_overlap(people, people, cosine=2.0)
+    with pytest.raises(ValueError, match=r"threshold is 2"):
+        find_overlap(people, people, threshold=2.0)
 
 
 def test_embeddings_of_two_models_are_not_compared(tmp_path: Path):
@@ -133,7 +133,7 @@ def test_embeddings_of_two_models_are_not_compared(tmp_path: Path):
         write_embeddings(tmp_path / f"{letter}.npz", rows)
         files.append(tmp_path / f"{letter}.npz")
     train, test = map(open_people, files)
-    with pytest.raises(ValueError, match=r"b\.npz: not made as .*a\.npz was .*cosines compare embeddings of one model"):
+    with pytest.raises(ValueError, match=r"b\.npz: not made as .*a\.npz was .*scores compare embeddings of one model"):
         find_overlap(train, test, embeddings=(files[0], files[1]))
 
 
@@ -141,7 +141,7 @@ def test_a_test_set_of_nobody_who_is_known(tmp_path: Path):
     # as a verification set (.bin) or distractors: its images are compared, and it has no people
     train = in_plane(tmp_path / "train.npz", {"1": ("Ann", 0), "2": ("Ben", 90)})
     test = in_plane(tmp_path / "test.npz", {"x/1": ("-1", 92), "x/2": ("-1", 91), "x/3": ("-1", 200)})
-    overlap = find_overlap(open_people(train), open_people(test), embeddings=(train, test), cosine=0.9)
+    overlap = find_overlap(open_people(train), open_people(test), embeddings=(train, test), threshold=0.9)
     assert [(m.identity, m.other, m.other_name) for m in overlap.matches] == [("Ben", "-1", "x/2")]  # the nearest one
     with pytest.raises(ValueError, match=r"test.npz: nobody is known in it"):
         find_overlap(open_people(test), open_people(train))

@@ -24,11 +24,12 @@ from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
 from verisphere.report.blocks import Page
 from verisphere.report.tables import number, table
+from verisphere.score.linkage import linked
 from verisphere.score.near_pairs import near_pairs
 from verisphere.study.clean.same_person.centers import class_centers
 
 PAIRS, IMAGES, JSON, PAGE, MERGED = "pairs.csv", "images.csv", "duplicates.json", "index.html", "merged.csv"
-COSINE, IMAGE_COSINE = 0.6, 0.85
+THRESHOLD, IMAGE_THRESHOLD = 0.6, 0.85
 PRINTED = 20  # pairs of each kind in the text; the files have all
 _IMAGES_AT_ONCE = 256
 
@@ -39,13 +40,13 @@ class IdentityPair:
 
     Attributes:
         identity, other: the two identities, in the order of the alphabet.
-        cosine: cosine between the centers of the two identities.
+        score: score of the centers of the two identities.
         images, other_images: number of images of each.
     """
 
     identity: str
     other: str
-    cosine: float
+    score: float
     images: int
     other_images: int
 
@@ -57,7 +58,7 @@ class ImagePair:
     Attributes:
         name, other_name: the two images.
         identity, other_identity: identities of the two images.
-        cosine: cosine between the embeddings of the two images; None if only equal pixels make the pair.
+        score: score of the two images; None if only equal pixels make the pair.
         equal_pixels: whether all pixels are equal; None if the images were not read.
     """
 
@@ -65,7 +66,7 @@ class ImagePair:
     other_name: str
     identity: str
     other_identity: str
-    cosine: float | None
+    score: float | None
     equal_pixels: bool | None = None
 
 
@@ -77,17 +78,17 @@ class Duplicates(Result):
         embeddings: name of the file of embeddings.
         images: number of images.
         identities: number of people.
-        cosine: threshold of the centers.
-        image_cosine: threshold of the images; None if images were not compared.
-        people: pairs of identities, the highest cosine first.
-        pictures: pairs of images, equal pixels first, then the highest cosine.
+        threshold: threshold of the centers.
+        image_threshold: threshold of the images; None if images were not compared.
+        people: pairs of identities, the highest score first.
+        pictures: pairs of images, equal pixels first, then the highest score.
     """
 
     embeddings: str
     images: int
     identities: int
-    cosine: float
-    image_cosine: float | None
+    threshold: float
+    image_threshold: float | None
     people: Sequence[IdentityPair]
     pictures: Sequence[ImagePair]
 
@@ -97,8 +98,8 @@ class Duplicates(Result):
             "embeddings": self.embeddings,
             "images": self.images,
             "identities": self.identities,
-            "cosine": self.cosine,
-            "image_cosine": self.image_cosine,
+            "threshold": self.threshold,
+            "image_threshold": self.image_threshold,
             "identity_pairs": [asdict(pair) for pair in self.people],
             "image_pairs": [asdict(pair) for pair in self.pictures],
         }
@@ -120,61 +121,61 @@ class Duplicates(Result):
         """The first pairs of each kind as text."""
         lines = [
             f"{self.embeddings}: {self.images:,} images of {self.identities:,} people",
-            f"{len(self.people):,} pairs of identities whose centers have a cosine of {self.cosine:g} or more: "
-            "proposals, nothing is merged",
+            f"{len(self.people):,} merge proposals: pairs of identities whose centers score {self.threshold:g} or "
+            "more; nothing is merged",
         ]
         if self.people:
             rows = [
-                [f"{pair.identity} / {pair.other}", number(pair.cosine), f"{pair.images} / {pair.other_images}"]
+                [f"{pair.identity} / {pair.other}", number(pair.score), f"{pair.images} / {pair.other_images}"]
                 for pair in self.people[:PRINTED]
             ]
-            lines.append(table(["identities", "cosine", "images"], rows))
-        if self.image_cosine is not None:
+            lines.append(table(["identities", "score", "images"], rows))
+        if self.image_threshold is not None:
             equal = sum(bool(pair.equal_pixels) for pair in self.pictures)
             pixels = (
                 "" if all(pair.equal_pixels is None for pair in self.pictures) else f", {equal:,} with equal pixels"
             )
             lines.append(
-                f"{len(self.pictures):,} pairs of images of two identities with a cosine of {self.image_cosine:g} or "
-                f"more{pixels}"
+                f"{len(self.pictures):,} pairs of images of two identities that score {self.image_threshold:g} or more"
+                f"{pixels}"
             )
             if self.pictures:
                 lines.append(
-                    table(["images", "cosine", "equal pixels"], [_image_row(p) for p in self.pictures[:PRINTED]])
+                    table(["images", "score", "equal pixels"], [_image_row(p) for p in self.pictures[:PRINTED]])
                 )
         return "\n".join(lines)
 
 
 def _image_row(pair: ImagePair) -> list[str]:
     equal = {None: "-", True: "yes", False: "no"}[pair.equal_pixels]
-    return [f"{pair.name} / {pair.other_name}", "-" if pair.cosine is None else number(pair.cosine), equal]
+    return [f"{pair.name} / {pair.other_name}", "-" if pair.score is None else number(pair.score), equal]
 
 
 def find_duplicates(
     path: Path,
     faces: Faces | None = None,
-    cosine: float = COSINE,
-    image_cosine: float | None = IMAGE_COSINE,
+    threshold: float = THRESHOLD,
+    image_threshold: float | None = IMAGE_THRESHOLD,
     workers: int = 0,
     progress: Progress = quietly,
 ) -> Duplicates:
     """Identities whose centers nearly coincide, and images of two identities that nearly do.
 
     Neither comparison holds a matrix of all pairs. Only the centers are held while the file is streamed; with
-    `image_cosine` the embeddings are held as well, 4 bytes a number.
+    `image_threshold` the embeddings are held as well, 4 bytes a number.
 
     Args:
         path: file of the embeddings, with names and identities.
         faces: images of these names, for finding images of two identities with equal pixels as well; every image is
             read.
-        cosine: least cosine of two centers.
-        image_cosine: least cosine of two images; None compares no images.
+        threshold: lowest score of two centers.
+        image_threshold: lowest score of two images; None compares no images.
         workers: processes that read images.
         progress: reports the progress.
     """
-    for option, value in (("cosine", cosine), ("image_cosine", image_cosine)):
+    for option, value in (("threshold", threshold), ("image_threshold", image_threshold)):
         if value is not None and not -1 < value <= 1:
-            raise ValueError(f"{option} is {value}; a threshold of cosines lies above -1 and is at most 1")
+            raise ValueError(f"{option} is {value}; a threshold of scores lies above -1 and is at most 1")
     rows = open_rows(path, ("names", "identities"))
     assert rows.identities is not None
     note_crowds(path, rows.identities)
@@ -184,20 +185,20 @@ def find_duplicates(
             f"{shown(absent[0], 200)}; are these the images that were embedded?"
         )
     units: list[Float32[Tensor, "rows dim"]] = []
-    centers = class_centers(rows, progress, None if image_cosine is None else units.append)
-    near = near_pairs(centers.units, cosine, progress=progress)
+    centers = class_centers(rows, progress, None if image_threshold is None else units.append)
+    near = near_pairs(centers.units, threshold, progress=progress)
     people = [
         IdentityPair(
             centers.people[left], centers.people[right], value, int(centers.counts[left]), int(centers.counts[right])
         )
-        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True)
+        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.score.tolist(), strict=True)
     ]
     pictures: list[ImagePair] = []
-    if image_cosine is not None:
-        pictures = _near_images(rows.names, rows.identities, torch.cat(units), image_cosine, progress)
+    if image_threshold is not None:
+        pictures = _near_images(rows.names, rows.identities, torch.cat(units), image_threshold, progress)
     if faces is not None:
         pictures = _with_pixels(pictures, faces, workers, progress)
-    return Duplicates(path.name, len(rows), len(centers.people), cosine, image_cosine, people, pictures)
+    return Duplicates(path.name, len(rows), len(centers.people), threshold, image_threshold, people, pictures)
 
 
 def _near_images(
@@ -212,7 +213,7 @@ def _near_images(
     near = near_pairs(units, least, people, progress=progress)
     return [
         ImagePair(str(names[left]), str(names[right]), str(identities[left]), str(identities[right]), value)
-        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True)
+        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.score.tolist(), strict=True)
     ]
 
 
@@ -229,7 +230,7 @@ def _with_pixels(near: Sequence[ImagePair], faces: Faces, workers: int, progress
     for left, right in equal.values():
         names_and_people = faces.names[left], faces.names[right], faces.identities[left], faces.identities[right]
         pairs.append(ImagePair(*names_and_people, None, True))
-    return sorted(pairs, key=lambda pair: (not pair.equal_pixels, -(1.0 if pair.cosine is None else pair.cosine)))
+    return sorted(pairs, key=lambda pair: (not pair.equal_pixels, -(1.0 if pair.score is None else pair.score)))
 
 
 def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -> list[tuple[int, int]]:
@@ -266,35 +267,31 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
 
 
 def merged_identities(counts: Mapping[str, int], pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The identity that each merged one becomes: that of the most images in its connected component.
+    """The identity that each merged one becomes: that of the most images in its cluster.
 
     Of equally many images the first in the alphabet stays.
 
     >>> merged_identities({"Ann": 1, "Anne": 5, "A": 2, "Ben": 9}, [("Ann", "Anne"), ("A", "Ann")])
-    {'Ann': 'Anne', 'A': 'Anne'}
+    {'A': 'Anne', 'Ann': 'Anne'}
 
     Args:
         counts: number of images of each identity.
         pairs: pairs of identities that are one person.
     """
-    parent = {identity: identity for pair in pairs for identity in pair}
-    absent = [identity for identity in parent if identity not in counts]
+    named = sorted({identity for pair in pairs for identity in pair})
+    absent = [identity for identity in named if identity not in counts]
     if absent:
         raise ValueError(
-            f"{len(absent)} of {len(parent)} identities to merge are not in the set, the first is "
+            f"{len(absent)} of {len(named)} identities to merge are not in the set, the first is "
             f"{shown(absent[0], 200)}; identities there look like {shown(min(counts, default=''), 200)}"
         )
 
-    def root(identity: str) -> str:
-        while parent[identity] != identity:
-            parent[identity] = parent[parent[identity]]
-            identity = parent[identity]
-        return identity
-
-    for left, right in pairs:
-        stays, goes = sorted((root(left), root(right)), key=lambda identity: (-counts[identity], identity))
-        parent[goes] = stays
-    return {identity: root(identity) for identity in parent if root(identity) != identity}
+    named.sort(key=lambda identity: -counts[identity])
+    place = {identity: row for row, identity in enumerate(named)}
+    links = np.array([(place[left], place[right]) for left, right in pairs], np.int64).reshape(-1, 2)
+    cluster = linked(links, len(named))
+    stays = np.unique(cluster, return_index=True)[1][cluster].tolist()
+    return {identity: named[row] for identity, row in zip(named, stays, strict=True) if named[row] != identity}
 
 
 def merged_labels(labels: LabelList, pairs: Sequence[tuple[str, str]]) -> LabelList:

@@ -31,15 +31,15 @@ def duplicates_page(duplicates: Duplicates, faces: Faces) -> Page:
     uris = pictures(faces, names) if names else {}
     title = f"Duplicates of {duplicates.embeddings}"
     told = (
-        f"These are proposals of a network, not findings: {duplicates.images:,} images of {duplicates.identities:,} "
-        "people were compared by their embeddings. Relatives and look-alikes come near to each other, too, and one "
+        f"These are merge proposals, not findings: {duplicates.images:,} images of {duplicates.identities:,} people "
+        "were compared by their embeddings. Relatives and look-alikes come near to each other, too, and one "
         "wrong photo makes two people look like one. Nothing was merged. To merge, delete the lines of wrong pairs "
         f"from {PAIRS} and hand that file to verisphere clean duplicates by --merge."
     )
     sections = [
         Section("What this page shows", "about", [tag("p", told)]),
         Section(
-            f"Identities whose centers have a cosine of {duplicates.cosine:g} or more ({len(duplicates.people):,})",
+            f"Merge proposals: centers that score {duplicates.threshold:g} or more ({len(duplicates.people):,})",
             "identities",
             [
                 _shown(len(people), len(duplicates.people), PAIRS),
@@ -47,8 +47,8 @@ def duplicates_page(duplicates: Duplicates, faces: Faces) -> Page:
             ],
         ),
     ]
-    if duplicates.image_cosine is not None or images:
-        at = "" if duplicates.image_cosine is None else f" with a cosine of {duplicates.image_cosine:g} or more"
+    if duplicates.image_threshold is not None or images:
+        at = "" if duplicates.image_threshold is None else f" that score {duplicates.image_threshold:g} or more"
         sections.append(
             Section(
                 f"Images of two identities{at} ({len(duplicates.pictures):,})",
@@ -72,7 +72,7 @@ def _shown(shown: int, total: int, file: str) -> Markup:
 def _people_card(pair: IdentityPair, names_of: Mapping[str, list[str]], uris: Mapping[str, str]) -> list[Markup]:
     return [
         *(face_row(names_of.get(identity, ()), uris) for identity in (pair.identity, pair.other)),
-        tag("p", f"cosine {number(pair.cosine)}"),
+        tag("p", f"score {number(pair.score)}"),
         tag("p", breakable(pair.identity), f", {pair.images:,} image{'' if pair.images == 1 else 's'}"),
         tag("p", breakable(pair.other), f", {pair.other_images:,} image{'' if pair.other_images == 1 else 's'}"),
     ]
@@ -80,8 +80,8 @@ def _people_card(pair: IdentityPair, names_of: Mapping[str, list[str]], uris: Ma
 
 def _images_card(pair: ImagePair, uris: Mapping[str, str]) -> list[Markup]:
     score = "equal pixels" if pair.equal_pixels else ""
-    if pair.cosine is not None:
-        score = f"cosine {number(pair.cosine)}" + (f", {score}" if score else "")
+    if pair.score is not None:
+        score = f"score {number(pair.score)}" + (f", {score}" if score else "")
     return [
         face_row((pair.name, pair.other_name), uris),
         tag("p", score),

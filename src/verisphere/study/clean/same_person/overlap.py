@@ -98,7 +98,7 @@ class Match:
             centers do not).
         grade: closeness of the names; empty for a match by id or embedding.
         name, other_name: the names that agree; for a match by image, the image.
-        cosine: cosine of the two centers, or of center and image; None if there are no embeddings.
+        score: score of the two centers, or of center and image; None if there are no embeddings.
         removed: whether the person is removed for this match.
     """
 
@@ -108,7 +108,7 @@ class Match:
     grade: str
     name: str
     other_name: str
-    cosine: float | None
+    score: float | None
     removed: bool
 
 
@@ -121,7 +121,7 @@ class Overlap(Result):
         test: the test set.
         matches: every match; the matches of removed people come first.
         nameless: number of people of either set without a name: their identities are numbers that no list translates.
-        cosine: threshold of embeddings; None if none were compared.
+        threshold: threshold of embeddings; None if none were compared.
         unseen: number of people of either set without an embedding, if embeddings were compared.
     """
 
@@ -129,7 +129,7 @@ class Overlap(Result):
     test: People
     matches: Sequence[Match]
     nameless: tuple[int, int]
-    cosine: float | None = None
+    threshold: float | None = None
     unseen: tuple[int, int] = (0, 0)
 
     @property
@@ -156,7 +156,7 @@ class Overlap(Result):
             "test_people": len(self.test.identities),
             "people_without_a_name": {"train": self.nameless[0], "test": self.nameless[1]},
             "people_without_an_embedding": {"train": self.unseen[0], "test": self.unseen[1]},
-            "cosine": self.cosine,
+            "threshold": self.threshold,
             "people_removed": len(self.removed),
             "images_removed": images,
             "matches": ways,
@@ -196,8 +196,8 @@ class Overlap(Result):
     def _csv(self) -> str:
         rows = []
         for match in self.matches:
-            cosine = "" if match.cosine is None else repr(round(match.cosine, 6))
-            cells = asdict(match) | {"cosine": cosine, "removed": "yes" if match.removed else "no"}
+            score = "" if match.score is None else repr(round(match.score, 6))
+            cells = asdict(match) | {"score": score, "removed": "yes" if match.removed else "no"}
             rows.append([*cells.values()])
         return csv_for_people(Match.__dataclass_fields__, rows)
 
@@ -227,12 +227,12 @@ class Overlap(Result):
                 [
                     match.identity if match.identity == match.other else f"{match.identity} / {match.other}",
                     f"{match.how}: {match.grade}" if match.grade else match.how,
-                    "-" if match.cosine is None else number(match.cosine),
+                    "-" if match.score is None else number(match.score),
                     "yes" if match.removed else "no",
                 ]
                 for match in self.matches[:PRINTED]
             ]
-            lines.append(table(["person", "match", "cosine", "removed"], first))
+            lines.append(table(["person", "match", "score", "removed"], first))
             if len(self.matches) > PRINTED:
                 lines.append(f"... and {len(self.matches) - PRINTED:,} further matches, which {CSV} has")
         return "\n".join(lines)
@@ -246,15 +246,15 @@ def find_overlap(
     ids: Mapping[str, Sequence[str]] | None = None,
     same_ids: bool = False,
     embeddings: tuple[Path, Path] | None = None,
-    cosine: float = 0.5,
+    threshold: float = 0.5,
     progress: Progress = quietly,
 ) -> Overlap:
     """The people of a training set who are in a test set.
 
     By name: an identity is a name unless it is a number or `ids` has it; then its names are those of `ids`. Matches of
     all grades are returned, and those of the grades in `names` are removed. By id: equal identities that `ids` has, or
-    with `same_ids` all equal identities. By embedding: a person whose center has the cosine, or a higher one, to the
-    center of a person of the test set, or to one of its images; only the nearest image of a person is returned. No
+    with `same_ids` all equal identities. By embedding: a person whose center reaches the threshold with the
+    center of a person of the test set, or with one of its images; only the nearest image of a person is returned. No
     matrix of all pairs is held, and only the centers of the training set are.
 
     Args:
@@ -264,11 +264,11 @@ def find_overlap(
         ids: names of ids, from `read_ids`.
         same_ids: whether equal identities are one person even if they are numbers.
         embeddings: embeddings of the two sets, from one model; None compares none.
-        cosine: least cosine.
+        threshold: lowest score.
         progress: reports the progress.
     """
-    if not -1 < cosine <= 1:
-        raise ValueError(f"cosine is {cosine}; a threshold of cosines lies above -1 and is at most 1")
+    if not -1 < threshold <= 1:
+        raise ValueError(f"threshold is {threshold}; a threshold of scores lies above -1 and is at most 1")
     if not train.identities:
         raise ValueError(f"{train.path}: nobody is known in it, so nobody can be removed")
     known = {} if ids is None else ids
@@ -276,7 +276,7 @@ def find_overlap(
     nameless = tuple(sum(not names_of(person, known) for person in side.identities) for side in (train, test))
     unseen = (0, 0)
     if embeddings is not None:
-        all_matches, unseen = _by_embedding(train, test, all_matches, embeddings, cosine, progress)
+        all_matches, unseen = _by_embedding(train, test, all_matches, embeddings, threshold, progress)
     gone = {match.identity for match in all_matches if match.removed}
     ways = {"id": 0, "name": 1, "center": 2, "image": 3}
     grades = {grade.word: int(grade) for grade in Grade}
@@ -284,7 +284,7 @@ def find_overlap(
         key=lambda m: (m.identity not in gone, not m.removed, ways[m.how], grades.get(m.grade, 0), m.identity, m.other)
     )
     return Overlap(
-        train, test, tuple(all_matches), (nameless[0], nameless[1]), None if embeddings is None else cosine, unseen
+        train, test, tuple(all_matches), (nameless[0], nameless[1]), None if embeddings is None else threshold, unseen
     )
 
 
@@ -327,11 +327,11 @@ def _by_name(train: People, test: People, ids: Mapping[str, Sequence[str]], weak
 
 
 def _by_embedding(
-    train: People, test: People, before: Sequence[Match], paths: tuple[Path, Path], cosine: float, progress: Progress
+    train: People, test: People, before: Sequence[Match], paths: tuple[Path, Path], threshold: float, progress: Progress
 ) -> tuple[list[Match], tuple[int, int]]:
-    """The matches with the cosines of their centers, further matches, and the number of people without an embedding."""
+    """The matches with the scores of their centers, further matches, and the number of people without an embedding."""
     ours, theirs = (open_rows(path, ("names", "identities")) for path in paths)
-    hint = "cosines compare embeddings of one model, made in one way"
+    hint = "scores compare embeddings of one model, made in one way"
     check_same_origin(f"{paths[0]} was", ours.source.origin, paths[1], theirs.source.origin, hint)
     centers = class_centers(ours, progress, people=train.identities)
     units: list[Float32[Tensor, "rows dim"]] = []
@@ -342,16 +342,16 @@ def _by_embedding(
         units += [unit_rows(rows) for _, rows in progress(theirs.portions(), "reading embeddings", theirs.steps)]
     else:
         others = class_centers(theirs, progress, units.append, test.identities)
-    matches_found = _with_cosine(before, centers, others)
+    matches_found = _with_score(before, centers, others)
     if others is not None:
-        near = near_pairs(centers.units, cosine, others=others.units, progress=progress)
-        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True):
+        near = near_pairs(centers.units, threshold, others=others.units, progress=progress)
+        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.score.tolist(), strict=True):
             person, other = centers.people[left], others.people[right]
             matches_found.append(Match(person, other, "center", "", person, other, value, True))
     images = np.array([identity in meant for identity in theirs.identities.tolist()], bool).nonzero()[0]
-    near = near_pairs(centers.units, cosine, others=torch.cat(units)[torch.from_numpy(images)], progress=progress)
+    near = near_pairs(centers.units, threshold, others=torch.cat(units)[torch.from_numpy(images)], progress=progress)
     seen = {(match.identity, match.other) for match in matches_found if match.how == "center"}
-    for left, image, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True):
+    for left, image, value in zip(near.left.tolist(), near.right.tolist(), near.score.tolist(), strict=True):
         person, row = centers.people[left], int(images[image])
         other = str(theirs.identities[row])
         if (person, other) not in seen:  # the nearest image comes first
@@ -361,17 +361,17 @@ def _by_embedding(
     return matches_found, (len(train.identities) - with_embedding[0], len(test.identities) - with_embedding[1])
 
 
-def _with_cosine(matches_found: Sequence[Match], centers: Centers, others: Centers | None) -> list[Match]:
-    """The matches, with the cosine of the two centers if both people have embeddings."""
+def _with_score(matches_found: Sequence[Match], centers: Centers, others: Centers | None) -> list[Match]:
+    """The matches, with the score of the two centers if both people have embeddings."""
     if others is None:
         return list(matches_found)
     left, right = ({person: row for row, person in enumerate(side.people)} for side in (centers, others))
     places = [place for place, match in enumerate(matches_found) if match.identity in left and match.other in right]
-    cosines = pair_scores(
+    scores = pair_scores(
         centers.units,
         torch.tensor([left[matches_found[place].identity] for place in places], dtype=torch.int64),
         torch.tensor([right[matches_found[place].other] for place in places], dtype=torch.int64),
         others.units,
     )
-    cosine_at = dict(zip(places, cosines.clamp(max=1.0).tolist(), strict=True))
-    return [replace(match, cosine=cosine_at.get(place)) for place, match in enumerate(matches_found)]
+    score_at = dict(zip(places, scores.clamp(max=1.0).tolist(), strict=True))
+    return [replace(match, score=score_at.get(place)) for place, match in enumerate(matches_found)]
