@@ -26,7 +26,7 @@ def saved(folder: Path, faces: Embeddings, name: str = "library.npz") -> Path:
 
 def table(path: Path) -> dict[str, dict[str, str]]:
     """The rows of people.csv by the name of the face."""
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         return {row["name"]: row for row in csv.DictReader(file)}
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from made_library import edited, table
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.files.bridge import Bridge
@@ -279,3 +280,54 @@ def test_rows_of_an_embeddings_file_are_enrolled(place, door, tmp_path, says, re
     assert "weights" in refused("gallery", "enrol", door, tmp_path / "other.npz")
     for option in (("--person", "X"), ("--gate", tmp_path / "gate.json")):
         assert "embedded already" in refused("gallery", "enrol", door, tmp_path / "guest.npz", *option)
+
+
+def test_of_clusters_only_confirmed_faces_are_enrolled_or_those_of_a_cluster_that_is_named(
+    place, door, tmp_path, says, refused
+):
+    faces, folder = tmp_path / "library.npz", tmp_path / "clusters"
+    rows = read_embeddings(place / "old.npz").take(np.arange(9))
+    write_embeddings(faces, rows)
+    says("cluster", faces, "--threshold", "-0.99", "--out", folder)  # an untrained network: everybody is one cluster
+    assert {row["person"] for row in table(folder / "people.csv").values()} == {"1"}
+    enrol = ("gallery", "enrol", door, faces, *ANYBODY, "--clusters", folder)
+    assert "people.csv: nobody is confirmed there" in refused(*enrol)
+    names = rows.names.tolist()
+    edited(
+        folder, {names[0]: ("Ann", "yes"), names[1]: ("Ann", "yes"), names[2]: ("Ben", "yes"), names[3]: ("Ben", "")}
+    )
+    assert "Enrolled 3 photographs; 2 people new" in says(*enrol, "--consent", "asked")
+    edited(folder, {names[4]: ("", "")})  # as an unsure face
+    assert "Enrolled 4 photographs; 1 person new" in says(*enrol, "--cluster", "1", "--person", "Cleo")
+    people = {person.name: person.photographs for person in LivingGallery(door).listing().people}
+    assert {name: people[name] for name in ("Ann", "Ben", "Cleo")} == {"Ann": 2, "Ben": 1, "Cleo": 4}
+    edited(folder, {names[3]: ("ann", "yes")})
+    assert "'ann'" in refused(*enrol)  # one person, or two: --names decides
+
+
+def test_clusters_that_do_not_fit_an_enrolment_are_refused(place, door, tmp_path, says, refused):
+    faces, folder = tmp_path / "library.npz", tmp_path / "clusters"
+    rows = read_embeddings(place / "old.npz").take(np.arange(6))
+    write_embeddings(faces, rows)
+    says("cluster", faces, "--threshold", "-0.99", "--out", folder)
+    enrol = ("gallery", "enrol", door)
+    assert "write both, or neither" in refused(*enrol, faces, "--clusters", folder, "--cluster", "1")
+    assert "write both, or neither" in refused(*enrol, faces, "--clusters", folder, "--person", "Ann")
+    for number in ("7", ""):
+        call = (*enrol, faces, "--clusters", folder, "--cluster", number, "--person", "Ann")
+        assert f"people.csv: there is no cluster '{number}'" in refused(*call)
+    write_embeddings(tmp_path / "fewer.npz", rows.take(np.arange(4)))
+    call = (*enrol, tmp_path / "fewer.npz", "--clusters", folder, "--cluster", "1", "--person", "Ann")
+    assert "fewer.npz: 2 of 6 faces to enrol are missing, as '" in refused(*call)
+    assert "--cluster does nothing here" in refused(*enrol, faces, "--cluster", "1")
+    call = (*enrol, place / "people", "--model", place / "old-model", "--clusters", folder)
+    assert "--clusters does nothing here: clusters are of the rows of an embeddings file" in refused(*call)
+
+
+def test_the_alarm_stops_a_face_of_a_cluster_too(place, door, tmp_path, says):
+    faces, folder = tmp_path / "library.npz", tmp_path / "clusters"
+    write_embeddings(faces, read_embeddings(place / "old.npz").take(np.arange(3)))
+    says("cluster", faces, "--threshold", "-0.99", "--out", folder)
+    enrol = ("gallery", "enrol", door, faces, "--clusters", folder, "--cluster", "1", "--person")
+    says(*enrol, "Ann", *ANYBODY)
+    assert "Not enrolled: " in says(*enrol, "Ben")

@@ -88,13 +88,15 @@ def gallery_enrol(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     from verisphere.ship.opened_gallery import is_embeddings
 
     if not is_embeddings(options.people):
+        refuse_unread(options, ("clusters", "cluster"), "clusters are of the rows of an embeddings file")
         model, find = _model(options, options.people)
         about = {"path": options.people, "gallery": gallery, "model": model, "find": find, "progress": progress()}
         new, skipped = options_as(new_photographs, options, **about)
     else:
-        names = ("model", "aligned", "detector", "min_face", "device", "person", "keep_images", "gate")
-        refuse_unread(options, names, "the rows are embedded already, have names, and show no image")
-        new, skipped = new_rows(options.people, gallery), ()
+        names = ("model", "aligned", "detector", "min_face", "device", "keep_images", "gate")
+        unread = (*names, "person", "cluster") if options.clusters is None else names
+        refuse_unread(options, unread, "the rows are embedded already, have names, and show no image")
+        new, skipped = options_as(new_rows, options, path=options.people, gallery=gallery), ()
     margin = 0.0 if options.gate is None else read_gate(options.gate).margin
     expires = None if options.expires is None else _date(options.expires)
     about = {"photographs": new, "margin": margin, "expires": expires, "progress": progress()}
@@ -203,6 +205,8 @@ def add_gallery(verbs: Verbs) -> None:
     people = "folder or zip archive: a folder a person; or an embeddings file; with --person photographs of one person"
     add_input(verb, "people", people, "PEOPLE")
     verb.add_argument("--person", metavar="NAME", help="the person whom all of these photographs show")
+    add_input(verb, "--clusters", "take the confirmed faces of this folder of verisphere cluster", metavar="FOLDER")
+    verb.add_argument("--cluster", metavar="N", help="take all faces of this cluster instead, as those of --person")
     verb.add_argument("--consent", metavar="TEXT", help="what the people have agreed to, or where it is written down")
     verb.add_argument("--expires", metavar="DATE", help="the day from which they are not found, such as 2027-12-31")
     verb.add_argument("--keep-images", action="store_const", const=True, help="also keep the aligned crops")

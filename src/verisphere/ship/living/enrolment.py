@@ -5,13 +5,17 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
+from verisphere.base.identity import names_taken
 from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import Progress, printable, quietly
+from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.decide import lower_median
-from verisphere.files.embeddings import read_known_people
+from verisphere.files.clusters import PEOPLE, read_people
+from verisphere.files.embeddings import read_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
 from verisphere.files.results import Result
 from verisphere.models.folder import Model
 from verisphere.score import unit_rows
@@ -32,11 +36,38 @@ from verisphere.ship.opened_gallery import files_of_people
 from verisphere.ship.people import Person, embedded_person, photographs_at, photographs_in, scores_between
 
 
-def new_rows(path: Path, gallery: LivingGallery) -> NewPhotographs:
-    """The rows of an embeddings file, made in the same way as those of a gallery."""
-    rows = read_known_people(path)
+def new_rows(
+    path: Path,
+    gallery: LivingGallery,
+    clusters: Path | None = None,
+    cluster: str | None = None,
+    person: str | None = None,
+) -> NewPhotographs:
+    """The rows of an embeddings file, made in the same way as those of a gallery.
+
+    Of a folder of clusters these are the faces that are confirmed, or those of one cluster, under the name of a person.
+    """
+    rows = read_known_people(path) if clusters is None else _clustered(path, clusters, cluster, person)
     check_same_origin(f"{gallery.path} was", gallery.origin, path, rows.origin, "embed with its model")
     return NewPhotographs.of(rows)
+
+
+def _clustered(path: Path, folder: Path, cluster: str | None, person: str | None) -> Embeddings:
+    if (cluster is None) != (person is None):
+        raise ValueError("--cluster names the faces and --person whom they show; write both, or neither")
+    with names_taken("exact"):  # identities are not looked at
+        faces = read_embeddings(path)
+    people, owners = read_people(folder, faces.names.tolist())
+    if cluster is not None and person is not None:
+        owners = {name: person for name, written in people.items() if written and written == cluster}
+    if not owners:
+        nobody = "nobody is confirmed there" if cluster is None else f"there is no cluster {shown(cluster)}"
+        raise ValueError(f"{folder / PEOPLE}: {nobody}")
+    if absent := sorted(owners.keys() - set(faces.names.tolist())):
+        raise ValueError(f"{path}: {len(absent):,} of {len(owners):,} faces to enrol are missing, as {absent[0]!r}")
+    faces = faces.take(np.isin(faces.names, list(owners)))
+    persons = [owners[name] for name in faces.names.tolist()]
+    return Embeddings(faces.embeddings, faces.names, persons, origin=faces.origin)
 
 
 def new_photographs(

@@ -1,4 +1,4 @@
-"""Duplicates by hand: centers, images, equal pixels, files, and merging of connected components."""
+"""Duplicates by hand: centers, images, equal pixels, files, and merging of identities."""
 
 import csv
 import json
