@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from made_library import edited, library, saved, table
 from verisphere.base.vocabulary import Embeddings
@@ -103,3 +104,23 @@ def test_no_folder_is_overwritten(tmp_path: Path, run, refused):
     assert "out: a folder that is not empty; a result needs a new folder" in refused(*call)
     assert "which is read here" in refused(*call, "--before", out)
     assert (out / "people.csv").read_bytes() == held
+
+
+def test_a_page_is_made_where_there_are_images(tmp_path: Path, run, refused):
+    names = [f"p{who}/{face}.png" for who in range(2) for face in range(2)]
+    for shade, name in enumerate(names):
+        (tmp_path / "faces" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (16, 16), (shade, 9, 9)).save(tmp_path / "faces" / name)
+    faces = Embeddings(np.eye(4)[[0, 0, 1, 1]], names=names, identities=["x"] * 4)
+    call = ("cluster", saved(tmp_path, faces), "--threshold", 0.45, "--out")
+    code, out, err = run(*call, tmp_path / "out", "--faces", tmp_path / "faces")
+    assert (code, err) == (0, "")
+    assert f"{tmp_path / 'out'}: people.csv, clusters.json, index.html; next:" in out
+    assert (tmp_path / "out" / "index.html").read_text().count(
+        "<img"
+    ) == 8  # each cluster, and one face beside each medoid
+    (tmp_path / "faces" / names[3]).unlink()
+    (tmp_path / "faces" / "p1" / "other.png").write_bytes((tmp_path / "faces" / names[0]).read_bytes())
+    line = refused(*call, tmp_path / "later", "--faces", tmp_path / "faces")
+    assert "1 of 4 images of" in line
+    assert names[3] in line

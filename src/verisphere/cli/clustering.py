@@ -5,19 +5,22 @@ from pathlib import Path
 
 from verisphere.base.words import printable
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
+from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_input, add_output
 
 
 def cluster(options: argparse.Namespace) -> Outcome:
     """Group the faces of an embeddings file into people; what a person has confirmed stays."""
     from verisphere.files.clusters import CLUSTERS, PEOPLE
+    from verisphere.models.described_faces import open_faces
     from verisphere.ship.clusters.clusters import ClusterOptions, cluster_folder
+    from verisphere.ship.clusters.page import PAGE
 
-    made = cluster_folder(options.embeddings, options.out, options_as(ClusterOptions, options), progress())
-    name = printable(str(options.out))
+    images = None if options.faces is None else open_faces(options.faces, trust=options.trust_code)
+    made = cluster_folder(options.embeddings, options.out, options_as(ClusterOptions, options), progress(), images)
+    name, page = printable(str(options.out)), "" if images is None else f", {PAGE}"
     return (
-        f"{made.text()}\n{name}: {PEOPLE}, {CLUSTERS}; next: in {PEOPLE} write a name into person and yes into "
+        f"{made.text()}\n{name}: {PEOPLE}, {CLUSTERS}{page}; next: in {PEOPLE} write a name into person and yes into "
         f"confirmed, and give the same command --before {name} and another --out"
     )
 
@@ -50,3 +53,5 @@ def add_cluster(verbs: Verbs) -> None:
     what = "an earlier --out, whose people.csv may have been edited: confirmed faces stay where they are"
     add_input(verb, "--before", what, metavar="FOLDER")
     verb.add_argument("--known", action="store_true", help="also compare with the identities of EMBEDDINGS")
+    add_input(verb, "--faces", f"also make a page with pictures of this: {SET}", metavar="SET")
+    add_trust_code(verb)

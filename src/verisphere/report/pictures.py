@@ -3,13 +3,15 @@
 import base64
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 from PIL import Image
 from torch import Tensor
 
+from verisphere.files.json_values import shown
 from verisphere.images.faces import Faces
 from verisphere.report.html import Markup, breakable, tag
 
@@ -55,6 +57,15 @@ def pictures(faces: Faces, names: Sequence[str]) -> dict[str, str]:
     unique = list(dict.fromkeys(names))
     images = faces.images([position[name] for name in unique])
     return {name: data_uri(image) for name, image in zip(unique, images, strict=True)}
+
+
+def check_embedded(path: Path, names: Collection[str], faces: Faces) -> None:
+    """Refuse a set that lacks images of an embeddings file."""
+    if absent := sorted(set(names) - set(faces.names)):
+        raise ValueError(
+            f"{len(absent):,} of {len(names):,} images of {path} are not in the set of faces, the first is "
+            f"{shown(absent[0], 200)}; are these the images that were embedded?"
+        )
 
 
 def data_uri(pixels: UInt8[Tensor, "3 height width"]) -> str:

@@ -30,8 +30,11 @@ from verisphere.files.results import EvaluatedFile
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import is_count
 from verisphere.files.work import ScanState, WorkFiles, result_folder
+from verisphere.images.faces import Faces
+from verisphere.report.pictures import check_embedded
 from verisphere.score.linkage import SMALLER_GROUPS_PAY
 from verisphere.ship.clusters.face_tree import Cut, FaceTree, Links
+from verisphere.ship.clusters.page import PAGE, clusters_page
 
 PAIRS_KEPT_AT_ONCE = 2**33  # pairs of rows that are compared between two savings, some 30 seconds
 MOST_PROPOSALS = 200
@@ -67,13 +70,20 @@ class ClusterOptions:
         return self.threshold, self.margin or 0.0
 
 
-def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progress: Progress = quietly) -> Clusters:
-    """Group the faces of an embeddings file, and write the folder of clusters; the same call continues a killed one."""
+def cluster_folder(
+    embeddings: Path, out: Path, options: ClusterOptions, progress: Progress = quietly, images: Faces | None = None
+) -> Clusters:
+    """Group the faces of an embeddings file, and write the folder of clusters; the same call continues a killed one.
+
+    With images, under the names of the embeddings, the folder has a page.
+    """
     with result_folder(out) as work:
         with names_taken(None if options.known else "exact"):  # identities are looked at only for the comparison
             faces = read_embeddings(embeddings)
         faces = faces.take(np.argsort(faces.names))  # the order of the rows of a tree
         source, names = evaluated(embeddings, faces), faces.names.tolist()
+        if images is not None:
+            check_embedded(embeddings, names, images)
         people, confirmed = ({}, {}) if options.before is None else read_people(options.before, names)
         links = _links(options, set(names), people, confirmed)
         if people and people.keys().isdisjoint(names):
@@ -104,6 +114,8 @@ def cluster_folder(embeddings: Path, out: Path, options: ClusterOptions, progres
             promise=None if promised is None else promised.promise_for(len(faces), source.sha256),
             known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
         )
+        if images is not None:
+            clusters_page(made, images).write(out / PAGE)
         made.write(out)
     return made
 

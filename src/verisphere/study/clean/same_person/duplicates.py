@@ -23,6 +23,7 @@ from verisphere.files.text import table_rows
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
 from verisphere.report.blocks import Page
+from verisphere.report.pictures import check_embedded
 from verisphere.report.tables import number, table
 from verisphere.score.linkage import linked
 from verisphere.score.near_pairs import near_pairs
@@ -179,11 +180,8 @@ def find_duplicates(
     rows = open_rows(path, ("names", "identities"))
     assert rows.identities is not None
     note_crowds(path, rows.identities)
-    if faces is not None and (absent := sorted(set(rows.names.tolist()) - set(faces.names))):
-        raise ValueError(
-            f"{len(absent):,} of {len(rows):,} images of {path} are not in the set of faces, the first is "
-            f"{shown(absent[0], 200)}; are these the images that were embedded?"
-        )
+    if faces is not None:
+        check_embedded(path, rows.names.tolist(), faces)
     units: list[Float32[Tensor, "rows dim"]] = []
     centers = class_centers(rows, progress, None if image_threshold is None else units.append)
     near = near_pairs(centers.units, threshold, progress=progress)

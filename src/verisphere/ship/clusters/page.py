@@ -1,0 +1,156 @@
+"""The page of clusters: what a person should look at, most doubtful first, and the pictures of the largest clusters."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from verisphere.base.words import counted
+from verisphere.files.clusters import PEOPLE, Cluster, Clusters, Face
+from verisphere.images.faces import Faces
+from verisphere.report.blocks import Page, Section
+from verisphere.report.html import Markup, breakable, tag
+from verisphere.report.pictures import SHOWS_PEOPLE, face_row, pair_cards, pictures
+from verisphere.report.tables import number
+
+PAGE = "index.html"
+MOST_CARDS = 80  # of each kind; more would make the page slow, and the files have all
+MOST_CLUSTERS = 120
+FIRST, LAST = 3, 9  # pictures of a large cluster: wrong faces are mostly among the last
+
+_Card = tuple[Sequence[Sequence[str]], Sequence[str]]  # rows of faces beside each other, and lines about them
+
+
+def clusters_page(
+    clusters: Clusters, faces: Faces, promise: str | None = None, risk: Callable[[float], str] | None = None
+) -> Page:
+    """The page.
+
+    Args:
+        clusters: the clusters.
+        faces: the images, under the names of the embeddings; only those that are shown are read.
+        promise: what is promised of these clusters, in words; None says that nothing is.
+        risk: says how often a merge at an average score would be wrong; None says nothing of it.
+    """
+    several = [cluster for cluster in clusters.clusters if len(cluster.faces) > 1]
+    ends = [(cluster, cluster.faces[:FIRST], cluster.faces[FIRST:][-LAST:]) for cluster in several[:MOST_CLUSTERS]]
+    doubts = [doubt for doubt in (_merges(clusters, risk), *_doubts(clusters, several)) if doubt[-1]]
+    names = [name for *_, cards in doubts for rows, _ in cards[:MOST_CARDS] for row in rows for name in row]
+    names += [face.name for _, first, last in ends for face in (*first, *last)]
+    uris = pictures(faces, names) if names else {}
+    who = [] if faces.source.drawn else [SHOWS_PEOPLE]
+    sections = [Section("In short", "about", [*_about(clusters, promise), *who])]
+    for heading, anchor, told, cards in doubts:
+        shown = [
+            [*(face_row(row, uris) for row in rows), *(tag("p", breakable(line)) for line in lines)]
+            for rows, lines in cards[:MOST_CARDS]
+        ]
+        sections.append(Section(heading, anchor, [tag("p", told, _first(shown, cards)), pair_cards(shown)]))
+    if ends:
+        told = f"The first {FIRST} faces and the last {LAST} of each, the highest average score with the others first."
+        blocks = [tag("p", told, _first(ends, several))]
+        for cluster, first, last in ends:
+            between = len(cluster.faces) - len(first) - len(last)
+            middle = tag("li", f"{between:,} more between") if between else ""
+            shots = [*(_shot(face, uris) for face in first), middle, *(_shot(face, uris) for face in last)]
+            blocks += [tag("h3", f"{cluster.person}: {_faces(cluster)}"), tag("ul", *shots, class_="shots")]
+        sections.append(Section(f"Clusters of two faces or more ({len(several):,})", "clusters", blocks))
+    made = "These pictures may be of people: mind to whom the page is given."
+    return Page(f"People of {clusters.source.file}", sections, made, "cleaning.css")
+
+
+def _about(clusters: Clusters, promise: str | None) -> Iterable[Markup]:
+    sizes = [len(cluster.faces) for cluster in clusters.clusters]
+    several = counted(sum(size > 1 for size in sizes), "cluster")
+    unsure = sum(len(cluster.unsure) for cluster in clusters.clusters)
+    told = (
+        f"{counted(sum(sizes) + unsure, 'face')}: {several} of two or more, "
+        f"{counted(sizes.count(1), 'single face')}, {unsure:,} unsure. Threshold {clusters.threshold:g}."
+    )
+    yield tag("p", told, class_="lead")
+    nothing = "Nothing is promised of these clusters: how many faces are with another person is not known."
+    yield tag("p", promise or nothing)
+    if (known := clusters.known) is not None:
+        told = (
+            f"By the identities of the file, {100 * known.impurity:.2f} % of its faces are in a cluster that is mostly "
+            f"of another person, and {known.mixed:,} clusters hold two people or more; B-cubed recall is "
+            f"{number(known.recall)}."
+        )
+        yield tag("p", told)
+    told = (
+        f"To name and confirm people, write a name into the column person of {PEOPLE} and yes into the column "
+        "confirmed, and cluster again with --before. Faces that are confirmed under two names are apart, and those under "
+        "one name together."
+    )
+    yield tag("p", told)
+
+
+def _merges(clusters: Clusters, risk: Callable[[float], str] | None) -> tuple[str, str, str, list[_Card]]:
+    cluster_of = {cluster.person: cluster for cluster in clusters.clusters}
+    cards = list[_Card]()
+    for pair in clusters.proposals:
+        both = [(cluster_of[who], name) for who, name in ((pair.person, pair.name), (pair.other, pair.other_name))]
+        lines = [f"score {pair.score:.3f}, {pair.needed:.3f} needed", *([] if risk is None else [risk(pair.score)])]
+        lines += [f"{cluster.person}: {_faces(cluster)}" for cluster, _ in both]
+        cards.append(([_with_medoid(cluster, name) for cluster, name in both], lines))
+    told = (
+        "Merge proposals: a row for each cluster, with its medoid and the face that is nearest to the other cluster. "
+        "Relatives and look-alikes are among them; nothing was merged. Where the score would suffice, one of the two "
+        "was nearer to a third cluster at first, and with that it does not suffice."
+    )
+    return f"Clusters that may be one person ({len(cards):,})", "merges", told, cards
+
+
+def _doubts(clusters: Clusters, several: Sequence[Cluster]) -> Iterable[tuple[str, str, str, list[_Card]]]:
+    """The sections of doubtful faces: unsure ones, those that fit least, and those that were grouped otherwise."""
+    medoid = {cluster.person: _with_medoid(cluster)[0] for cluster in clusters.clusters}
+    unsure = list[_Card]()
+    for cluster in clusters.clusters:
+        for face in cluster.unsure:
+            sides = (cluster.person, face.score), (str(face.nearest), face.nearest_score)
+            lines = [face.name, *(f"score {_score(score)} with {person}" for person, score in sides)]
+            unsure.append(([(medoid[person], face.name) for person, _ in sides], lines))
+    told = "Each is to the right of the medoids of two clusters: that where it was grouped, and the nearer one below."
+    yield f"Unsure faces ({len(unsure):,})", "unsure", told, unsure
+
+    def beside(cluster: Cluster, face: Face, *more: str) -> _Card:
+        lines = [face.name, f"score {_score(face.score)} with {cluster.person}: {_faces(cluster)}", *more]
+        return [_with_medoid(cluster, face.name)], lines
+
+    fit = [(cluster, face) for cluster in several for face in cluster.faces[1:] if not face.confirmed]
+    fit.sort(key=lambda of: of[1].score or 0.0)
+    told = "Each is to the right of the medoid of its cluster, the lowest average score with the cluster first."
+    yield "Faces that fit least", "fit", told, [beside(cluster, face) for cluster, face in fit]
+    moved = [
+        beside(cluster, face, f"before: {face.before}{', now unsure' if left else ''}")
+        for cluster, face, left in clusters.rows()
+        if face.before is not None
+    ]
+    told = "Each was in another cluster before, and nobody has confirmed it."
+    yield f"Faces that are grouped otherwise than before ({len(moved):,})", "moved", told, moved
+
+
+def _with_medoid(cluster: Cluster, *names: str) -> list[str]:
+    return list(dict.fromkeys(((*cluster.faces, *cluster.unsure)[0].name, *names)))
+
+
+def _faces(cluster: Cluster) -> str:
+    confirmed = sum(face.confirmed for face in cluster.faces)
+    count = counted(len(cluster.faces), "face")
+    return f"{count}, {confirmed:,} confirmed" if confirmed else count
+
+
+def _score(score: float | None) -> str:
+    return "-" if score is None else f"{score:.3f}"
+
+
+def _first(shown: Sequence[object], total: Sequence[object]) -> str:
+    if len(shown) == len(total):
+        return ""
+    return f" The first {len(shown):,} of {len(total):,} are shown; {PEOPLE} has all faces."
+
+
+def _shot(face: Face, uris: dict[str, str]) -> Markup:
+    return tag(
+        "li",
+        tag("img", src=uris[face.name], alt=f"Face: {face.name}"),
+        tag("span", _score(face.score), " confirmed" if face.confirmed else "", class_="angle"),
+        tag("span", breakable(face.name), class_="file"),
+    )
