@@ -76,8 +76,8 @@ def _about(clusters: Clusters, promise: str | None) -> Iterable[Markup]:
         yield tag("p", told)
     told = (
         f"To name and confirm people, write a name into the column person of {PEOPLE} and yes into the column "
-        "confirmed, and cluster again with --before. Faces that are confirmed under two names are apart, and those under "
-        "one name together."
+        "confirmed, and cluster again with --before. Faces that are confirmed under two names are then apart, and "
+        "those under one name together."
     )
     yield tag("p", told)
 
