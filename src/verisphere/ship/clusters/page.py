@@ -76,8 +76,8 @@ def _about(clusters: Clusters, promise: str | None) -> Iterable[Markup]:
         yield tag("p", told)
     told = (
         f"To name and confirm people, write a name into the column person of {PEOPLE} and yes into the column "
-        "confirmed, and cluster again with --before. Faces that are confirmed under two names are then apart, and "
-        "those under one name together."
+        "confirmed, and cluster again with --before. One confirmed face names its whole cluster; to take a wrong face "
+        "out, confirm it and a right one under their names. Clusters of one name become one."
     )
     yield tag("p", told)
 
@@ -116,8 +116,10 @@ def _doubts(clusters: Clusters, several: Sequence[Cluster]) -> Iterable[tuple[st
 
     fit = [(cluster, face) for cluster in several for face in cluster.faces[1:] if not face.confirmed]
     fit.sort(key=lambda of: of[1].score or 0.0)
-    told = "Each is to the right of the medoid of its cluster, the lowest average score with the cluster first."
-    yield "Faces that fit least", "fit", told, [beside(cluster, face) for cluster, face in fit]
+    told = (
+        f"Each is to the right of the medoid of its cluster, the lowest average score first; {PEOPLE} has all scores."
+    )
+    yield "Faces that fit least", "fit", told, [beside(cluster, face) for cluster, face in fit[:MOST_CARDS]]
     moved = [
         beside(cluster, face, f"before: {face.before}{', now unsure' if left else ''}")
         for cluster, face, left in clusters.rows()
