@@ -199,9 +199,10 @@ class AllPairs:
             first, end = part * total // parts, (part + 1) * total // parts
             for number in self.progress(range(first, end), "collecting the highest scores", total, first):
                 screen = scan.tiles.screen(number)
-                bands = screen.bands([(least, math.inf)])
-                for patch in scan.tiles.patches(number, screen):
-                    near = open_pairs(patch, bands)
+                ((first, last),) = screen.bands([(least, math.inf)])
+                shift = screen.shift(first)
+                for patch in scan.tiles.patches(number, screen, shift > 0):
+                    near = open_pairs(patch, [(first - shift, last - shift)])
                     score = scan.tiles.score(near.left, near.right)
                     chosen = (score >= least).nonzero()[:, 0]
                     rows = [
