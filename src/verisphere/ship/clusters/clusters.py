@@ -115,7 +115,7 @@ def cluster_folder(
             known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
         )
         if images is not None:
-            clusters_page(made, images).write(out / PAGE)
+            clusters_page(made, images, None if promised is None else promised.risk).write(out / PAGE)
         made.write(out)
     return made
 

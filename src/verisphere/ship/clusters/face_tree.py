@@ -116,7 +116,7 @@ class FaceTree:
         together, apart = (_rows_of(pairs, self.names) for pairs in (links.all_together(), links.all_apart()))
         units = unit_rows(faces.embeddings[self.order])
         near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS, stores=stores)
-        self.pairs, self.scores = np.stack([near.left, near.right], 1), near.cosine  # the highest score first
+        self.pairs, self.scores = np.stack([near.left, near.right], 1), near.score  # the highest score first
         self.units = units.numpy()
         numbers = {person: number for number, person in enumerate(sorted(set(links.people.values())))}
         self.person = np.array([numbers.get(links.people.get(name, ""), -1) for name in self.names.tolist()])

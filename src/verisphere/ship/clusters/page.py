@@ -18,16 +18,13 @@ FIRST, LAST = 3, 9  # pictures of a large cluster: wrong faces are mostly among 
 _Card = tuple[Sequence[Sequence[str]], Sequence[str]]  # rows of faces beside each other, and lines about them
 
 
-def clusters_page(
-    clusters: Clusters, faces: Faces, promise: str | None = None, risk: Callable[[float], str] | None = None
-) -> Page:
+def clusters_page(clusters: Clusters, faces: Faces, risk: Callable[[float], str] | None = None) -> Page:
     """The page.
 
     Args:
         clusters: the clusters.
         faces: the images, under the names of the embeddings; only those that are shown are read.
-        promise: what is promised of these clusters, in words; None says that nothing is.
-        risk: says how often a merge at an average score would be wrong; None says nothing of it.
+        risk: says how often a merge would be wrong at a score less what small groups pay; None says nothing of it.
     """
     several = [cluster for cluster in clusters.clusters if len(cluster.faces) > 1]
     ends = [(cluster, cluster.faces[:FIRST], cluster.faces[FIRST:][-LAST:]) for cluster in several[:MOST_CLUSTERS]]
@@ -36,7 +33,7 @@ def clusters_page(
     names += [face.name for _, first, last in ends for face in (*first, *last)]
     uris = pictures(faces, names) if names else {}
     who = [] if faces.source.drawn else [SHOWS_PEOPLE]
-    sections = [Section("In short", "about", [*_about(clusters, promise), *who])]
+    sections = [Section("In short", "about", [*_about(clusters), *who])]
     for heading, anchor, told, cards in doubts:
         shown = [
             [*(face_row(row, uris) for row in rows), *(tag("p", breakable(line)) for line in lines)]
@@ -56,7 +53,7 @@ def clusters_page(
     return Page(f"People of {clusters.source.file}", sections, made, "cleaning.css")
 
 
-def _about(clusters: Clusters, promise: str | None) -> Iterable[Markup]:
+def _about(clusters: Clusters) -> Iterable[Markup]:
     sizes = [len(cluster.faces) for cluster in clusters.clusters]
     several = counted(sum(size > 1 for size in sizes), "cluster")
     unsure = sum(len(cluster.unsure) for cluster in clusters.clusters)
@@ -66,7 +63,7 @@ def _about(clusters: Clusters, promise: str | None) -> Iterable[Markup]:
     )
     yield tag("p", told, class_="lead")
     nothing = "Nothing is promised of these clusters: how many faces are with another person is not known."
-    yield tag("p", promise or nothing)
+    yield tag("p", f"Promised: {clusters.promise}." if clusters.promise else nothing)
     if (known := clusters.known) is not None:
         told = (
             f"By the identities of the file, {100 * known.impurity:.2f} % of its faces are in a cluster that is mostly "
@@ -87,7 +84,8 @@ def _merges(clusters: Clusters, risk: Callable[[float], str] | None) -> tuple[st
     cards = list[_Card]()
     for pair in clusters.proposals:
         both = [(cluster_of[who], name) for who, name in ((pair.person, pair.name), (pair.other, pair.other_name))]
-        lines = [f"score {pair.score:.3f}, {pair.needed:.3f} needed", *([] if risk is None else [risk(pair.score)])]
+        lines = [f"score {pair.score:.3f}, {pair.needed:.3f} needed"]
+        lines += [] if risk is None else [risk(pair.score - pair.needed + clusters.threshold)]
         lines += [f"{cluster.person}: {_faces(cluster)}" for cluster, _ in both]
         cards.append(([_with_medoid(cluster, name) for cluster, name in both], lines))
     told = (
