@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from gallery_page import markdown
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide.purity import LIBRARIES_FAIL, libraries_of
@@ -103,6 +104,29 @@ def lfw(path: Path) -> Iterator[list[object]]:
             break
     mean = round(float(np.mean(kept)), 4)
     yield ["LFW", FACES_OF_LFW, IMPURITY_OF_LFW, "expected", len(kept), mean, round(float(np.mean(recalls)), 3)]
+
+
+def read_rows(path: Path = ROWS) -> list[dict[str, str]]:
+    """The rows of the benchmark."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def held(rows: list[dict[str, str]]) -> str:
+    """The table of docs/clusters.md."""
+    head = ["people", "library", "impurity at most", "guarantee", "held", "B-cubed recall"]
+    body = [
+        [
+            row["world"],
+            f"{row['faces']} faces",
+            f"{100 * float(row['impurity']):g} %",
+            f"`{row['guarantee']}`",
+            f"{100 * float(row['held']):.1f} % of {row['draws']}",
+            f"{float(row['recall']):.3f}",
+        ]
+        for row in rows
+    ]
+    return markdown(head, body)
 
 
 def main() -> None:

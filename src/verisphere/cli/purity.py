@@ -35,9 +35,8 @@ def add_purity(verbs: Verbs) -> None:
     add_output(verb, "--out", required=True, metavar="PURITY.json", help="file for the threshold and the promise")
     what = "faces of the library that will be clustered; 19 times as many or more are needed, 59 times for confident"
     verb.add_argument("--faces", type=int, required=True, metavar="M", help=what)
-    verb.add_argument(
-        "--impurity", metavar="P", help="most share of faces in a cluster of mostly another person (1e-2)"
-    )
+    what = "highest share of faces in a cluster of mostly another person (1e-2)"
+    verb.add_argument("--impurity", metavar="P", help=what)
     what = "expected: 95 %% of calibrations with their next library keep P; confident: 95 %% of libraries do, with "
     verb.add_argument("--guarantee", choices=("expected", "confident"), help=f"{what}95 %% confidence (expected)")
     what = "how much nearer to its own cluster than to another a face must be, or it is unsure (0)"
