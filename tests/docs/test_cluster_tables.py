@@ -1,0 +1,62 @@
+"""The tables and figures of docs/clusters.md, and of docs/lab/lfw_noise.md on clusters, are those of the files."""
+
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parents[2]
+MADE_BY = "clusters_page"
+
+
+def test_every_table_is_made_of_the_rows(made: ModuleType):
+    for name, (page, text) in made.tables(made.read_rows()).items():
+        assert text.count("\n") > 2, name
+        assert text in (ROOT / "docs" / page).read_text(encoding="utf-8"), name
+
+
+def test_clusters_of_lfw_are_as_good_as_asked(made: ModuleType):
+    rows = made.read_rows()
+    best = made.row_of(rows, "LFW, corrected", "pretrained", made.OURS)
+    strict = made.row_of(rows, "LFW, corrected", "pretrained", made.OURS, made.STRICT)
+    assert float(best["f"]) >= 0.985
+    assert float(strict["recall"]) >= 0.96
+    lines = [line for line in made.lines_of(made.JUDGED) if line["at_recall_0.96"] == "yes"]
+    assert len(lines) == float(strict["mixed"])
+    assert sum(line["kind"] in ("cannot tell", "look-alikes") for line in lines) <= 10
+
+
+def test_every_mixed_cluster_was_looked_at(made: ModuleType):
+    best = made.row_of(made.read_rows(), "LFW, corrected", "pretrained", made.OURS)
+    lines = made.lines_of(made.JUDGED)
+    assert {line["kind"] for line in lines} <= set(made.KINDS)
+    # one cluster holds three people, so it is in two lines
+    assert len({line["left"] for line in lines}) == float(best["mixed"]) == len(lines) - 1
+
+
+def test_two_methods_are_as_good_as_ours_within_chance(made: ModuleType):
+    rows = made.read_rows()
+    behind = {
+        method: all(
+            float(made.row_of(rows, "LFW, corrected", model, method)["difference_lower"]) > 0 for model in made.MODELS
+        )
+        for method in made.of_set(rows, "LFW, corrected")
+        if method != made.OURS
+    }
+    assert {method for method in behind if not behind[method]} == {"Chinese whispers", "k-NN and Infomap"}
+    alone = [float(row["unsure"]) for row in rows if (row["method"], row["set"]) == ("immich's rule", "LFW")]
+    assert min(alone) > 0.4
+
+
+def test_the_sentences_state_the_figures(made: ModuleType):
+    rows, page = made.read_rows(), (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+    strict = made.row_of(rows, "LFW, corrected", "pretrained", made.OURS, made.STRICT)
+    assert f"B-cubed recall {float(strict['recall']):.4f}" in page
+    assert f"{made.mixed(strict)} clusters are mixed" in page
+    raw, best = (
+        made.row_of(rows, f"LFW, {labels}", "pretrained", made.OURS) for labels in ("as published", "corrected")
+    )
+    errors = float(raw["mixed"]) - float(best["mixed"])
+    assert f"{errors:.0f} of the {made.mixed(raw)} mixed clusters of ours are errors of the labels alone" in page
+    noisy = made.row_of(rows, "LFW, as published", "pretrained", made.OURS, made.STRICT)
+    assert f"{made.mixed(noisy)} would be mixed, not {made.mixed(strict)}" in page
+    judged = [line["kind"] for line in made.lines_of(made.JUDGED) if line["at_recall_0.96"] == "yes"]
+    assert sum(kind in ("twins", "relatives", "label error") for kind in judged) == 9  # "nine hold twins, ..."
