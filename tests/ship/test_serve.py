@@ -19,6 +19,7 @@ pytest.importorskip("httpx", reason="httpx, which asks the service in tests, is 
 
 from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, SIDE, again, gallery_at, photo
 from tiny_service import client as client_of
+from verisphere.base.vocabulary import ImageSource
 from verisphere.cli.start import main
 from verisphere.files.gate import Gate, Limit
 from verisphere.ship.face_search import FindFaces
@@ -216,6 +217,16 @@ def test_a_photograph_that_looks_like_somebody_else_is_refused(door):
         again_as_another = service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Second"}).json()
     assert again_as_another["verdict"] == "refused"
     assert again_as_another["reasons"] == ["the first of Second, and it is found as Newcomer (1.0000)."]
+
+
+def test_a_service_stops_when_another_process_changes_the_model_of_its_gallery(door):
+    with client(door) as service:
+        assert service.post("/v1/identify", **sent(FACES[0])).json()["verdict"] == "found"
+        store = LivingGallery(door).store
+        with store.writing():
+            store.set_fact("origin", replace(MODEL.origin(ImageSource("new", None)), model="1" * 64))
+        for path, data in (("identify", {}), ("claim", {"person": NAMES[0]}), ("enrol", {"person": "New"})):
+            failed(service.post(f"/v1/{path}", **sent(FACES[0]), data=data), 409, "other_model")
 
 
 def test_a_gate_of_a_file_refuses(door, tmp_path):

@@ -89,6 +89,8 @@ def gallery_enrol(options: argparse.Namespace, gallery: "LivingGallery") -> str:
 
     if not is_embeddings(options.people):
         refuse_unread(options, ("clusters", "cluster"), "clusters are of the rows of an embeddings file")
+        if options.accept_unrecorded_pixels:
+            raise ValueError("--accept-unrecorded-pixels does nothing here: photographs are embedded now; omit it")
         model, find = _model(options, options.people)
         about = {"path": options.people, "gallery": gallery, "model": model, "find": find, "progress": progress()}
         new, skipped = options_as(new_photographs, options, **about)
@@ -96,7 +98,8 @@ def gallery_enrol(options: argparse.Namespace, gallery: "LivingGallery") -> str:
         names = ("model", "aligned", "detector", "min_face", "device", "keep_images", "gate")
         unread = (*names, "person", "cluster") if options.clusters is None else names
         refuse_unread(options, unread, "the rows are embedded already, have names, and show no image")
-        new, skipped = options_as(new_rows, options, path=options.people, gallery=gallery), ()
+        about = {"path": options.people, "gallery": gallery, "accept_unrecorded": options.accept_unrecorded_pixels}
+        new, skipped = options_as(new_rows, options, **about), ()
     margin = 0.0 if options.gate is None else read_gate(options.gate).margin
     expires = None if options.expires is None else _date(options.expires)
     about = {"photographs": new, "margin": margin, "expires": expires, "progress": progress()}
@@ -217,6 +220,7 @@ def add_gallery(verbs: Verbs) -> None:
         const=True,
         help="also enrol photographs that look like another person's than their own; else these are named and skipped",
     )
+    add_accept_unrecorded(verb, "enrol rows of a file")
     _add_operator(verb)
     add_input(verb, "--model", "exported model folder that embeds the photographs", None)
     add_photographs(verb)

@@ -10,7 +10,7 @@ from jaxtyping import Float32, Float64
 
 from verisphere.base.device import choose_device
 from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import Embeddings, ImageSource, Progress, printable, quietly
+from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.base.words import unknown_name
 from verisphere.decide import Far, exact_rate, one_probe_each
 from verisphere.files.gate import MEASURES, Gate, Limit, Measured, Side, read_gate
@@ -22,7 +22,8 @@ from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model, origin_of
 from verisphere.models.folder import Model
 from verisphere.score import pair_scores, top_k, unit_rows
-from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, alignments_of
+from verisphere.ship.face_search import FaceOfPhotograph, FindFaces
+from verisphere.ship.notes import origins_of
 
 #: What is asked for where it was measured and nothing else is named; docs/enrolment.md says why.
 ASKED = ("detail", "size")
@@ -115,8 +116,8 @@ def gate_of(
 ) -> Callable[[Sequence[FaceOfPhotograph], np.ndarray], list[tuple[str, ...]]]:
     """Why the gate of a file, which must have been fitted for this model, refuses faces with these embeddings."""
     gate = read_gate(path)
-    origin = model.origin(ImageSource("", None, next(iter(alignments_of(find)), None)))
-    check_same_origin(f"{model.folder} embeds", origin, path, gate.origin, "fit a gate for this model")
+    for origin in origins_of(model, find):
+        check_same_origin(f"{model.folder} embeds", origin, path, gate.origin, "fit a gate for this model")
 
     def reasons(faces: Sequence[FaceOfPhotograph], rows: np.ndarray) -> list[tuple[str, ...]]:
         points = np.stack([_NO_POINTS if face.crop is None else face.crop.landmarks for face in faces])

@@ -279,7 +279,8 @@ class _Search:
         progress: Progress,
     ) -> "_Search":
         """Open a gallery, unless the promise does not allow it, for probes that are sets of photographs or single."""
-        notes = list(notes_on_model(model, promise.threshold, choice.accept_drawn, find, promise.file, promise.origin))
+        made, enrolled = (promise.file, promise.origin), promise.living.promise.origins if promise.living else ()
+        notes = list(notes_on_model(model, promise.threshold, choice.accept_drawn, find, *made, *enrolled))
         if promise.living is not None and isinstance(promise.threshold, GalleryThreshold):
             notes += [SETS_IN_GALLERY] if sets else []
             return cls(promise.living, ByGallery(promise.threshold, promise.living), tuple(notes), "")

@@ -42,15 +42,21 @@ def notes_on_model(
     find: FindFaces,
     calibration: Path,
     origin: Origin | None,
+    *enrolled: Origin,
 ) -> tuple[str, ...]:
-    """What weakens the promise of a threshold, the gravest first; each is printed before the answer."""
+    """What weakens the promise of a threshold, the gravest first; each is printed before the answer.
+
+    The origin is that of the calibration; those enrolled are of the photographs in a living gallery.
+    """
     untied = UNTIED if isinstance(threshold, GalleryThreshold) and origin is None else ""
     source = threshold.calibrated_on
     if origin is None and source is not None:
         origin = model.origin(source)
     drawn = refuse_drawn(model, threshold, accept_drawn)
-    notes = [untied, threshold.warning(), drawn, *notes_on_origin(model, find, calibration, origin, "calibrate")]
-    return tuple(sentence(note) for note in notes if note)
+    notes = [untied, threshold.warning(), drawn]
+    for made in (origin, *enrolled):
+        notes += notes_on_origin(model, find, calibration, made, "calibrate")
+    return tuple(sentence(note) for note in dict.fromkeys(notes) if note)
 
 
 def sealed_origin(model: Model) -> tuple[Path, Origin | None]:
@@ -83,6 +89,12 @@ def sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def origins_of(model: Model, find: FindFaces) -> list[Origin]:
+    """How a model embeds photographs on which faces are found so, for each way in which these are aligned."""
+    alignments = alignments_of(find) or (f"{model.template} by {ANY_DETECTOR}",)
+    return [model.origin(ImageSource("", None, alignment)) for alignment in alignments]
+
+
 def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | None, verb: str) -> list[str]:
     """What weakens an answer because a file was made in another way than photographs are compared now.
 
@@ -91,8 +103,7 @@ def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | 
     if origin is None:
         return []
     notes = [] if origin.preprocessing is not None else [f"the file {file.name} was {UNRECORDED}"]
-    for alignment in alignments_of(find) or (f"{model.template} by {ANY_DETECTOR}",):
-        own = model.origin(ImageSource("", None, alignment))
+    for own in origins_of(model, find):
         hint = f"{verb} with what this model is given now"
         check_same_origin(f"{model.folder} embeds these photographs", own, file, origin, hint, but=("detector",))
         if differing := origin.differences(own):

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from verisphere.base.identity import folded
-from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import printable
 from verisphere.base.words import counted
 from verisphere.decide.bounds import binomial_bounds
@@ -101,7 +100,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
             gallery or, in all lines, the name of a photograph; `score`, a cosine.
     """
     store, queries = gallery.store, read_known_people(probes)
-    check_same_origin(f"{store.name} was", gallery.origin, probes, queries.origin, "embed with its model")
+    gallery.promise.check_origin(probes, queries.origin)
     names, forms = queries.names.tolist(), [folded(name) for name in queries.identities.tolist()]
     if len(set(names)) < len(names):
         raise ValueError(f"{probes}: two queries have one name, so that it is not known whose answers are whose")

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from verisphere.base.identity import names_taken
-from verisphere.base.provenance import check_same_origin
+from verisphere.base.provenance import check_recorded
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.decide import lower_median
 from verisphere.files.clusters import PEOPLE, read_people
@@ -28,8 +28,8 @@ from verisphere.ship.notes import (
     SETS_IN_GALLERY,
     notes_on_faces,
     notes_on_model,
-    notes_on_origin,
     notes_on_skipped,
+    origins_of,
     promise_in_words,
 )
 from verisphere.ship.opened_gallery import files_of_people
@@ -39,6 +39,7 @@ from verisphere.ship.people import Person, embedded_person, photographs_at, phot
 def new_rows(
     path: Path,
     gallery: LivingGallery,
+    accept_unrecorded: bool = False,
     clusters: Path | None = None,
     cluster: str | None = None,
     person: str | None = None,
@@ -48,7 +49,8 @@ def new_rows(
     Of a folder of clusters these are the faces that are confirmed, or those of one cluster, under the name of a person.
     """
     rows = read_known_people(path) if clusters is None else _clustered(path, clusters, cluster, person)
-    check_same_origin(f"{gallery.path} was", gallery.origin, path, rows.origin, "embed with its model")
+    gallery.promise.check_origin(path, rows.origin)
+    check_recorded(path, rows.origin, accept_unrecorded)
     return NewPhotographs.of(rows)
 
 
@@ -85,7 +87,9 @@ def new_photographs(
 
     A photograph without a face is skipped, and one that a gate refuses.
     """
-    notes_on_origin(model, find, gallery.path, gallery.origin, "make the gallery again, or enrol")
+    origins = origins_of(model, find)
+    for origin in origins:
+        gallery.promise.check_origin(path, origin)
     refuses = None if gate is None else gate_of(gate, model, find)
     if person is not None and not path.is_dir() and path.suffix.lower() != ".zip":
         photographs, contents, owners = photographs_at(path, find, progress), [path.read_bytes], [person]
@@ -109,6 +113,7 @@ def new_photographs(
         [hashlib.sha256(contents[place]()).hexdigest() for place in used],
         unit_rows(rows[kept]).numpy(),
         [png(photographs.faces[place]) for place in used] if keep_images else None,
+        origins,
     )
     return new, tuple(skipped)
 
@@ -163,7 +168,8 @@ def verify_claim(
     """Whether a photograph, or more than half of several, shows a person of a gallery."""
     with gallery.store.reading():
         threshold, (name, rows) = gallery.threshold, gallery.person(person)
-    notes = notes_on_model(model, threshold, accept_drawn, find, gallery.path, gallery.origin)
+    enrolled = gallery.promise.origins
+    notes = notes_on_model(model, threshold, accept_drawn, find, gallery.path, gallery.origin, *enrolled)
     probed = embedded_person(probe, model, find, progress)
     scores, limit = scores_between(probed.rows, rows).max(1), threshold.threshold
     match = Match(name, lower_median(scores), int((scores > limit).sum()), len(scores))

@@ -18,11 +18,10 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from verisphere.base.identity import NOBODY, decided, folded, is_missing
-from verisphere.base.vocabulary import Progress, quietly
+from verisphere.base.vocabulary import Origin, Progress, quietly
 from verisphere.decide import Far, GalleryThreshold, Guarantee
 from verisphere.files.gallery_store import create_store, open_store
 from verisphere.files.json_values import shown
-from verisphere.files.results import json_text
 from verisphere.models.gallery import Cohort, Searched
 from verisphere.score import unit_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
@@ -57,7 +56,6 @@ class LivingGallery:
     Attributes:
         store: the tables and rows of the gallery.
         promise: the strangers that the gallery keeps, and what follows from them.
-        origin: how its rows were made; the photographs of probes must be embedded in the same way.
         people: names by the numbers of people that `search` gives; its length is the number of people.
     """
 
@@ -69,9 +67,14 @@ class LivingGallery:
         self.store = open_store(place)
         self.path = Path(self.store.name)
         self.promise = KeptPromise(self.store)
-        self.origin = self.promise.origin
+
         self.people = _Names()
         self.people.count = self.store.count("people")
+
+    @property
+    def origin(self) -> Origin | None:
+        """How its rows are made, as of now: photographs of probes must be embedded in the same way."""
+        return self.promise.origin
 
     @property
     def threshold(self) -> GalleryThreshold:
@@ -137,7 +140,8 @@ class LivingGallery:
         which was interrupted is repeated. A stranger of the promise who is enrolled by name is a stranger no longer.
 
         Raises:
-            ValueError: a name is missing, or a spelling of another's; or the promise would need more strangers.
+            ValueError: a name is missing, or a spelling of another's; the photographs were embedded in another way; or
+                the promise would need more strangers.
         """
         operator = operator or getpass.getuser()
         if photographs.rows.shape[1] != self.store.dim:
@@ -152,6 +156,7 @@ class LivingGallery:
             while True:
                 try:
                     with self.store.writing():
+                        self._keep_origins(part.origins)
                         done, slots = self._enrol(part, about)
                         if accept_alarms or not (looking := alarms(self.store, slots[slots >= 0], margin)):
                             break
@@ -230,6 +235,14 @@ class LivingGallery:
         self._audit("enrol", Counter(person for _, person, *_ in photographs), about[3])
         return Enrolled(len(rows), len(added), len(forms) - len(rows), tuple(strangers_left), ()), slots
 
+    def _keep_origins(self, origins: Sequence[Origin]) -> None:
+        """Keep how new photographs were embedded, for the next ones to be compared with that, too."""
+        kept = list(self.promise.origins[self.origin is not None :])
+        for origin in origins:
+            self.promise.check_origin("the new photographs", origin)
+            kept += [origin] if origin not in kept else []
+        self.store.set_fact("enrolled", kept)
+
     def _remove(self, numbers: Sequence[int], operator: str) -> int:
         count = Counter[int]()
         slots = list[int]()
@@ -279,11 +292,8 @@ def create_gallery(
     Raises:
         ValueError: see `KeptPromise.set_strangers`.
     """
-    origin = {} if strangers.origin is None else {"origin": json_text(strangers.origin)}
-    facts = {"dim": str(strangers.dim), **origin}
-    create_store(
-        folder, facts, lambda store: KeptPromise(store).set_strangers(strangers, fpir, guarantee, seed, accepted)
-    )
+    about = strangers, fpir, guarantee, seed, accepted
+    create_store(folder, {"dim": str(strangers.dim)}, lambda store: KeptPromise(store).set_strangers(*about))
     return LivingGallery(folder)
 
 

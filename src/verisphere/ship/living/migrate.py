@@ -73,7 +73,8 @@ def migrate(
     alignment = None if gallery.origin is None else gallery.origin.alignment
     origin = model.origin(ImageSource(gallery.path.name, None, alignment))
     if bridge is not None:
-        check_same_origin(f"{gallery.path} was", gallery.origin, "bridge", bridge.old, "make one from its model")
+        for known in gallery.promise.origins:
+            check_same_origin(f"{gallery.path} was", known, "bridge", bridge.old, "make one from its model")
         check_same_origin(f"{model.folder} embeds", origin, "bridge", bridge.new, "make one to this model")
     with store.writing():
         left, dropped = ([], []) if bridge is not None else _left_behind(gallery, drop)
@@ -88,8 +89,9 @@ def migrate(
 
         store.rewrite(convert, model.backbone.embedding_size)
         store.set_fact("origin", origin)
+        store.set_fact("enrolled", [origin])
         gallery.promise.set_strangers(strangers, fpir, guarantee, seed, accepted)
-    gallery.origin = origin
+
     carried = store.count("photographs") - len(kept)
     return Migrated(len(kept), carried, len(dropped), tuple(left), gallery.info())
 

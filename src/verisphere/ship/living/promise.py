@@ -72,6 +72,17 @@ class KeptPromise:
         return from_json(Terms, self.store.fact("terms"))
 
     @property
+    def origins(self) -> tuple[Origin, ...]:
+        """How the strangers and the enrolled photographs were embedded, as far as it is known; all of them agree."""
+        known = [self.store.fact("origin"), *(self.store.fact("enrolled") or [])]
+        return tuple(from_json(Origin, origin) for origin in known if origin is not None)
+
+    def check_origin(self, file: object, origin: Origin | None) -> None:
+        """Refuse rows that were made in another way than the strangers, or than a photograph that is enrolled."""
+        for known in self.origins:
+            check_same_origin(f"{self.store.name} was", known, file, origin, "embed with its model")
+
+    @property
     def threshold(self) -> GalleryThreshold:
         """The threshold with its promise, for the gallery as it is now."""
         promise = self.store.fact("promise")
@@ -93,9 +104,9 @@ class KeptPromise:
         """
         fpir, guarantee = fpir or self.terms.fpir, guarantee or self.terms.guarantee
         check_fpirs([fpir], guarantee)
-        store, name = self.store, strangers.name
-        check_same_origin(f"{store.name} was", self.origin, name, strangers.origin, "embed them as its people")
-        check_recorded(name, strangers.origin, accepted.unrecorded_pixels)
+        store, name, origin = self.store, strangers.name, strangers.origin
+        self.check_origin(name, origin)
+        check_recorded(name, origin, accepted.unrecorded_pixels)
         if strangers.dim != store.dim:
             raise ValueError(f"{name}: {strangers.dim} numbers a row, and {store.name} has {store.dim}")
         terms = Terms(far_text(fpir), guarantee, seed, **known_of(strangers, accepted))
@@ -112,6 +123,9 @@ class KeptPromise:
                     f"{shown(enrolled[0])}; strangers are people who are not enrolled"
                 )
             store.change("DELETE FROM strangers")
+            if origin is not None:
+                before = next((known.alignment for known in self.origins), None)
+                store.set_fact("origin", replace(origin, alignment=origin.alignment or before))
             units = [row.tobytes() for row in unit_rows(drawn.embeddings).numpy()]
             columns = zip(drawn.names.tolist(), forms, units, strict=True)
             store.change("INSERT INTO strangers (name, folded, embedding) VALUES (?, ?, ?)", columns)
@@ -179,7 +193,7 @@ class KeptPromise:
         """Write the threshold and promise that follow from the strangers' scores, or refuse what has too few."""
         people, terms = self.store.count("people"), self.terms
         if not people:
-            self.store.change("DELETE FROM facts WHERE name = 'promise'")
+            self.store.change("DELETE FROM facts WHERE name IN ('promise', 'enrolled')")
             return
         scores = np.array(self.store.select("SELECT score FROM strangers WHERE same IS NULL"), np.float64).flatten()
         same = self.store.count("strangers") - len(scores)

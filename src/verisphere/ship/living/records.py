@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float32
@@ -20,7 +20,7 @@ from verisphere.ship.living.alarm import Alarm
 class NewPhotographs:
     """Photographs to enrol: a row of length 1 for each, with its person, its name, and a digest of its content.
 
-    Images are the aligned crops as PNG, where they are to be kept.
+    Images are the aligned crops as PNG, where they are to be kept. Origins say how the rows were made, as far as known.
     """
 
     people: Sequence[str]
@@ -28,19 +28,21 @@ class NewPhotographs:
     digests: Sequence[str]
     rows: Float32[np.ndarray, "photographs dim"]
     images: Sequence[bytes | None] | None = None
+    origins: Sequence[Origin] = ()
 
     @classmethod
     def of(cls, embeddings: Embeddings) -> "NewPhotographs":
         """Rows of an embeddings file, each of which is a photograph."""
         rows = unit_rows(embeddings.embeddings).numpy()
         digests = [hashlib.sha256(row.tobytes()).hexdigest() for row in rows]
-        return cls(embeddings.identities.tolist(), embeddings.names.tolist(), digests, rows)
+        origins = [] if embeddings.origin is None else [replace(embeddings.origin, images="")]
+        return cls(embeddings.identities.tolist(), embeddings.names.tolist(), digests, rows, origins=origins)
 
     def take(self, chosen: Sequence[int]) -> "NewPhotographs":
         """Some of the photographs."""
         people, names, digests = ([column[row] for row in chosen] for column in (self.people, self.names, self.digests))
         images = None if self.images is None else [self.images[row] for row in chosen]
-        return NewPhotographs(people, names, digests, self.rows[list(chosen)], images)
+        return NewPhotographs(people, names, digests, self.rows[list(chosen)], images, self.origins)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ _INSTEAD = {
     " has expired on ": _UNKNOWN,
     " is no name of a person": _NAME,
     " but for case, ": _NAME,
+    ": not made as ": (409, "other_model", "the gallery was made by another model, or with another detector"),
     "nobody is enrolled, ": (409, "nobody", "nobody is enrolled, so there is nobody to find"),
     "another process has been writing": (503, "busy", "another process is writing to the gallery; try again later"),
 }

@@ -21,7 +21,7 @@ from verisphere.ship.face_search import FaceOfPhotograph, FindFaces
 from verisphere.ship.living.enrolment import png
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.living.records import NewPhotographs
-from verisphere.ship.notes import notes_on_model, notes_on_origin, promise_in_words, sealed_origin
+from verisphere.ship.notes import notes_on_model, notes_on_origin, origins_of, promise_in_words, sealed_origin
 from verisphere.ship.people import scores_between
 from verisphere.ship.serve.answers import Change, Decision, Near, Verdict
 from verisphere.ship.serve.batching import Batches
@@ -54,7 +54,8 @@ class Desk:
     counted: Callable[[int], None] = lambda faces: None
 
     def __post_init__(self) -> None:
-        notes_on_origin(self.model, self.find, self.gallery.path, self.gallery.origin, "make the gallery again")
+        for origin in self.gallery.promise.origins:
+            notes_on_origin(self.model, self.find, self.gallery.path, origin, "make the gallery again")
         self.pair: GuaranteedThreshold | None = None
         if self.model.thresholds:
             self.pair = self.model.threshold(self.far)
@@ -129,7 +130,7 @@ class Desk:
         """Enrol a photograph, as `verisphere gallery enrol` does; an image of its face is kept only if asked for."""
         images = [png(photograph.face)] if keep else None
         names, units = [f"{photograph.digest[:12]}.sent"], unit_rows(photograph.row).numpy()
-        new = NewPhotographs([person], names, [photograph.digest], units, images)
+        new = NewPhotographs([person], names, [photograph.digest], units, images, origins_of(self.model, self.find))
         done = self.gallery.enrol(new, consent=consent, expires=expires, operator=operator)
         if done.stopped:
             return Change(verdict="refused", reasons=[f"{alarm.reason()}." for alarm in done.stopped])
@@ -138,8 +139,10 @@ class Desk:
 
     def _rests(self, by: GuaranteedThreshold | GalleryThreshold, *sent: Photograph) -> dict[str, Any]:
         """What a decision rests on."""
-        made = self._sealed if isinstance(by, GuaranteedThreshold) else (self.gallery.path, self.gallery.origin)
-        notes = list(notes_on_model(self.model, by, self.accept_drawn, self.find, *made))
+        pair, gallery = isinstance(by, GuaranteedThreshold), self.gallery
+        made = self._sealed if pair else (gallery.path, gallery.origin)
+        enrolled = () if pair else gallery.promise.origins
+        notes = list(notes_on_model(self.model, by, self.accept_drawn, self.find, *made, *enrolled))
         if any(photograph.face.faces > 1 for photograph in sent):
             notes.append("Several faces are on a photograph; the most central is taken.")
         words = promise_in_words(self.model, by)
