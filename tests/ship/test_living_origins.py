@@ -2,17 +2,23 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from living_galleries import ENROLLED, STRANGE, people, strangers
+from living_galleries import DIM, ENROLLED, STRANGE, people, strangers
+from verisphere.backbones.backbone import Backbone
 from verisphere.base.provenance import Origin, Preprocessing
-from verisphere.base.vocabulary import Embeddings
+from verisphere.base.vocabulary import Embeddings, ImageSource
 from verisphere.cli.start import main
 from verisphere.files.embeddings import write_embeddings
+from verisphere.models.folder import Model
 from verisphere.ship.calibration_check import Accepted
+from verisphere.ship.face_search import FaceOfPhotograph
+from verisphere.ship.living.enrolment import png
 from verisphere.ship.living.gallery import LivingGallery, create_gallery
+from verisphere.ship.living.migrate import migrate
 from verisphere.ship.living.records import NewPhotographs
 
 PIXELS = Preprocessing((112, 112), "RGB", "NCHW", 0.0, 1.0)
@@ -25,6 +31,20 @@ OTHERS = {
     "template": replace(OURS, alignment="sphereface_112x96 by MTCNN"),
     "detector": replace(OURS, alignment="arcface_112x112 by YuNet"),
 }
+
+
+class Sums(Backbone):
+    """An embedding of the sums of pixels over colours, about their middle."""
+
+    input_size = (4, 4)
+    mean, scale = 127.5, 128.0
+
+    def embed(self, images):
+        return images.sum(1).flatten(1)
+
+
+def model_for(template: str) -> Model:
+    return Model(Path("model"), "tiny", Sums(DIM).eval(), "0" * 64, False, template, ())
 
 
 def made(rows: Embeddings, origin: Origin | None) -> NewPhotographs:
@@ -56,6 +76,24 @@ def test_photographs_are_compared_with_those_enrolled_where_nothing_is_known_of_
     gallery.enrol(made(people("guest", 2), replace(OURS, images="elsewhere")))
     assert len(LivingGallery(gallery.path).people) == 32
     assert gallery.promise.origins[origin is not None :] == (replace(OURS, images=""),)
+
+
+def test_rows_cross_a_bridge_to_a_model_that_takes_other_crops(tmp_path):
+    gallery, model = gallery_of(tmp_path / "door", OURS), model_for("sphereface_112x96")
+    their = model.origin(ImageSource("new", None, "sphereface_112x96 by MTCNN"))
+    bridge = SimpleNamespace(old=OURS, new=their, apply=lambda rows: rows[:, ::-1])
+    done = migrate(gallery, model, strangers(replace(STRANGE, origin=their)), bridge)
+    assert (done.carried, gallery.origin.source.template) == (90, "sphereface_112x96")
+    with pytest.raises(ValueError, match="detector"):
+        gallery.enrol(made(people("guest", 2), replace(their, alignment="sphereface_112x96 by YuNet")))
+
+
+def test_kept_crops_are_not_embedded_by_a_model_that_takes_others(tmp_path):
+    gallery = create_gallery(tmp_path / "door", strangers(), "1e-2")
+    crop = png(FaceOfPhotograph(np.zeros((4, 4, 3), np.uint8)))
+    gallery.enrol(replace(made(ENROLLED, OURS), images=[crop] * len(ENROLLED)))
+    with pytest.raises(ValueError, match="its kept crops are aligned to arcface_112x112, and model takes mine"):
+        migrate(gallery, model_for("mine"), strangers())
 
 
 def test_an_empty_gallery_forgets_how_its_people_were_embedded(tmp_path):

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float32, Int64
 from PIL import Image
 
-from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import ImageSource, Progress, quietly
+from verisphere.base.provenance import ANY_DETECTOR, check_recorded, check_same_origin
+from verisphere.base.vocabulary import ImageSource, Origin, Progress, quietly
 from verisphere.base.words import counted
 from verisphere.decide import Far, Guarantee
 from verisphere.files.bridge import Bridge
@@ -70,12 +70,13 @@ def migrate(
     whose image was not kept are dropped, or nothing is done.
     """
     store = gallery.store
-    alignment = None if gallery.origin is None else gallery.origin.alignment
-    origin = model.origin(ImageSource(gallery.path.name, None, alignment))
+    origin = _origin(gallery, model)
     if bridge is not None:
         for known in gallery.promise.origins:
             check_same_origin(f"{gallery.path} was", known, "bridge", bridge.old, "make one from its model")
         check_same_origin(f"{model.folder} embeds", origin, "bridge", bridge.new, "make one to this model")
+        for side in (bridge.old, bridge.new):
+            check_recorded("bridge", side, accepted.unrecorded_pixels)
     with store.writing():
         left, dropped = ([], []) if bridge is not None else _left_behind(gallery, drop)
         kept = np.array(store.select("SELECT slot FROM photographs WHERE image IS NOT NULL ORDER BY slot"), np.int64)
@@ -89,11 +90,24 @@ def migrate(
 
         store.rewrite(convert, model.backbone.embedding_size)
         store.set_fact("origin", origin)
-        store.set_fact("enrolled", [origin])
+        carried_as = [] if bridge is None or bridge.new is None else [bridge.new]
+        store.set_fact("enrolled", [origin, *carried_as])
         gallery.promise.set_strangers(strangers, fpir, guarantee, seed, accepted)
-
     carried = store.count("photographs") - len(kept)
     return Migrated(len(kept), carried, len(dropped), tuple(left), gallery.info())
+
+
+def _origin(gallery: LivingGallery, model: Model) -> Origin:
+    """How the rows are made under another model: of kept crops, else of crops as the model takes them."""
+    kept = gallery.store.select("SELECT 1 FROM photographs WHERE image IS NOT NULL LIMIT 1")
+    known = [made.alignment for made in gallery.promise.origins if kept and made.alignment]
+    made = model.origin(ImageSource("", None, (*known, f"{model.template} by {ANY_DETECTOR}")[0]))
+    if made.source.template not in (None, model.template):
+        raise ValueError(
+            f"{gallery.path}: its kept crops are aligned to {made.source.template}, and {model.folder} takes "
+            f"{model.template}, so they cannot be embedded anew: enrol the photographs again"
+        )
+    return made
 
 
 def _left_behind(gallery: LivingGallery, drop: bool) -> tuple[list[str], list[tuple[int]]]:
