@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from verisphere.base.vocabulary import Embeddings, Origin
+from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
 from verisphere.files.embeddings import write_embeddings
 
-OLD = Origin("ab" * 32, flip=False, precision="float32", images="faces.zip")
+PIXELS = Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5)
+OLD = Origin("ab" * 32, flip=False, precision="float32", images="faces.zip", preprocessing=PIXELS)
 NEW = replace(OLD, model="cd" * 32)
 
 

@@ -241,6 +241,14 @@ def test_people_of_a_training_promise_nothing_about_new_people(tmp_path: Path):
     assert "promises nothing about new people" in bridge.text()
 
 
+def test_rows_of_unrecorded_pixels_are_refused(tmp_path: Path):
+    old, new = two_models(NEEDED)
+    paths = saved(tmp_path, replace(old, origin=replace(OLD, preprocessing=None)), new)
+    with pytest.raises(ValueError, match=r"old.npz: made by an earlier version, which did not record the pixels"):
+        make_bridge(*paths, "1e-1")
+    assert make_bridge(*paths, "1e-1", accepted=Accepted(unrecorded_pixels=True)).old.preprocessing is None
+
+
 def test_labels_of_other_rows_are_refused(tmp_path: Path):
     old, new = two_models(200)
     paths = saved(tmp_path, old, replace(new, embeddings=np.roll(new.embeddings, 1, axis=0)))

@@ -2,7 +2,7 @@
 
 import argparse
 
-from verisphere.cli.calibrating import add_accept_training_people
+from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb
 from verisphere.cli.results import add_input, add_output
 
@@ -12,7 +12,7 @@ def bridge(options: argparse.Namespace) -> Outcome:
     from verisphere.ship.bridge import make_bridge
     from verisphere.ship.calibration_check import Accepted
 
-    accepted = Accepted(options.accept_implausible, options.accept_training_people)
+    accepted = Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
     made = make_bridge(options.old, options.new, options.far, options.guarantee, options.seed, accepted)
     made.write_json(options.out)
     return made
@@ -33,3 +33,4 @@ def add_bridge(verbs: Verbs) -> None:
     verb.add_argument("--seed", type=int, default=0, help="of the split of people into those of map and promise (0)")
     verb.add_argument("--accept-implausible", action="store_true", help="accept signs that labels belong to other rows")
     add_accept_training_people(verb)
+    add_accept_unrecorded(verb, "take files")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.provenance import check_recorded
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Redrawing
 from verisphere.decide import GuaranteedThreshold, lacking_text, point_at
 from verisphere.decide.both_errors import Unsure, just_below
@@ -118,7 +119,8 @@ def refuse_training_people(embeddings: Embeddings, name: str | Path) -> None:
 
 
 def known_of(file: EmbeddingsSet, accepted: Accepted) -> dict[str, Any]:
-    """What a promise says of the people of a file, unless they are refused as trained on or implausible."""
+    """What a promise says of the people of a file, unless their pixels, training or scores are refused."""
+    check_recorded(file.name, file.origin, accepted.unrecorded_pixels)
     if not accepted.training_people:
         refuse_training_people(file.embeddings, file.name)
     reasons = refuse_implausible(file.name, file.implausible(), accepted.implausible)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float32
 
 from verisphere.base.identity import folded
-from verisphere.base.provenance import check_recorded, check_same_origin
+from verisphere.base.provenance import check_same_origin
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import ImageSource, Origin
 from verisphere.decide import (
@@ -106,7 +106,6 @@ class KeptPromise:
         check_fpirs([fpir], guarantee)
         store, name, origin = self.store, strangers.name, strangers.origin
         self.check_origin(name, origin)
-        check_recorded(name, origin, accepted.unrecorded_pixels)
         if strangers.dim != store.dim:
             raise ValueError(f"{name}: {strangers.dim} numbers a row, and {store.name} has {store.dim}")
         terms = Terms(far_text(fpir), guarantee, seed, **known_of(strangers, accepted))
