@@ -8,6 +8,7 @@ import pytest
 from PIL import Image, ImageFilter
 
 from verisphere.backbones import Pixels
+from verisphere.base.trained_on import TrainedOn, image_digests
 from verisphere.images import SyntheticFaces
 from verisphere.models.embed import EmbeddingModel
 
@@ -82,6 +83,42 @@ def test_a_gate_of_another_model_is_refused(tmp_path: Path, model: Path, run, re
     said = refused("gate", "check", others, "--gate", gate, "--model", model)
     assert f"{gate}: not made as" in said
     assert "fit a gate for this model" in said
+
+
+def test_a_gate_from_people_of_the_training_is_refused_unless_accepted(
+    tmp_path: Path, model: Path, run, refused, monkeypatch
+):
+    others, gate = folder(tmp_path / "others", 0), tmp_path / "gate.json"
+    images = SyntheticFaces(people=12, images=3, first_person=0).images([4])
+    known = TrainedOn(np.empty(0, np.int64), np.sort(image_digests(images.numpy())))
+    opened = EmbeddingModel(Pixels(8).eval(), "ab" * 32, trained_on=known)
+    monkeypatch.setattr("verisphere.ship.gate.open_model", lambda *_: opened)
+    fit = ("gate", "fit", others, "--model", model, "--out", gate)
+    assert "the model was trained on 1 of the 36 images" in refused(*fit)
+    assert run(*fit, "--accept-training-people")[0] == 0
+
+
+def test_a_gate_from_labels_of_other_images_is_refused_unless_accepted(tmp_path: Path, model: Path, run, refused):
+    others, gate = folder(tmp_path / "others", 0), tmp_path / "gate.json"
+    files = [min(person.iterdir()) for person in sorted({path.parent for path in others.rglob("*.png")})[:8]]
+    for file in files[1:]:
+        file.write_bytes(files[0].read_bytes())
+    fit = ("gate", "fit", others, "--model", model, "--out", gate)
+    assert "implausible: one vector stands in 8 of 36 rows, under 8 people" in refused(*fit)
+    assert run(*fit, "--accept-implausible")[0] == 0
+
+
+def test_names_that_are_equal_once_folded_are_decided(tmp_path: Path, model: Path, run, refused):
+    others, gate = folder(tmp_path / "others", 0), tmp_path / "gate.json"
+    first = min(others.rglob("*.png"))
+    other = first.parent.parent / f"{first.parent.name}\u200b" / first.name
+    other.parent.mkdir()
+    first.rename(other)
+    fit = ("gate", "fit", others, "--model", model, "--out", gate)
+    assert "--names merge takes such names as one person" in refused(*fit)
+    code, out, _ = run(*fit, "--names", "merge")
+    assert (code, "of 12 people" in out) == (0, True)
+    assert run("gate", "check", others, "--gate", gate, "--model", model, "--names", "exact")[0] == 0
 
 
 def test_a_wrong_call_is_one_line(tmp_path: Path, model: Path, refused):

@@ -55,6 +55,17 @@ def test_people_who_are_all_far_apart_have_no_margin():
     assert fit_gate(measures(10), apart).margin == 0
 
 
+def test_photographs_of_nobody_are_no_person():
+    """They count for the limits, which need no names, and not for the alarm."""
+    embeddings, draw = people(400), np.random.default_rng(5)
+    nobody = draw.normal(size=(300, 16))
+    rows, names = np.concatenate([embeddings.embeddings, nobody]), [*embeddings.identities.tolist(), *["-1"] * 300]
+    gate = fit_gate(measures(1500), Embeddings(rows, identities=names))
+    assert gate.margin == fit_gate(measures(1200), embeddings).margin
+    assert (gate.people, gate.photographs) == (400, 1500)
+    assert gate.limits == fit_gate(measures(1500), people(500)).limits
+
+
 def test_what_cannot_be_fitted_is_refused():
     with pytest.raises(ValueError, match=r"no measure 'detial' \(did you mean detail\?\)"):
         fit_gate(measures(60), people(20), measures=["detial"])

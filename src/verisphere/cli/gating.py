@@ -3,16 +3,19 @@
 import argparse
 from pathlib import Path
 
+from verisphere.cli.calibrating import add_accept_training_people
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import SET, Outcome, Parser, Verbs, add_device, new_verb, options_as
+from verisphere.cli.parsing import SET, Outcome, Parser, Verbs, add_device, add_names, new_verb, options_as
 from verisphere.cli.results import add_input, add_output
 
 
 def gate_fit(options: argparse.Namespace) -> Outcome:
     """Choose what a gallery asks of photographs, on aligned faces of people who will not be enrolled."""
+    from verisphere.ship.calibration_check import Accepted
     from verisphere.ship.gate import fit
 
-    gate = options_as(fit, options, progress=progress())
+    accepted = Accepted(options.accept_implausible, options.accept_training_people)
+    gate = options_as(fit, options, accepted=accepted, progress=progress())
     gate.write_json(options.out)
     return gate
 
@@ -39,6 +42,7 @@ def add_gate(verbs: Verbs) -> None:
     kinds = gate.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
     fit, check = new_verb(kinds, "fit", gate_fit, examples=fits), new_verb(kinds, "check", gate_check, examples=checks)
     for verb in (fit, check):
+        add_names(verb)
         add_input(verb, "faces", SET, metavar=None)
         verb.add_argument("--model", type=Path, required=True, help="run, checkpoint or model folder that embeds")
         verb.add_argument("--landmarks", type=Path, metavar="FILE", help="points in the photographs, for size and pose")
@@ -47,4 +51,6 @@ def add_gate(verbs: Verbs) -> None:
     fit.add_argument("--good", metavar="F", help="most good photographs that may be refused (2e-2)")
     what = "ask for this alone; repeat for several (detail, and size with --landmarks)"
     fit.add_argument("--measure", dest="measures", action="append", metavar="NAME", help=what)
+    fit.add_argument("--accept-implausible", action="store_true", help="see verisphere calibrate")
+    add_accept_training_people(fit)
     check.add_argument("--gate", type=Path, required=True, metavar="FILE", help="gate, from gate fit")

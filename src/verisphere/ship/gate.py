@@ -13,15 +13,18 @@ from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.base.words import unknown_name
 from verisphere.decide import Far, exact_rate, one_probe_each
+from verisphere.files.embeddings import known_people, note_crowds
 from verisphere.files.gate import MEASURES, Gate, Limit, Measured, Side, read_gate
 from verisphere.files.landmarks import points_of_images, read_landmarks
 from verisphere.images.detect.pose import place_of
 from verisphere.images.faces import Faces
 from verisphere.images.quality import detail_of, light_of, measure
+from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model, origin_of
 from verisphere.models.folder import Model
 from verisphere.score import pair_scores, top_k, unit_rows
+from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces
 from verisphere.ship.notes import origins_of
 
@@ -37,25 +40,27 @@ def fit_gate(
     """The gate that refuses at most a share of the good photographs of other people than those to be enrolled.
 
     All images are taken as good. A quarter of the share `good` is for the limits, equally for each measure (`ASKED`,
-    unless others are named), and the rest for the alarm on a second photograph.
+    unless others are named), and the rest for the alarm on a second photograph, without images of nobody who is known.
     """
-    share, person = float(exact_rate(good)), np.unique(embeddings.identities, return_inverse=True)[1]
+    share = float(exact_rate(good))
     asked: list[Any] = [name for name in measures or ASKED if measures or name in measured]
     if unknown := [name for name in asked if name not in measured]:
         raise ValueError(unknown_name("measure", unknown[0], list(measured)))
     ends = [(name, side) for name in asked for side in MEASURES[name][1]]
     of_each = share * _OF_LIMITS / len(ends)
     limits = tuple(Limit(name, side, _limit(measured[name], side, of_each)) for name, side in ends)
+    known = known_people(embeddings, images or "the set")
+    person = np.unique(known.identities, return_inverse=True)[1]
     enrolled = one_probe_each(person, seed=0)
     rest = np.delete(np.arange(len(person)), enrolled)
     if not len(rest):
         raise ValueError(f"nobody of {images or 'the set'} has two photographs, which the alarm is fitted on")
-    new, units = rest[one_probe_each(person[rest], seed=0)], unit_rows(embeddings.embeddings)
+    new, units = rest[one_probe_each(person[rest], seed=0)], unit_rows(known.embeddings)
     at, ours, number = map(torch.from_numpy, (new, enrolled[person[new]], person))
     others = top_k(units[at], units[enrolled], 1, "float32", (number[at], number[enrolled]))[0][:, 0]
     nearer = (others - pair_scores(units, at, ours)).numpy()
     margin = max(_limit(nearer, "most", share * (1 - _OF_LIMITS)), 0.0)
-    return Gate(images, int(person.max()) + 1, len(person), embeddings.origin, limits, margin)
+    return Gate(images, int(person.max()) + 1, len(embeddings), embeddings.origin, limits, margin)
 
 
 def lengths_of(embeddings: Float32[np.ndarray, "images dim"]) -> Float64[np.ndarray, " images"]:
@@ -79,11 +84,20 @@ def fit(
     good: Far = "2e-2",
     measures: Sequence[str] = (),
     device: str | None = None,
+    accepted: Accepted = NOTHING,
     progress: Progress = quietly,
 ) -> Gate:
-    """The gate of a gallery, from aligned faces of other people than its own; see `fit_gate`."""
+    """The gate of a gallery, from aligned faces of other people than its own; see `fit_gate`.
+
+    Raises:
+        ValueError: unless accepted, implausible scores, or people or images that the model was trained on.
+    """
     opened, images, measured = _opened(faces, model, landmarks, device, progress)
     embeddings = embed(opened, images, str(faces), progress=progress)
+    note_crowds(faces, embeddings.identities)
+    if not accepted.training_people:
+        refuse_training_people(embeddings, faces)
+    refuse_implausible(faces, implausible_set(known_people(embeddings, faces)), accepted.implausible)
     measured["length"] = lengths_of(embeddings.embeddings)
     return fit_gate(measured, embeddings, good=good, measures=measures, images=faces.name)
 
