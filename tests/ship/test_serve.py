@@ -239,6 +239,27 @@ def test_a_gate_of_a_file_refuses(door, tmp_path):
     assert "this gallery asks for at least 255" in answer["reasons"][0]
 
 
+def test_the_margin_of_the_gate_holds_as_on_the_command_line(door, tmp_path):
+    """A photograph that is nearer to another person by less than the margin is enrolled."""
+    mixed = (0.3 * FACES[0] + 0.7 * FACES[1]).astype(np.uint8)
+    for margin, verdict in ((0.0, "refused"), (2.0, "enrolled")):
+        with client(door, margin=margin) as service:
+            answer = service.post("/v1/enrol", **sent(mixed), data={"person": NAMES[0]}).json()
+        assert answer["verdict"] == verdict
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_the_service_takes_gate_and_margin_from_one_file(door, tmp_path, monkeypatch):
+    Gate("others", 10, 20, None, (), 0.75).write_json(tmp_path / "gate.json")
+    monkeypatch.setattr("verisphere.cli.serving.model_and_faces", lambda *_, **__: (MODEL, FIND))
+    desks = []
+    monkeypatch.setattr("verisphere.ship.serve.app.make_app", lambda desk, keys: desks.append(desk))
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: [door.close() for door in sockets])
+    call = ["--default-allocator", "serve", str(door), "--model", "model", "--port", "0"]
+    assert main([*call, "--gate", str(tmp_path / "gate.json")]) == 0
+    assert desks[0].margin == 0.75
+
+
 def test_the_gate_says_why_it_refuses(door):
     def gate(faces, rows):
         assert (len(faces), rows.shape) == (1, (1, SIDE * SIDE))

@@ -30,6 +30,7 @@ def serve(options: argparse.Namespace) -> str:
         raise ValueError(f"serving needs {' and '.join(missing)}, not installed here; {install_extra('serve')}")
     import uvicorn
 
+    from verisphere.files.gate import read_gate
     from verisphere.ship.gate import gate_of
     from verisphere.ship.living.gallery import LivingGallery
     from verisphere.ship.serve.app import make_app
@@ -45,7 +46,7 @@ def serve(options: argparse.Namespace) -> str:
     model, find = model_and_faces(options, [options.gallery], others=False)
     desk = Desk(gallery, model, find, limits, options.far, options.accept_drawn_model)
     if options.gate is not None:
-        desk.gate = gate_of(options.gate, model, find)
+        desk.gate, desk.margin = gate_of(options.gate, model, find), read_gate(options.gate).margin
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         door = socket.create_server((options.host, options.port), family=family)

@@ -42,7 +42,10 @@ class Photograph:
 
 @dataclass(eq=False)
 class Desk:
-    """A gallery and the model that embeds for it, each used by one thread at a time."""
+    """A gallery and the model that embeds for it, each used by one thread at a time.
+
+    The margin is that of the gate; see `LivingGallery.enrol`.
+    """
 
     gallery: LivingGallery
     model: Model
@@ -51,6 +54,7 @@ class Desk:
     far: Far | None = None
     accept_drawn: bool = False
     gate: Callable[[Sequence[FaceOfPhotograph], np.ndarray], list[tuple[str, ...]]] = lambda faces, rows: [()]
+    margin: float = 0.0
     counted: Callable[[int], None] = lambda faces: None
 
     def __post_init__(self) -> None:
@@ -131,7 +135,7 @@ class Desk:
         images = [png(photograph.face)] if keep else None
         names, units = [f"{photograph.digest[:12]}.sent"], unit_rows(photograph.row).numpy()
         new = NewPhotographs([person], names, [photograph.digest], units, images, origins_of(self.model, self.find))
-        done = self.gallery.enrol(new, consent=consent, expires=expires, operator=operator)
+        done = self.gallery.enrol(new, consent=consent, expires=expires, operator=operator, margin=self.margin)
         if done.stopped:
             return Change(verdict="refused", reasons=[f"{alarm.reason()}." for alarm in done.stopped])
         verdict: Verdict = "enrolled" if done.photographs else "known"
