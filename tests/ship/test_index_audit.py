@@ -114,6 +114,20 @@ def test_equal_scores_are_each_as_good(tmp_path):
     gallery.store.close()
 
 
+def test_answers_to_queries_of_nobody_who_is_known_do_not_count(tmp_path, gallery):
+    answers = exact_answers(gallery, 5, True)
+    written(tmp_path, answers)
+    unknown = np.isin(PROBES.names, ["mated3", str(OTHERS.names[7])])
+    identities = np.where(unknown, "-1", PROBES.identities)
+    write_embeddings(tmp_path / "some.npz", Embeddings(PROBES.embeddings, PROBES.names, identities))
+    audit = audit_index(gallery, tmp_path / "some.npz", tmp_path / "answers.csv")
+    assert [rate.queries for rate in audit.rates] == [78, 78, 19, 19, 59]
+    answers["mated0"][0] = ("somebody", answers["mated0"][0][1])
+    written(tmp_path, answers)
+    with pytest.raises(ValueError, match="'somebody' is no person here"):
+        audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -11,7 +11,7 @@ from verisphere.base.identity import folded
 from verisphere.base.vocabulary import printable
 from verisphere.base.words import counted
 from verisphere.decide.bounds import binomial_bounds
-from verisphere.files.embeddings import read_known_people
+from verisphere.files.embeddings import known_people, read_templates
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
@@ -99,7 +99,8 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         answers: CSV with a line for each answer, best first: `query`, a name of the probes; `answer`, a person of the
             gallery or, in all lines, the name of a photograph; `score`, a cosine.
     """
-    store, queries = gallery.store, read_known_people(probes)
+    store, everything = gallery.store, read_templates(probes)
+    queries = known_people(everything, probes)
     gallery.promise.check_origin(probes, queries.origin)
     names, forms = queries.names.tolist(), [folded(name) for name in queries.identities.tolist()]
     if len(set(names)) < len(names):
@@ -111,20 +112,21 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         rows = store.rows(np.array(slots, np.int64))
     if queries.embeddings.shape[1] != rows.shape[1]:
         raise ValueError(f"{probes}: {queries.embeddings.shape[1]} numbers a row, and {store.name} has {rows.shape[1]}")
-    given = _answers(answers, set(names))
+    given = _answers(answers, set(everything.names.tolist()))
+    given = {name: found for name, found in given.items() if name in set(names)}
     said = {name for found in given.values() for name, _ in found}
-    labels = owners if said <= set(owners) else photographs
+    labels = max((owners, photographs), key=lambda names: len(said.intersection(names)))
     members: dict[str, list[int]] = {}
     for row, label in enumerate(labels):
         members.setdefault(label, []).append(row)
     with errors_naming(answers):
         if strange := sorted(said - set(members)):
-            raise ValueError(f"{shown(strange[0])} is no {'photograph' if said & set(members) else 'person'} here")
+            raise ValueError(f"{shown(strange[0])} is no {'photograph' if labels is photographs else 'person'} here")
         if labels is photographs and (twice := sorted(name for name in said if len(members[name]) > 1)):
             raise ValueError(f"{len(members[twice[0]])} photographs are named {shown(twice[0])}; answer by persons")
     units = unit_rows(queries.embeddings)
     person = np.array(persons, np.int64)
-    count = min(max(map(len, given.values())), len(members))
+    count = min(max(map(len, given.values()), default=1), len(members))
     scores, nearest = best_people(units, rows, person if labels is owners else np.arange(len(rows)), count)
     best, first = best_people(units, rows, person, 1)
     shares, right, wrong = np.zeros((2, len(names))), np.zeros((2, len(names)), bool), np.zeros((2, len(names)), bool)
