@@ -159,10 +159,11 @@ def test_the_enrolment_of_one_person_repeats_and_says_so(place, door, tmp_path, 
     assert "Enrolled 1 photograph; 1 person new to this gallery." in says(
         *enrol, "--consent", "form", "--expires", "2999-01-01"
     )
-    assert "1 were enrolled before" in says(*enrol)
+    assert "1 were enrolled before.\nFound: " in says(*enrol)
+    assert "Consent or expiry is another now for 1 person." in says(*enrol, "--expires", "2999-02-01")
     says("gallery", "list", door, "--json", tmp_path / "p.json")
     guest = next(one for one in json.loads((tmp_path / "p.json").read_text())["people"] if one["name"] == "Guest")
-    assert (guest["photographs"], guest["consent"], guest["expires"]) == (1, "form", "2999-01-01")
+    assert (guest["photographs"], guest["consent"], guest["expires"]) == (1, "form", "2999-02-01")
 
 
 def test_a_gate_skips_what_it_refuses_and_says_why(place, door, tmp_path, says, refused):

@@ -171,6 +171,20 @@ def test_people_whose_consent_has_expired_are_not_found(gallery):
     assert gallery.info().expired == 0
 
 
+def test_an_enrolment_of_somebody_enrolled_renews_consent_and_expiry_and_keeps_the_image(gallery):
+    guest = NewPhotographs.of(people("guest", 1, 2, seed=11))
+    gallery.enrol(guest, consent="form 7", expires=date(2020, 1, 1))
+    done = gallery.enrol(replace(guest, images=[b"first", None]), expires=date(2999, 1, 1), operator="Olga")
+    assert (done.photographs, done.known, done.renewed, gallery.info().expired) == (0, 2, 1, 0)
+    gallery.enrol(replace(guest, images=[b"other", b"second"]))  # says nothing of the consent, and has an image
+    (listed,) = [one for one in gallery.listing().people if one.name == "guest000"]
+    assert (listed.consent, listed.expires) == ("form 7", "2999-01-01")
+    images = gallery.store.select("SELECT image FROM photographs WHERE image IS NOT NULL ORDER BY slot")
+    assert images == [(b"first",), (b"second",)]
+    renewals = "SELECT a.operator, a.photographs FROM audit a JOIN people USING (code) WHERE action = 'consent'"
+    assert gallery.store.select(renewals) == [("Olga", 0)]
+
+
 def test_rows_of_a_writer_that_was_killed_before_its_commit_do_not_count(folder):
     gallery = LivingGallery(folder)
     rows = folder / "rows-1.f32"

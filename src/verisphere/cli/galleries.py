@@ -107,6 +107,7 @@ def gallery_enrol(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     people = counted(done.people, "person")
     what = f"Enrolled {counted(done.photographs, 'photograph')}; {people} new to this gallery."
     lines = [what, f"{done.known:,} were enrolled before."] if done.known else [what]
+    lines += [f"Consent or expiry is another now for {counted(done.renewed, 'person')}."] if done.renewed else []
     lines += [f"Not enrolled: {alarm}." for alarm in done.stopped]
     lines += first_few(done.strangers_left, "Strangers no longer, for they are enrolled now")
     lines += first_few([f"{photo.name} ({photo.reason})" for photo in skipped], "Skipped")

@@ -202,8 +202,12 @@ class LivingGallery:
         if bad := [name for name in new.people if is_missing(name) or name == NOBODY]:
             raise ValueError(f"{shown(bad[0])} is no name of a person")
         store, forms = self.store, [folded(name) for name in new.people]
-        spelled = dict(store.among("SELECT folded, name FROM people WHERE folded IN", sorted(set(forms))))
-        there = set(spelled)
+        sql = "SELECT folded, name, person, consent, expires FROM people WHERE folded IN"
+        there = {form: known for form, *known in store.among(sql, sorted(set(forms)))}
+        spelled, renewed = {form: known[0] for form, known in there.items()}, list[tuple[Any, ...]]()
+        for _, person, *before in there.values():
+            consent = [latest or former for latest, former in zip(about[:2], before, strict=True)]
+            renewed += [(*consent, person)] if consent != before else []
         for name, form in zip(new.people, forms, strict=True):
             known = spelled.setdefault(form, name)
             if known != name and decided() != "merge":
@@ -217,14 +221,18 @@ class LivingGallery:
         numbers = dict(store.among("SELECT folded, person FROM people WHERE folded IN", [*spelled]))
         sql = "SELECT person, digest FROM photographs WHERE person IN"
         held = set(store.among(sql, sorted(numbers.values())))
-        slots, first, photographs = np.full(len(forms), -1), store.next_slot(), list[tuple[Any, ...]]()
+        slots, first = np.full(len(forms), -1), store.next_slot()
+        photographs, kept = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
         for row, (form, digest) in enumerate(zip(forms, new.digests, strict=True)):
-            person = numbers[form]
+            person, image = numbers[form], None if new.images is None else new.images[row]
             if (person, digest) not in held:
                 held.add((person, digest))
                 slots[row] = first + len(photographs)
-                image = None if new.images is None else new.images[row]
                 photographs.append((int(slots[row]), person, new.names[row], digest, image, *about[2:]))
+            elif image is not None:
+                kept.append((image, person, digest))
+        store.change("UPDATE people SET consent = ?, expires = ? WHERE person = ?", renewed)
+        store.change("UPDATE photographs SET image = ? WHERE image IS NULL AND person = ? AND digest = ?", kept)
         columns = "slot, person, name, digest, image, enrolled, operator"
         store.change(f"INSERT INTO photographs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", photographs)
         rows = new.rows[slots >= 0]
@@ -233,7 +241,9 @@ class LivingGallery:
         self.promise.rescore(rows, first)
         self.promise.renew()
         self._audit("enrol", Counter(person for _, person, *_ in photographs), about[3])
-        return Enrolled(len(rows), len(added), len(forms) - len(rows), tuple(strangers_left), ()), slots
+        self._audit("consent", Counter({person: 0 for *_, person in renewed}), about[3])
+        known = len(forms) - len(rows)
+        return Enrolled(len(rows), len(added), known, tuple(strangers_left), (), len(renewed)), slots
 
     def _keep_origins(self, origins: Sequence[Origin]) -> None:
         """Keep how new photographs were embedded, for the next ones to be compared with that, too."""

@@ -47,13 +47,14 @@ class NewPhotographs:
 
 @dataclass(frozen=True)
 class Enrolled:
-    """What enrolment has changed."""
+    """What enrolment has changed; `renewed` counts people who were enrolled and whose consent or expiry is another."""
 
     photographs: int
     people: int
     known: int
     strangers_left: tuple[str, ...]
     stopped: tuple[Alarm, ...]
+    renewed: int = 0
 
 
 @dataclass(frozen=True)
