@@ -15,6 +15,7 @@ from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import TooFewComparisonsError
 from verisphere.files.gallery_store import open_store
 from verisphere.models.gallery import Gallery
+from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.living.gallery import LivingGallery, create_gallery
 from verisphere.ship.living.records import NewPhotographs
 
@@ -226,6 +227,35 @@ def test_a_damaged_gallery_is_refused_in_one_line(folder, damage, message):
     damage(folder)
     with pytest.raises((ValueError, OSError), match=message):
         LivingGallery(folder).search(ENROLLED.embeddings[:1])
+
+
+def carried_over(door: str | Path) -> None:
+    """Another process changes the model of a gallery."""
+    other = LivingGallery(door)
+    with other.store.writing():
+        other.store.rewrite(lambda slots, rows: np.ascontiguousarray(-rows), DIM)
+        other.store.set_fact("migrations", 1)
+    other.store.close()
+
+
+def test_rows_of_the_model_before_are_refused_after_another_process_has_changed_it(door, gallery, monkeypatch):
+    old = NewPhotographs.of(people("guest", 1, seed=5))
+    monkeypatch.setattr(EmbeddingsSet, "implausible", lambda _: carried_over(door) or ())
+    changes = [
+        lambda: gallery.promise.set_strangers(strangers(), "1e-2"),
+        lambda: gallery.enrol(old),
+        lambda: gallery.search(old.rows),
+        lambda: gallery.person("person000"),
+    ]
+    for take in changes:
+        with pytest.raises(ValueError, match="it was carried over to another model meanwhile"):
+            take()
+    assert gallery.info().people == 30
+    gallery = LivingGallery(door)
+    gallery.enrol(old)
+    for take in (gallery.enrol, lambda new: gallery.search(new.rows)):
+        with pytest.raises(ValueError, match=f"15 numbers a row, and .* has {DIM}"):
+            take(replace(old, rows=old.rows[:, 1:]))
 
 
 def test_another_format_is_refused(door, gallery):

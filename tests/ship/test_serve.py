@@ -461,6 +461,22 @@ def test_the_card_says_what_is_decided_by(door, keys):
         assert re.fullmatch(r"# (HELP|TYPE) .+|verisphere_\w+(\{[^{}]+\})? [\d.e+-]+", line), line
 
 
+def test_a_gallery_that_was_carried_over_to_another_model_is_asked_nothing(door):
+    with client(door) as service:
+        assert service.get("/health").json() == {"status": "ok"}
+        other = LivingGallery(door)
+        with other.store.writing():
+            other.store.set_fact("migrations", 1)
+        other.store.close()
+        answers = [
+            service.post("/v1/identify", **sent(FACES[0])),
+            service.post("/v1/claim", **sent(FACES[0]), data={"person": NAMES[0]}),
+            service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Newcomer"}),
+            service.get("/health"),
+        ]
+    assert ["start the service with that" in failed(answer, 503, "model") for answer in answers] == [True] * 4
+
+
 def test_the_log_has_no_names_and_a_fault_no_trace(door, caplog):
     def broken(photographs, names):
         raise RuntimeError(f"{door}: {NAMES[0]} cannot be found")

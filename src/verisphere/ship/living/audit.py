@@ -106,6 +106,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     if len(set(names)) < len(names):
         raise ValueError(f"{probes}: two queries have one name, so that it is not known whose answers are whose")
     with store.reading():
+        gallery.promise.check_model()
         limit = gallery.threshold.threshold
         joined = "SELECT slot, person, p.name, f.name FROM photographs f JOIN people p USING (person) ORDER BY slot"
         slots, persons, owners, photographs = zip(*store.select(joined), strict=True)

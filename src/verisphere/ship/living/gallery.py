@@ -100,6 +100,7 @@ class LivingGallery:
         """
         units = unit_rows(probes)
         with self.store.reading():
+            self.promise.check_model(probes.shape[1])
             expired = self._expired()
             everybody = self.store.count("people") - len(expired)
             count, limit = max(min(candidates, _CANDIDATES, everybody), 1), self.threshold.threshold
@@ -116,6 +117,7 @@ class LivingGallery:
     def person(self, name: str) -> tuple[str, Float32[np.ndarray, "photographs dim"]]:
         """The name of a person as it was enrolled, and their rows."""
         with self.store.reading():
+            self.promise.check_model()
             number, spelled, expires = self._known([name])[0]
             if expires and expires <= _today():
                 raise ValueError(f"{self.store.name}: the consent of {shown(spelled)} has expired on {expires}")
@@ -144,8 +146,6 @@ class LivingGallery:
                 the promise would need more strangers.
         """
         operator = operator or getpass.getuser()
-        if photographs.rows.shape[1] != self.store.dim:
-            raise ValueError(f"{photographs.rows.shape[1]} numbers a row, and {self.store.name} has {self.store.dim}")
         whole = Enrolled(0, 0, 0, (), ())
         order = sorted(range(len(photographs.people)), key=lambda row: folded(photographs.people[row]))
         starts = range(0, len(order), _AT_ONCE)
@@ -156,6 +156,7 @@ class LivingGallery:
             while True:
                 try:
                     with self.store.writing():
+                        self.promise.check_model(part.rows.shape[1])
                         self._keep_origins(part.origins)
                         done, slots = self._enrol(part, about)
                         if accept_alarms or not (looking := alarms(self.store, slots[slots >= 0], margin)):

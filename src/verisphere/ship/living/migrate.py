@@ -77,7 +77,9 @@ def migrate(
         check_same_origin(f"{model.folder} embeds", origin, "bridge", bridge.new, "make one to this model")
         for side in (bridge.old, bridge.new):
             check_recorded("bridge", side, accepted.unrecorded_pixels)
+    migrations = 1 + (gallery.promise.migrations or 0)
     with store.writing():
+        gallery.promise.check_model()
         left, dropped = ([], []) if bridge is not None else _left_behind(gallery, drop)
         kept = np.array(store.select("SELECT slot FROM photographs WHERE image IS NOT NULL ORDER BY slot"), np.int64)
         embedded = _embedded(gallery, model, kept.flatten().tolist(), progress)
@@ -93,6 +95,8 @@ def migrate(
         carried_as = [] if bridge is None or bridge.new is None else [bridge.new]
         store.set_fact("enrolled", [origin, *carried_as])
         gallery.promise.set_strangers(strangers, fpir, guarantee, seed, accepted)
+        store.set_fact("migrations", migrations)
+    gallery.promise.migrations = migrations
     carried = store.count("photographs") - len(kept)
     return Migrated(len(kept), carried, len(dropped), tuple(left), gallery.info())
 

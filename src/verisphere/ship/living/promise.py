@@ -58,7 +58,7 @@ class KeptPromise:
     """The strangers of a gallery in its store, the highest score of each, and the promise that follows."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store, self.migrations = store, store.fact("migrations")
 
     @property
     def origin(self) -> Origin | None:
@@ -81,6 +81,16 @@ class KeptPromise:
         """Refuse rows that were made in another way than the strangers, or than a photograph that is enrolled."""
         for known in self.origins:
             check_same_origin(f"{self.store.name} was", known, file, origin, "embed with its model")
+
+    def check_model(self, dim: int | None = None) -> None:
+        """Refuse rows, of this many numbers, that are not of the gallery's model, in the transaction that takes them.
+
+        They were embedded for the gallery as it was opened; another process may have carried it over since.
+        """
+        if self.store.fact("migrations") != self.migrations:
+            raise ValueError(f"{self.store.name}: it was carried over to another model meanwhile; begin anew with that")
+        if dim not in (None, self.store.dim):
+            raise ValueError(f"{dim} numbers a row, and {self.store.name} has {self.store.dim}")
 
     @property
     def threshold(self) -> GalleryThreshold:
@@ -116,6 +126,7 @@ class KeptPromise:
         if len(forms) < strangers_needed(fpir, guarantee):
             raise TooFewComparisonsError(f"{name}: {too_few_strangers(len(forms), fpir, guarantee)}")
         with store.writing():
+            self.check_model()
             if enrolled := [person for (person,) in store.among("SELECT name FROM people WHERE folded IN", forms)]:
                 raise ValueError(
                     f"{name}: {len(enrolled):,} of its people are enrolled in {store.name}, such as "

@@ -45,6 +45,7 @@ _INSTEAD = {
     " but for case, ": _NAME,
     ": not made as ": (409, "other_model", "the gallery was made by another model, or with another detector"),
     "nobody is enrolled, ": (409, "nobody", "nobody is enrolled, so there is nobody to find"),
+    " to another model meanwhile": (503, "model", "the gallery is another model's now: start the service with that"),
     "another process has been writing": (503, "busy", "another process is writing to the gallery; try again later"),
 }
 
@@ -120,9 +121,9 @@ def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
         info = await desk.ask(desk.gallery.info)
         return Response(metrics.text({"requests_now": guard.now, "people": info.people}), media_type="text/plain")
 
-    @app.get("/health", summary="Is the gallery there?")
+    @app.get("/health", summary="Is the gallery there, and of the model that embeds?")
     async def health() -> dict[str, str]:
-        await desk.ask(desk.gallery.store.select, "SELECT 1")
+        await desk.ask(desk.gallery.promise.check_model)
         return {"status": "ok"}
 
     def page(name: str, kind: str) -> None:
