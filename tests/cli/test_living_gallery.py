@@ -3,6 +3,7 @@
 import json
 import shutil
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 from PIL import Image
 
 from made_library import edited, table
+from verisphere.base.trained_on import name_digest
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.files.bridge import Bridge
@@ -216,8 +218,8 @@ class Turned(Bridge):
 
     old = new = None
 
-    def __init__(self) -> None:
-        """It comes from no people."""
+    def __init__(self, people: Sequence[str] = ()) -> None:
+        vars(self)["fitted"] = tuple(map(name_digest, people))
 
     def apply(self, rows):
         return unit_rows(np.ascontiguousarray(rows[:, ::-1])).numpy()
@@ -265,6 +267,13 @@ def test_whoever_cannot_be_carried_over_is_named(place, tmp_path, says, refused)
     assert (done.embedded, done.carried, done.people_left) == (1, 30, ())
     assert np.array_equal(living.store.rows(np.arange(30)), Turned().apply(before))
     assert living.threshold.people == ENROLLED + 1
+    bridge = Turned(sorted(strangers.people)[:4])
+    done = migrate(living, network, strangers, bridge, accepted=Accepted(implausible=True))
+    assert living.info().strangers == len(strangers.people) - 4
+    assert "\n4 people of this file fitted the bridge, and none of them is a stranger" in done.text()
+    bridge = Turned(sorted(strangers.people)[:-3])
+    with pytest.raises(ValueError, match=r"needs 4 strangers.*; 11 people of this file fitted the bridge"):
+        migrate(living, network, strangers, bridge, accepted=Accepted(implausible=True))
     gone = migrate(living, network, strangers, drop=True, accepted=Accepted(implausible=True))
     assert len(gone.people_left) == ENROLLED
     assert gone.dropped == 0

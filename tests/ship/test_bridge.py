@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from two_models import NEW, OLD, saved, two_models
-from verisphere.base.trained_on import RowsInTraining
+from verisphere.base.trained_on import RowsInTraining, name_digest
 from verisphere.decide import TooFewComparisonsError
 from verisphere.files.bridge import read_bridge
 from verisphere.files.embeddings import write_embeddings
@@ -137,6 +137,20 @@ def test_a_bridge_is_read_as_it_was_written(tmp_path: Path):
     assert np.array_equal(again.apply(rows), bridge.apply(rows))
 
 
+def test_a_bridge_knows_on_whom_it_was_fitted(tmp_path: Path):
+    old, new = two_models(NEEDED)
+    bridge = make_bridge(*saved(tmp_path, old, new), "1e-1", seed=5)
+    names = np.unique(old.identities)
+    others = np.random.default_rng(5).permutation(NEEDED)[:58]
+    of_map = names[~np.isin(np.arange(NEEDED), others)].tolist()
+    assert set(bridge.fitted) == {name_digest(name.upper()) for name in of_map}  # once folded
+    bridge.write_json(tmp_path / "bridge.json")
+    earlier = json.loads((tmp_path / "bridge.json").read_text())
+    del earlier["fitted"]
+    (tmp_path / "earlier.json").write_text(json.dumps(earlier))
+    assert read_bridge(tmp_path / "earlier.json").fitted == ()
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -150,6 +164,7 @@ def test_a_bridge_is_read_as_it_was_written(tmp_path: Path):
         ({"promise.threshold": None}, "promise.threshold must be a number"),
         ({"promise.rank": 3}, "rank 3 of 29 comparisons is not what guarantee"),
         ({"old_source.sha256": "ab"}, "old_source: "),
+        ({"fitted": ["Ann"]}, "fitted"),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -81,7 +81,7 @@ def test_photographs_are_compared_with_those_enrolled_where_nothing_is_known_of_
 def test_rows_cross_a_bridge_to_a_model_that_takes_other_crops(tmp_path):
     gallery, model = gallery_of(tmp_path / "door", OURS), model_for("sphereface_112x96")
     their = model.origin(ImageSource("new", None, "sphereface_112x96 by MTCNN"))
-    bridge = SimpleNamespace(old=OURS, new=their, apply=lambda rows: rows[:, ::-1])
+    bridge = SimpleNamespace(old=OURS, new=their, fitted=(), apply=lambda rows: rows[:, ::-1])
     done = migrate(gallery, model, strangers(replace(STRANGE, origin=their)), bridge)
     assert (done.carried, gallery.origin.source.template) == (90, "sphereface_112x96")
     with pytest.raises(ValueError, match="detector"):

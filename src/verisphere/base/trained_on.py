@@ -43,10 +43,11 @@ def is_name(identity: str) -> bool:
 
 def name_digests(identities: Iterable[str]) -> Int64[np.ndarray, " names"]:
     """The sorted digests of the identities that are names, once folded (`verisphere.base.identity`)."""
-    return np.unique(np.array([_digest_of_name(name) for name in set(identities) if is_name(name)], np.int64))
+    return np.unique(np.array([name_digest(name) for name in set(identities) if is_name(name)], np.int64))
 
 
-def _digest_of_name(name: str) -> int:
+def name_digest(name: str) -> int:
+    """The digest of a name, once folded."""
     return _digest(b"", folded(name).encode("utf-8", "surrogatepass"))
 
 
@@ -223,6 +224,6 @@ class TrainedOn:
         """
         people, person = np.unique(identities, return_inverse=True)
         known = np.array([is_name(name) for name in people.tolist()], bool)
-        digest_of = np.array([_digest_of_name(name) for name in people.tolist()], np.int64)
+        digest_of = np.array([name_digest(name) for name in people.tolist()], np.int64)
         known &= np.isin(digest_of, self.people)
         return RowsInTraining(known[person], np.isin(digests, self.images), bool(len(self.people)), self.gap, digests)

@@ -28,6 +28,8 @@ class Bridge(Result):
         promise: the threshold and its guarantee, from people on whom the map was not fitted: one photograph by the new
             model, one of another person by the old model, carried over.
         old_source, new_source: the files of the embeddings.
+        fitted: digests of the names of the people on whom the map was fitted, who are no strangers to the rows that it
+            carries over (docs/bridge.md); empty in files of earlier versions.
     """
 
     old: Origin | None
@@ -36,6 +38,7 @@ class Bridge(Result):
     promise: GuaranteedThreshold
     old_source: Source
     new_source: Source
+    fitted: tuple[int, ...] = ()
 
     @property
     def threshold(self) -> float:

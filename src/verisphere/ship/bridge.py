@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from verisphere.base.seeds import numpy_generator
+from verisphere.base.trained_on import name_digest
 from verisphere.base.vocabulary import Embeddings, check_word
 from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, TooFewComparisonsError
 from verisphere.decide.bounds import binomial_bounds
@@ -42,16 +43,25 @@ def make_bridge(
     before, after = _joined(*sides)
     with errors_naming(f"{old} and {new}"):
         found, promise = promised_map(before, after, far, guarantee, seed)
+        fitted = np.unique(before.identities[~_for_promise(before, far, guarantee, seed)]).tolist()
     (old_origin, old_source), (new_origin, new_source) = ((side.origin, side.source) for side in sides)
     known = {name: of_old[name] or of_new[name] for name in ("in_training", "implausible")}
     promise = replace(promise, calibrated_on=of_new["calibrated_on"], **known)
-    return Bridge(old_origin, new_origin, found, promise, old_source, new_source)
+    return Bridge(old_origin, new_origin, found, promise, old_source, new_source, tuple(map(name_digest, fitted)))
 
 
 def promised_map(
     old: Embeddings, new: Embeddings, far: Far, guarantee: Guarantee = "confident", seed: int = 0
 ) -> tuple[LinearMap, GuaranteedThreshold]:
     """The map and its threshold, from rows of the same photographs in the same order; see `make_bridge`."""
+    others = _for_promise(old, far, guarantee, seed)
+    person = np.unique(old.identities[~others], return_inverse=True)[1]
+    found = fit_map(old.embeddings[~others], new.embeddings[~others], person)
+    return found, _promised(found, old.take(others), new.take(others), far, guarantee, seed)
+
+
+def _for_promise(old: Embeddings, far: Far, guarantee: Guarantee, seed: int) -> Bool[np.ndarray, " rows"]:
+    """The rows of the people by whom the map is not fitted; TooFewComparisonsError where there are too few."""
     person = np.unique(old.identities, return_inverse=True)[1]
     people, needed = int(person.max()) + 1, people_needed(far, guarantee)
     if people < needed + FEWEST_FITTED:
@@ -62,9 +72,7 @@ def promised_map(
             + (f"FAR {lowest} or higher" if lowest else "nothing")
         )
     order = numpy_generator(seed).permutation(people)
-    others = np.isin(person, order[: max(needed, people // 2, people - MOST_FITTED)])
-    found = fit_map(old.embeddings[~others], new.embeddings[~others], person[~others])
-    return found, _promised(found, old.take(others), new.take(others), far, guarantee, seed)
+    return np.isin(person, order[: max(needed, people // 2, people - MOST_FITTED)])
 
 
 def _joined(old: EmbeddingsSet, new: EmbeddingsSet) -> tuple[Embeddings, Embeddings]:

@@ -20,6 +20,7 @@ from verisphere.score import unit_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted
 from verisphere.ship.living.gallery import LivingGallery
+from verisphere.ship.living.promise import omitted
 from verisphere.ship.living.records import GalleryInfo
 from verisphere.ship.notes import first_few
 
@@ -30,13 +31,14 @@ _EMBEDDED_AT_ONCE = 1 << 8
 class Migrated(Result):
     """What a gallery became under another model: photographs by their road, and people of whom nothing was left.
 
-    Those dropped are of people with other photographs.
+    Those dropped are of people with other photographs; people of the strangers' file who fitted the bridge are omitted.
     """
 
     embedded: int
     carried: int
     dropped: int
     people_left: tuple[str, ...]
+    fitted: int
     info: GalleryInfo
 
     def text(self) -> str:
@@ -46,7 +48,8 @@ class Migrated(Result):
             f"{counted(self.carried, 'row')} carried over by the bridge",
         ]
         roads += [f"{counted(self.dropped, 'photograph')} dropped"] if self.dropped else []
-        left = first_few(self.people_left, "No longer enrolled, as nothing of them could be carried over")
+        left = [f"{omitted(self.fitted)}."] if self.fitted else []
+        left += first_few(self.people_left, "No longer enrolled, as nothing of them could be carried over")
         return "\n".join([f"{', '.join(roads)}.", *left, self.info.text()])
 
 
@@ -66,8 +69,8 @@ def migrate(
     """Change the model of a gallery, with all rows, strangers and the promise, completely or not at all.
 
     The strangers are embedded by the new model, so that the promise is about photographs that it embeds, searched among
-    the rows as they then are. FPIR and guarantee stay as they are unless they are given. Without a bridge, photographs
-    whose image was not kept are dropped, or nothing is done.
+    the rows as they then are; people on whom the bridge was fitted are none of them. FPIR and guarantee stay as they
+    are unless they are given. Without a bridge, photographs whose image was not kept are dropped, or nothing is done.
     """
     store = gallery.store
     origin = _origin(gallery, model)
@@ -94,11 +97,12 @@ def migrate(
         store.set_fact("origin", origin)
         carried_as = [] if bridge is None or bridge.new is None else [bridge.new]
         store.set_fact("enrolled", [origin, *carried_as])
-        gallery.promise.set_strangers(strangers, fpir, guarantee, seed, accepted)
+        store.set_fact("fitted", [] if bridge is None else bridge.fitted)
+        fitted = gallery.promise.set_strangers(strangers, fpir, guarantee, seed, accepted)
         store.set_fact("migrations", migrations)
     gallery.promise.migrations = migrations
     carried = store.count("photographs") - len(kept)
-    return Migrated(len(kept), carried, len(dropped), tuple(left), gallery.info())
+    return Migrated(len(kept), carried, len(dropped), tuple(left), fitted, gallery.info())
 
 
 def _origin(gallery: LivingGallery, model: Model) -> Origin:

@@ -9,8 +9,9 @@ from jaxtyping import Float32
 
 from verisphere.base.identity import folded
 from verisphere.base.provenance import check_same_origin
-from verisphere.base.trained_on import SharedWithTraining
+from verisphere.base.trained_on import SharedWithTraining, name_digest
 from verisphere.base.vocabulary import ImageSource, Origin
+from verisphere.base.words import counted
 from verisphere.decide import (
     Far,
     GalleryThreshold,
@@ -52,6 +53,11 @@ class NearStranger:
     person: str
     nearest: str
     score: float
+
+
+def omitted(people: int) -> str:
+    """How many people of a file are no strangers, because a bridge was fitted on them."""
+    return f"{counted(people, 'person')} of this file fitted the bridge, and none of them is a stranger to its rows"
 
 
 class KeptPromise:
@@ -107,10 +113,11 @@ class KeptPromise:
         guarantee: Guarantee | None = None,
         seed: int = 0,
         accepted: Accepted = NOTHING,
-    ) -> None:
+    ) -> int:
         """Take one row of each of these people, none of whom is enrolled, as the strangers from now on.
 
-        FPIR and guarantee stay as they are unless they are given.
+        FPIR and guarantee stay as they are unless they are given. People on whom a bridge of this gallery was fitted
+        are omitted; their number is returned.
         """
         fpir, guarantee = fpir or self.terms.fpir, guarantee or self.terms.guarantee
         check_fpirs([fpir], guarantee)
@@ -118,13 +125,18 @@ class KeptPromise:
         self.check_origin(name, origin)
         if strangers.dim != store.dim:
             raise ValueError(f"{name}: {strangers.dim} numbers a row, and {store.name} has {store.dim}")
-        terms = Terms(far_text(fpir), guarantee, seed, **known_of(strangers, accepted))
         rows = strangers.embeddings
+        names, row = np.unique(rows.identities, return_inverse=True)
+        of_map = np.isin([name_digest(person) for person in names.tolist()], store.fact("fitted") or [])
+        people, fitted = int((~of_map).sum()), int(of_map.sum())
+        if people < strangers_needed(fpir, guarantee):
+            lacking = too_few_strangers(people, fpir, guarantee)
+            raise TooFewComparisonsError(f"{name}: {lacking}{f'; {omitted(fitted)}' if fitted else ''}")
+        rows = rows.take(~of_map[row])
+        terms = Terms(far_text(fpir), guarantee, seed, **known_of(strangers.with_rows(rows), accepted))
         person = np.unique(rows.identities, return_inverse=True)[1].astype(np.int64)
         drawn = rows.take(one_probe_each(person, seed))
         forms = [folded(person) for person in drawn.identities.tolist()]
-        if len(forms) < strangers_needed(fpir, guarantee):
-            raise TooFewComparisonsError(f"{name}: {too_few_strangers(len(forms), fpir, guarantee)}")
         with store.writing():
             self.check_model()
             if enrolled := [person for (person,) in store.among("SELECT name FROM people WHERE folded IN", forms)]:
@@ -142,6 +154,7 @@ class KeptPromise:
             store.set_fact("terms", terms)
             self.rescore()
             self.renew()
+        return fitted
 
     def rescore(self, rows: Float32[np.ndarray, "rows dim"] | None = None, first: int = 0) -> None:
         """Find the highest score of each stranger with new rows, whose first has this slot.
