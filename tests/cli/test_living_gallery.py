@@ -266,6 +266,7 @@ def test_whoever_cannot_be_carried_over_is_named(place, tmp_path, says, refused)
     done = migrate(living, network, strangers, Turned(), accepted=Accepted(implausible=True))
     assert (done.embedded, done.carried, done.people_left) == (1, 30, ())
     assert np.array_equal(living.store.rows(np.arange(30)), Turned().apply(before))
+    assert [file.name for file in folder.glob("rows-*")] == ["rows-2.f32"]  # and nothing by the old model
     assert living.threshold.people == ENROLLED + 1
     bridge = Turned(sorted(strangers.people)[:4])
     done = migrate(living, network, strangers, bridge, accepted=Accepted(implausible=True))

@@ -10,7 +10,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 from weakref import finalize
@@ -93,7 +93,8 @@ class SqliteStore(Tables):
 
     def rows(self, slots: Int64[np.ndarray, " some"]) -> Float32[np.ndarray, "some dim"]:
         """Rows by their slots."""
-        return np.array(self._map(self.next_slot())[slots])
+        self._refresh()
+        return np.array(self._mapped[slots])
 
     def nearest(self, probes: Float32[Tensor, "probes dim"], count: int, without: Sequence[int] = ()) -> Nearest:
         """The best people of each probe, best first, without some people; see `best_people`."""
@@ -132,7 +133,11 @@ class SqliteStore(Tables):
 
     def size(self) -> int:
         """Bytes on disk."""
-        return sum(file.stat().st_size for file in self.folder.iterdir())
+        size = 0
+        for file in self.folder.iterdir():
+            with suppress(FileNotFoundError):  # another process has removed it meanwhile
+                size += file.stat().st_size
+        return size
 
     def close(self) -> None:
         """Close the store."""

@@ -101,6 +101,8 @@ def migrate(
         fitted = gallery.promise.set_strangers(strangers, fpir, guarantee, seed, accepted)
         store.set_fact("migrations", migrations)
     gallery.promise.migrations = migrations
+    with store.writing():
+        pass  # the rows of before are removed
     carried = store.count("photographs") - len(kept)
     return Migrated(len(kept), carried, len(dropped), tuple(left), fitted, gallery.info())
 
