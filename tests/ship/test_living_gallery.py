@@ -1,5 +1,7 @@
 """A gallery that changes: who is found in it, and which threshold follows from its strangers, after every change."""
 
+import getpass
+import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -196,6 +198,16 @@ def test_a_reader_that_has_begun_survives_a_compaction_and_the_end_of_others(fol
     files = [*listed(folder), folder / "rows-0.f32"]  # of which the last is gone when its size is asked for
     monkeypatch.setattr(type(folder), "iterdir", lambda path: iter(files))
     assert reader.info().size == sum(file.stat().st_size for file in files[:-1])
+
+
+def test_who_has_no_name_on_this_machine_is_recorded_by_number(folder, monkeypatch):
+    def nameless():
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    gallery = LivingGallery(folder)
+    gallery.remove(["person001"])
+    assert gallery.store.select("SELECT operator FROM audit WHERE action = 'remove'") == [(f"user {os.getuid()}",)]
 
 
 def test_rows_of_a_writer_that_was_killed_before_its_commit_do_not_count(folder):

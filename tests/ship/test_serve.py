@@ -260,6 +260,23 @@ def test_the_service_takes_gate_and_margin_from_one_file(door, tmp_path, monkeyp
     assert desks[0].margin == 0.75
 
 
+@pytest.mark.usefixtures("process_as_it_was")
+def test_a_gate_of_a_file_brings_its_margin(door, tmp_path, monkeypatch):
+    """By the margin a photograph may be nearer to another person, here and on the command line."""
+    made = {}
+    Gate("others", 10, 20, None, (), 2.0).write_json(tmp_path / "gate.json")
+    monkeypatch.setattr("verisphere.cli.serving.model_and_faces", lambda *_, **__: (MODEL, FIND))
+    monkeypatch.setattr("verisphere.ship.serve.app.make_app", lambda desk, keys: made.setdefault("desk", desk))
+    monkeypatch.setattr("uvicorn.Server.run", lambda _, sockets: sockets[0].close())
+    asked = ["serve", str(door), "--model", "model", "--port", "0", "--aligned"]
+    for gate, verdict in (([], "refused"), (["--gate", str(tmp_path / "gate.json")], "enrolled")):
+        made.clear()
+        assert main(["--default-allocator", *asked, *gate]) == 0
+        with client_of(made["desk"]) as service:
+            done = service.post("/v1/enrol", **sent(again(FACES[1:2], 9)[0]), data={"person": NAMES[0]}).json()
+        assert done["verdict"] == verdict
+
+
 def test_the_gate_says_why_it_refuses(door):
     def gate(faces, rows):
         assert (len(faces), rows.shape) == (1, (1, SIDE * SIDE))
@@ -269,6 +286,18 @@ def test_the_gate_says_why_it_refuses(door):
         done = service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Zoe"}).json()
     assert (done["verdict"], done["reasons"]) == ("refused", ["The face is turned away.", "It is dark."])
     assert LivingGallery(door).info().people == 8
+
+
+def test_a_name_with_a_nul_is_refused_and_a_gallery_that_others_write_to_is_busy(door, monkeypatch):
+    def busy(*_, **__):
+        raise ValueError("postgresql://db/faces#door: others have been writing to this gallery for 60 s")
+
+    with client(door) as service:
+        for path in ("claim", "enrol", "remove"):
+            failed(service.post(f"/v1/{path}", **sent(FACES[0]), data={"person": "A\0nn"}), 422, "invalid")
+        failed(service.post("/v1/enrol", **sent(FACES[0]), data={"person": "Ann", "consent": "\0"}), 422, "invalid")
+        monkeypatch.setattr(LivingGallery, "remove", busy)
+        failed(service.post("/v1/remove", data={"person": NAMES[0]}), 503, "busy")
 
 
 def test_an_enrolment_that_would_end_the_promise_is_refused_with_the_number_of_strangers(door):

@@ -64,7 +64,7 @@ def add_serve(verbs: Verbs) -> None:
     """Add `serve`."""
     first = "verisphere serve door --model model"
     verb = new_verb(verbs, "serve", serve, examples=(first, f"{first} --host 0.0.0.0 --keys keys.json --threads 1"))
-    add_input(verb, "gallery", "folder of the gallery, from gallery create", "GALLERY")
+    add_input(verb, "gallery", "the folder, or the address, of gallery create", "GALLERY")
     verb.add_argument("--model", type=Path, required=True, help="exported model folder that embeds the photographs")
     verb.add_argument("--host", default=_LOOPBACK[0], help="address to listen at; others need --keys (127.0.0.1)")
     verb.add_argument("--port", type=int, default=8080, help="port to listen at (8080)")

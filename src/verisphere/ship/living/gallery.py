@@ -6,6 +6,7 @@ A person's score is the highest over their photographs, and the number of people
 """
 
 import getpass
+import os
 import secrets
 from collections import Counter
 from collections.abc import Sequence
@@ -145,7 +146,7 @@ class LivingGallery:
             ValueError: a name is missing, or a spelling of another's; the photographs were embedded in another way; or
                 the promise would need more strangers.
         """
-        operator = operator or getpass.getuser()
+        operator = operator or _user()
         whole = Enrolled(0, 0, 0, (), ())
         order = sorted(range(len(photographs.people)), key=lambda row: folded(photographs.people[row]))
         starts = range(0, len(order), _AT_ONCE)
@@ -172,12 +173,12 @@ class LivingGallery:
     def remove(self, names: Sequence[str], operator: str | None = None) -> int:
         """Remove people with all of their photographs; the number of these. `compact` then removes every trace."""
         with self.store.writing():
-            return self._remove([number for number, *_ in self._known(names)], operator or getpass.getuser())
+            return self._remove([number for number, *_ in self._known(names)], operator or _user())
 
     def remove_expired(self, operator: str | None = None) -> int:
         """Remove everybody whose consent has expired; the number of their photographs."""
         with self.store.writing():
-            return self._remove(self._expired(), operator or getpass.getuser())
+            return self._remove(self._expired(), operator or _user())
 
     def listing(self) -> GalleryListing:
         """Everybody who is enrolled, by name."""
@@ -306,6 +307,13 @@ def create_gallery(
     about = strangers, fpir, guarantee, seed, accepted
     create_store(folder, {"dim": str(strangers.dim)}, lambda store: KeptPromise(store).set_strangers(*about))
     return LivingGallery(folder)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # as in a container whose user has a number alone
+        return f"user {os.getuid()}"
 
 
 def _now() -> str:

@@ -22,7 +22,8 @@ from verisphere.ship.serve.keys import Keys, Role
 from verisphere.ship.serve.metrics import Metrics
 
 Sent = Annotated[UploadFile, File(description="a photograph: JPEG, PNG, WebP, HEIC ...")]
-Person = Annotated[str, Form(description="name of a person", max_length=200, examples=["Ann"])]
+_TEXT: dict[str, Any] = {"pattern": r"^[^\x00]*$"}  # PostgreSQL keeps no text with a NUL
+Person = Annotated[str, Form(description="name of a person", max_length=200, examples=["Ann"], **_TEXT)]
 _READ, _PAGE = ("verify", "claim", "identify", "card"), {"": "html", "page.js": "javascript", "page.css": "css"}
 _ROLES: dict[str, Role | None] = {
     **dict.fromkeys([f"/v1/{name}" for name in _READ], "read"),
@@ -46,6 +47,7 @@ _INSTEAD = {
     ": not made as ": (409, "other_model", "the gallery was made by another model, or with another detector"),
     "nobody is enrolled, ": (409, "nobody", "nobody is enrolled, so there is nobody to find"),
     " to another model meanwhile": (503, "model", "the gallery is another model's now: start the service with that"),
+    "others have been writing": (503, "busy", "others are writing to the gallery; try again later"),
     "another process has been writing": (503, "busy", "another process is writing to the gallery; try again later"),
 }
 
@@ -87,7 +89,7 @@ def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
         photograph: Sent,
         person: Person,
         request: Request,
-        consent: Annotated[str, Form(description="what the person has agreed to", max_length=1000)] = "",
+        consent: Annotated[str, Form(description="what the person has agreed to", max_length=1000, **_TEXT)] = "",
         expires: Annotated[date | None, Form(description="the day from which the person is not found")] = None,
         keep_image: Annotated[bool, Form(description="also keep the image of the face")] = False,
     ) -> Change:
