@@ -209,6 +209,9 @@ def test_what_does_not_fit_is_refused(place, door, tmp_path, refused):
     assert "no date such as" in refused(
         "gallery", "enrol", door, place / "people", "--aligned", *model(place), "--expires", "soon"
     )
+    assert "2020-01-31 is not after today" in refused(
+        "gallery", "enrol", door, place / "people", "--aligned", *model(place), "--expires", "2020-01-31"
+    )
     assert "name the people to remove" in refused("gallery", "remove", door)
     assert "no gallery that" in refused("gallery", "info", place / "people")
 

@@ -174,6 +174,17 @@ def test_people_whose_consent_has_expired_are_not_found(gallery):
     assert gallery.info().expired == 0
 
 
+def test_an_alarm_names_nobody_whose_consent_has_expired(gallery):
+    guest = people("guest", 1, 3, seed=11)
+    gallery.enrol(NewPhotographs.of(guest.take(np.arange(1))), expires=date(2020, 1, 1))
+    second = replace(NewPhotographs.of(guest.take(np.arange(1, 2))), people=["Second"])
+    assert gallery.enrol(second).stopped == ()
+    (alarm,) = gallery.enrol(replace(NewPhotographs.of(guest.take(np.arange(2, 3))), people=["Third"])).stopped
+    assert alarm.other == "Second"
+    own = replace(NewPhotographs.of(ENROLLED.take(np.arange(1))), people=["guest000"], digests=["new"])
+    assert [alarm.other for alarm in gallery.enrol(own).stopped] == ["person000"]
+
+
 def test_an_enrolment_of_somebody_enrolled_renews_consent_and_expiry_and_keeps_the_image(gallery):
     guest = NewPhotographs.of(people("guest", 1, 2, seed=11))
     gallery.enrol(guest, consent="form 7", expires=date(2020, 1, 1))

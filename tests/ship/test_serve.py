@@ -8,6 +8,7 @@ import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from threading import Event
 
@@ -208,6 +209,12 @@ def test_no_photograph_is_stored_unless_it_is_asked_for(door, monkeypatch):
     )
     assert images["Ann"] is None
     assert images["Ben"] == photo(noise_face)
+
+
+def test_a_consent_that_has_ended_enrols_nobody(door):
+    with client(door) as service:
+        data = {"person": "Newcomer", "expires": date.today().isoformat()}
+        failed(service.post("/v1/enrol", **sent(OTHERS[350]), data=data), 422, "invalid")
 
 
 def test_a_photograph_that_looks_like_somebody_else_is_refused(door):

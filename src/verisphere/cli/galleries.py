@@ -186,9 +186,12 @@ def _model(options: argparse.Namespace, path: Path) -> "tuple[Model, FindFaces]"
 
 def _date(text: str) -> date:
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         raise ValueError(f"--expires: {text!r} is no date such as 2027-12-31") from None
+    if day <= date.today():
+        raise ValueError(f"--expires: {text} is not after today, so these people would never be found")
+    return day
 
 
 def add_gallery(verbs: Verbs) -> None:

@@ -1,5 +1,6 @@
 """New photographs of a gallery that look like another person's than their own: they are stopped, and shown."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,17 +37,20 @@ class Alarm:
         return f"nearer to {other} ({self.score:.4f}) than to {person} ({self.own:.4f})"
 
 
-def alarms(store: Store, slots: Int64[np.ndarray, " new"], margin: float = 0.0) -> dict[int, Alarm]:
+def alarms(
+    store: Store, slots: Int64[np.ndarray, " new"], margin: float = 0.0, expired: Sequence[int] = ()
+) -> dict[int, Alarm]:
     """The alarm of each new photograph that is to be stopped, by its slot, within `writing` and once they are added.
 
     A photograph of a person with others is stopped where it is nearer to another person by more than the margin, and a
     first one where it is above the gallery's threshold with somebody. One that is nearest to another new photograph
-    which stands out more is not among them: it may be right once that is stopped, so look again without that.
+    which stands out more is not among them: it may be right once that is stopped, so look again without that. People
+    whose consent has expired, by their numbers, are not found here either.
     """
     if not len(slots):
         return {}
     threshold, units = KeptPromise(store).threshold.threshold, torch.from_numpy(store.rows(slots))
-    scores, persons, nearest = store.nearest(units, 2)
+    scores, persons, nearest = store.nearest(units, 2, expired)
     joined = "SELECT slot, person, f.name, p.name FROM photographs f JOIN people p USING (person) WHERE slot IN"
     about = {slot: (person, name, whose) for slot, person, name, whose in store.among(joined, slots.tolist())}
     of_person: dict[int, list[int]] = {}

@@ -160,7 +160,8 @@ class LivingGallery:
                         self.promise.check_model(part.rows.shape[1])
                         self._keep_origins(part.origins)
                         done, slots = self._enrol(part, about)
-                        if accept_alarms or not (looking := alarms(self.store, slots[slots >= 0], margin)):
+                        fresh = slots[slots >= 0]
+                        if accept_alarms or not (looking := alarms(self.store, fresh, margin, self._expired())):
                             break
                         raise _Stopped  # and once more without them
                 except _Stopped:

@@ -93,6 +93,8 @@ def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
         expires: Annotated[date | None, Form(description="the day from which the person is not found")] = None,
         keep_image: Annotated[bool, Form(description="also keep the image of the face")] = False,
     ) -> Change:
+        if expires is not None and expires <= date.today():
+            raise Refused(422, "invalid", "expires: the day must be after today; else the person is never found")
         (new,) = await sent(photograph)
         if reasons := (await desk.ask(desk.gate, [new.face], new.row))[0]:
             return Change(verdict="refused", reasons=[sentence(why) for why in reasons])
