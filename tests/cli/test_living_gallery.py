@@ -212,6 +212,7 @@ def test_what_does_not_fit_is_refused(place, door, tmp_path, refused):
     assert "2020-01-31 is not after today" in refused(
         "gallery", "enrol", door, place / "people", "--aligned", *model(place), "--expires", "2020-01-31"
     )
+    assert "--pairs must be at least 1, got -1" in refused("gallery", "review", door, "--pairs", "-1")
     assert "name the people to remove" in refused("gallery", "remove", door)
     assert "no gallery that" in refused("gallery", "info", place / "people")
 
@@ -275,7 +276,10 @@ def test_whoever_cannot_be_carried_over_is_named(place, tmp_path, says, refused)
     done = migrate(living, network, strangers, bridge, accepted=Accepted(implausible=True))
     assert living.info().strangers == len(strangers.people) - 4
     assert "\n4 people of this file fitted the bridge, and none of them is a stranger" in done.text()
-    bridge = Turned(sorted(strangers.people)[:-3])
+    again = says("gallery", "strangers", folder, place / "new.npz", "--accept-implausible")
+    assert again.startswith("4 people of this file fitted the bridge, and none of them is a stranger")
+    assert living.info().strangers == len(strangers.people) - 4
+    bridge = Turned(sorted(strangers.people)[4:-3])
     with pytest.raises(ValueError, match=r"needs 4 strangers.*; 11 people of this file fitted the bridge"):
         migrate(living, network, strangers, bridge, accepted=Accepted(implausible=True))
     gone = migrate(living, network, strangers, drop=True, accepted=Accepted(implausible=True))

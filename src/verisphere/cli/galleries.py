@@ -63,14 +63,18 @@ def gallery_create(options: argparse.Namespace) -> str:
 
 def gallery_strangers(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Give a gallery other strangers, or another FPIR, and find its threshold anew."""
-    options_as(gallery.promise.set_strangers, options, **_of_strangers(options))
-    return gallery.info().text()
+    from verisphere.ship.living.promise import omitted
+
+    fitted = options_as(gallery.promise.set_strangers, options, **_of_strangers(options))
+    return "\n".join([f"{omitted(fitted)}."] * bool(fitted) + [gallery.info().text()])
 
 
 def gallery_review(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Show the strangers who are nearest to enrolled people, and record who of them is enrolled under another name."""
     from verisphere.report.tables import number, table
 
+    if options.pairs < 1:
+        raise ValueError(f"--pairs must be at least 1, got {options.pairs}")
     if options.same:
         gallery.promise.set_same(options.same)
     near = gallery.promise.nearest_strangers(options.pairs)

@@ -98,13 +98,14 @@ def migrate(
         store.set_fact("origin", origin)
         carried_as = [] if bridge is None or bridge.new is None else [bridge.new]
         store.set_fact("enrolled", [origin, *carried_as])
-        store.set_fact("fitted", [] if bridge is None else bridge.fitted)
+        carried = store.count("photographs") - len(kept)
+        of_map = {*(store.fact("fitted") or ()), *bridge.fitted} if bridge is not None and carried else ()
+        store.set_fact("fitted", sorted(of_map))
         fitted = gallery.promise.set_strangers(strangers, fpir, guarantee, seed, accepted)
         store.set_fact("migrations", migrations)
     gallery.promise.migrations = migrations
     with suppress(OSError, ValueError), store.writing():
         pass  # the rows of before are removed; where the disk or another writer hinders it, by the next change
-    carried = store.count("photographs") - len(kept)
     return Migrated(len(kept), carried, len(dropped), tuple(left), fitted, gallery.info())
 
 
