@@ -63,9 +63,9 @@ def gallery_create(options: argparse.Namespace) -> str:
 
 def gallery_strangers(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Give a gallery other strangers, or another FPIR, and find its threshold anew."""
-    from verisphere.ship.living.promise import omitted
+    from verisphere.ship.living.promise import KeptPromise, omitted
 
-    fitted = options_as(gallery.promise.set_strangers, options, **_of_strangers(options))
+    fitted = options_as(KeptPromise.set_strangers, options, self=gallery.promise, **_of_strangers(options))
     return "\n".join([f"{omitted(fitted)}."] * bool(fitted) + [gallery.info().text()])
 
 
@@ -88,6 +88,7 @@ def gallery_enrol(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Enrol photographs of people, or rows of an embeddings file."""
     from verisphere.files.gate import read_gate
     from verisphere.ship.living.enrolment import new_photographs, new_rows
+    from verisphere.ship.living.gallery import LivingGallery
     from verisphere.ship.notes import first_few
     from verisphere.ship.opened_gallery import is_embeddings
 
@@ -106,8 +107,8 @@ def gallery_enrol(options: argparse.Namespace, gallery: "LivingGallery") -> str:
         new, skipped = options_as(new_rows, options, **about), ()
     margin = 0.0 if options.gate is None else read_gate(options.gate).margin
     expires = None if options.expires is None else _date(options.expires)
-    about = {"photographs": new, "margin": margin, "expires": expires, "progress": progress()}
-    done = options_as(gallery.enrol, options, **about)
+    about = {"self": gallery, "photographs": new, "margin": margin, "expires": expires, "progress": progress()}
+    done = options_as(LivingGallery.enrol, options, **about)
     people = counted(done.people, "person")
     what = f"Enrolled {counted(done.photographs, 'photograph')}; {people} new to this gallery."
     lines = [what, f"{done.known:,} were enrolled before."] if done.known else [what]
