@@ -82,10 +82,16 @@ def test_rows_cross_a_bridge_to_a_model_that_takes_other_crops(tmp_path):
     gallery, model = gallery_of(tmp_path / "door", OURS), model_for("sphereface_112x96")
     their = model.origin(ImageSource("new", None, "sphereface_112x96 by MTCNN"))
     bridge = SimpleNamespace(old=OURS, new=their, fitted=(), apply=lambda rows: rows[:, ::-1])
+    before = LivingGallery(gallery.path)
     done = migrate(gallery, model, strangers(replace(STRANGE, origin=their)), bridge)
     assert (done.carried, gallery.origin.source.template) == (90, "sphereface_112x96")
     with pytest.raises(ValueError, match="detector"):
         gallery.enrol(made(people("guest", 2), replace(their, alignment="sphereface_112x96 by YuNet")))
+    with pytest.raises(ValueError, match="it was carried over to another model meanwhile"):
+        before.person("person003")
+    with pytest.raises(ValueError, match="it was carried over to another model meanwhile"):
+        migrate(before, model_for("mine"), strangers(replace(STRANGE, origin=None)))
+    assert LivingGallery(gallery.path).threshold.people == 30
 
 
 def test_kept_crops_are_not_embedded_by_a_model_that_takes_others(tmp_path):
