@@ -66,7 +66,8 @@ def gallery_strangers(options: argparse.Namespace, gallery: "LivingGallery") -> 
     from verisphere.ship.living.promise import KeptPromise, omitted
 
     fitted = options_as(KeptPromise.set_strangers, options, self=gallery.promise, **_of_strangers(options))
-    return "\n".join([f"{omitted(fitted)}."] * bool(fitted) + [gallery.info().text()])
+    lines = [f"{omitted(fitted)}."] if fitted else []
+    return "\n".join([*lines, gallery.info().text()])
 
 
 def gallery_review(options: argparse.Namespace, gallery: "LivingGallery") -> str:

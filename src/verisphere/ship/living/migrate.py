@@ -76,8 +76,7 @@ def migrate(
     store = gallery.store
     origin = _origin(gallery, model)
     if bridge is not None:
-        for known in gallery.promise.origins:
-            check_same_origin(f"{gallery.path} was", known, "bridge", bridge.old, "make one from its model")
+        gallery.promise.check_origin("bridge", bridge.old, "make one from its model")
         check_same_origin(f"{model.folder} embeds", origin, "bridge", bridge.new, "make one to this model")
         for side in (bridge.old, bridge.new):
             check_recorded("bridge", side, accepted.unrecorded_pixels)
@@ -96,8 +95,7 @@ def migrate(
 
         store.rewrite(convert, model.backbone.embedding_size)
         store.set_fact("origin", origin)
-        carried_as = [] if bridge is None or bridge.new is None else [bridge.new]
-        store.set_fact("enrolled", [origin, *carried_as])
+        store.set_fact("enrolled", [made for made in (origin, bridge and bridge.new) if made])
         carried = store.count("photographs") - len(kept)
         of_map = {*(store.fact("fitted") or ()), *bridge.fitted} if bridge is not None and carried else ()
         store.set_fact("fitted", sorted(of_map))

@@ -83,10 +83,10 @@ class KeptPromise:
         known = [self.store.fact("origin"), *(self.store.fact("enrolled") or [])]
         return tuple(from_json(Origin, origin) for origin in known if origin is not None)
 
-    def check_origin(self, file: object, origin: Origin | None) -> None:
+    def check_origin(self, file: object, origin: Origin | None, hint: str = "embed with its model") -> None:
         """Refuse rows that were made in another way than the strangers, or than a photograph that is enrolled."""
         for known in self.origins:
-            check_same_origin(f"{self.store.name} was", known, file, origin, "embed with its model")
+            check_same_origin(f"{self.store.name} was", known, file, origin, hint)
 
     def check_model(self, dim: int | None = None) -> None:
         """Refuse rows, of this many numbers, that are not of the gallery's model, in the transaction that takes them.
