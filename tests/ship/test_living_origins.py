@@ -115,6 +115,7 @@ def test_new_strangers_decide_what_is_recorded_of_strangers(tmp_path):
     assert gallery.origin == OURS
 
 
+@pytest.mark.usefixtures("process_as_it_was")
 def test_rows_of_unrecorded_pixels_are_enrolled_only_if_that_is_accepted(tmp_path, capsys):
     gallery = create_gallery(tmp_path / "door", strangers(replace(STRANGE, origin=OURS)), "1e-2")
     write_embeddings(tmp_path / "old.npz", replace(ENROLLED, origin=NOTHING_RECORDED))
