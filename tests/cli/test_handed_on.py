@@ -20,8 +20,6 @@ from verisphere.cli.start import parser
 from verisphere.measure.identification import evaluate_split
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.identify import identify
-from verisphere.ship.living.gallery import LivingGallery
-from verisphere.ship.living.promise import KeptPromise
 from verisphere.train.session import train_run
 
 
@@ -96,10 +94,6 @@ BY_NAME = {
 }
 
 
-#: The gallery that verbs of `gallery` are given, as far as they hand options on to it.
-GALLERY = SimpleNamespace(enrol=LivingGallery.enrol, promise=KeptPromise)
-
-
 def leaves(inner: argparse.ArgumentParser, words: str = "") -> Iterator[tuple[str, Parser]]:
     """Every verb, and every kind of a verb, with its parser."""
     below = [action for action in inner._actions if isinstance(action, argparse._SubParsersAction)]
@@ -117,7 +111,7 @@ def read_by(function: Callable[..., Any], **bound: Any) -> set[str]:
         bound: its arguments, as far as they are known.
     """
     tree = ast.parse(textwrap.dedent(inspect.getsource(function.__code__)))
-    known, read = function.__globals__ | {"gallery": GALLERY} | bound, set[str]()
+    known, read = function.__globals__ | bound, set[str]()
 
     def value(node: ast.expr) -> Any:
         if isinstance(node, ast.Name):
