@@ -158,6 +158,35 @@ def test_with_rows_that_may_not_be_merged_the_order_of_rows_changes_nothing():
         assert renumbered(label[np.argsort(order)]) == wanted
 
 
+def test_a_higher_score_is_merged_first_where_it_forbids_another_merge():
+    """Rows 1 and 2 score more than 0 and 4; as 1 is with 4 by a link, and 0 apart from 2, only one merge can be."""
+    units = unit_rows(
+        np.array([[0, 0, 1, 0], [1, 0, 0, 0], [0.9, 0.4, 0, 0], [0, 0, 0, 1], [0, 0, 0.7, 0.7]], np.float32)
+    )
+    tree = tree_of(units.numpy(), 0.5, together=[(1, 4)], apart=[(0, 2)])
+    assert tree.children.tolist() == [[1, 2], [3, 4]]
+    assert tree.scores[0] > tree.scores[1]
+
+
+def test_with_rows_that_must_be_together_the_order_of_rows_changes_nothing():
+    for seed in range(20):
+        units, random = rows_of(30, 5, seed, dim=4), np.random.default_rng(seed)
+        links = {
+            "together": random.permutation(30)[:10].reshape(-1, 2),
+            "apart": random.integers(0, 15, (4, 2)) * 2 + 1,
+        }
+        links["apart"][:, 0] -= 1
+        labels = []
+        for order in (np.arange(30), np.arange(30)[::-1], random.permutation(30)):
+            back = np.argsort(order)
+            moved = {kind: list(map(tuple, back[rows].tolist())) for kind, rows in links.items()}
+            try:
+                labels.append(renumbered(np.array(labels_of(tree_of(units[order], 0.1, **moved), 0.2))[back]))
+            except ValueError:
+                labels.append([])
+        assert labels[0] == labels[1] == labels[2], seed
+
+
 @pytest.mark.parametrize(
     ("together", "apart"),
     [([(0, 1)], [(1, 0)]), ([(0, 1), (1, 2)], [(0, 2)]), ([(0, 1), (2, 3), (1, 3)], [(0, 2)])],

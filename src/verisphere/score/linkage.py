@@ -2,13 +2,14 @@
 
 The average score of two groups is the product of the sums of their rows over the product of their sizes, so no matrix
 of all pairs is needed. Two groups whose average reaches the floor hold a pair that reaches it; so the pairs above the
-floor name every merge, and the tree is that of all pairs. The merges are found along chains of nearest neighbours
-(Murtagh 1983): two groups that are nearest to each other are merged whatever else is done first, since average linkage
-never brings a third one nearer. A pair of groups that may not be merged stays so when either grows, which keeps this.
+floor name every merge, and the tree is that of all pairs. The pair with the highest average is always merged first,
+since links make one merge forbid another. Groups wait by their score with the nearest group when it was last looked at
+(the generic algorithm of Müllner 2011), which only falls: average linkage never brings a third group nearer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import pairwise
 
 import numpy as np
@@ -120,8 +121,8 @@ def average_linkage(
         growing.forbid(left, right)
     for left, right in sorted((min(pair), max(pair)) for pair in together):
         growing.join(left, right)
-    for row in progress(range(len(units)), "linking", len(units)):
-        growing.follow(row)
+    for _ in progress(growing.merge(), "linking", len(units)):
+        pass
     return Tree(
         len(units),
         np.array(growing.children, np.int64).reshape(-1, 2),
@@ -140,7 +141,6 @@ class _Groups:
         self.sums, self.sizes, self.floor = units.astype(np.float64), np.ones(rows, np.int64), floor
         self.group, self.node = np.arange(rows), np.arange(rows)
         self.kin = np.arange(rows)  # leads each group to one of those that are one person with it
-        self.has_kin = False
         self.person = np.full(rows, -1)
         both = np.concatenate([pairs, pairs[:, ::-1]])
         both = both[np.argsort(both[:, 0], kind="stable")]
@@ -161,7 +161,6 @@ class _Groups:
         if self._forbidden(left, right):
             raise ContradictionError(left, right)
         self._unite(left, right)
-        self.has_kin = True
 
     def _unite(self, one: int, other: int) -> None:
         one, other = sorted(_ends(self.kin, np.array([one, other])).tolist())
@@ -171,34 +170,31 @@ class _Groups:
             if other in self.apart:
                 self.apart.setdefault(one, set()).update(self.apart.pop(other))
 
-    def follow(self, row: int) -> None:
-        """Merge along the chain of nearest groups that begins at a row, until its group is near to none."""
-        chain = [self._group_of(row)]
-        while True:
-            nearest, score = self._nearest(chain[-1], chain[-2] if len(chain) > 1 else -1)
-            if nearest < 0:
-                return
-            if len(chain) == 1 or nearest != chain[-2]:
-                chain.append(nearest)
-                continue
-            one, other = sorted(chain[-2:])
-            self._merge(one, other, score)
-            if self.has_kin:  # a merge may have put groups of the chain apart
-                chain = [self._group_of(row)]
-            else:
-                chain[-2:] = [] if len(chain) > 2 else [one]
+    def merge(self) -> Iterator[int]:
+        """Merge the pair with the highest score, then the next; yields each row that leads no group that can grow.
 
-    def _nearest(self, tip: int, before: int) -> tuple[int, float]:
-        """The nearest group that may be merged; of equal ones that before it in the chain, then the first."""
+        A noted score is at least that of the nearest group: no merge of others brings one nearer or allows one.
+        """
+        waiting = [(-np.inf, row) for row in range(len(self.group))]
+        while waiting:
+            noted, row = heappop(waiting)
+            if self.group[row] == row:
+                nearest, score = self._nearest(row)
+                if nearest >= 0:
+                    if score == -noted:
+                        self._merge(min(row, nearest), max(row, nearest), score)
+                    heappush(waiting, (-score, row))
+                    continue
+            yield row
+
+    def _nearest(self, tip: int) -> tuple[int, float]:
+        """The nearest group that may be merged, of equal ones the first."""
         near = np.unique(_ends(self.group, self.near[tip]))
         scores = (self.sums[near] * self.sums[tip]).sum(1) / (self.sizes[near] * self.sizes[tip])
         kept = (scores >= self.floor) & (near != tip)
         near, scores = near[kept], scores[kept]
         while len(near):
             best = int(scores.argmax())
-            previous = int(np.searchsorted(near, before))
-            if previous < len(near) and near[previous] == before and scores[previous] == scores[best]:
-                best = previous
             if not self._forbidden(tip, int(near[best])):
                 self.near[tip] = near
                 return int(near[best]), float(scores[best])
@@ -226,9 +222,6 @@ class _Groups:
             one, other = other, one
         rows = self.apart.get(one)
         return bool(rows) and bool((_ends(self.kin, np.fromiter(rows, np.int64)) == other).any())  # type: ignore[arg-type]
-
-    def _group_of(self, row: int) -> int:
-        return int(_ends(self.group, np.array([row]))[0])
 
 
 def _ends(leads: Int64[np.ndarray, " groups"], groups: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
