@@ -100,6 +100,14 @@ def test_one_person_in_two_spellings_is_refused_unless_names_decide(folder: Path
         assert read_people(folder, [])[1] == {"a": "Ann", "c": "ann"}
 
 
+def test_a_person_whose_name_looks_like_a_formula_is_read_as_it_was(folder: Path):
+    (folder / "people.csv").write_text("name,person,confirmed\na,'@ann,yes\nb,@ann,yes\nc,'ann,yes\nd,',\n")
+    assert read_people(folder, []) == (
+        {"a": "@ann", "b": "@ann", "c": "'ann", "d": "'"},
+        {"a": "@ann", "b": "@ann", "c": "'ann"},
+    )
+
+
 @pytest.mark.parametrize(
     ("other", "lines", "said"),
     [

@@ -201,6 +201,7 @@ def read_people(folder: Path, names: Collection[str]) -> tuple[dict[str, str], d
     people, confirmed, lines = dict[str, str](), set[str](), []
     for line, (cell, person, said) in table_rows(path, _COLUMNS[:3], about=about)[1]:
         name, person, word = str(cells.get(cell, cell)), person.strip(), said.strip().casefold()
+        person = person[1:] if plain_cell(person[1:]) == person else person
         if word not in ("", "yes", "no"):
             raise ValueError(f"{path}: line {line}: confirmed is {shown(said)}; allowed are yes, no and nothing")
         if word == "yes" and not person:
