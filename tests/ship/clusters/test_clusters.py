@@ -52,6 +52,14 @@ def test_people_are_clusters_with_their_medoid_first(tmp_path: Path):
     assert not (tmp_path / "out" / ".work").exists()
 
 
+def test_nothing_to_compare_with_and_an_endless_margin_are_refused(tmp_path: Path):
+    nobody = Embeddings(np.eye(3), identities=["-1"] * 3, names=list("abc"))
+    with pytest.raises(ValueError, match=r"library\.npz: no face has an identity, .* --known"):
+        cluster_folder(saved(tmp_path, nobody), tmp_path / "out", ClusterOptions(T, known=True))
+    with pytest.raises(ValueError, match="--margin inf: allowed"):
+        ClusterOptions(T, np.inf)
+
+
 def test_the_order_of_the_rows_decides_nothing(tmp_path: Path):
     faces = library(people=20, each=4, spread=1.1)
     made = cluster_folder(saved(tmp_path, faces), tmp_path / "out", ClusterOptions(T))

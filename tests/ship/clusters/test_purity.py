@@ -128,7 +128,13 @@ def test_too_few_people_are_told_what_is_possible(known: Path):
 
 
 def test_what_cannot_be_is_refused(known: Path, tmp_path: Path):
-    for faces, impurity, margin in ((1, "0.01", 0.0), (60, "1", 0.0), (60, "0.01", -0.1)):
+    for faces, impurity, margin in (
+        (1, "0.01", 0.0),
+        (60, "1", 0.0),
+        (60, "0.01", -0.1),
+        (60, "0.01", np.nan),
+        (60, "0.01", np.inf),
+    ):
         with pytest.raises(ValueError, match="an impurity from 0 to below 1, libraries of 2 faces"):
             calibrate_purity(known, faces, impurity, margin=margin)
     with pytest.raises(ValueError, match="guarantee"):

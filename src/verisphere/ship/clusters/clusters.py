@@ -60,7 +60,7 @@ class ClusterOptions:
             raise ValueError(f"--margin {self.margin:g}: {self.purity} has a margin, on which its promise rests")
         if self.threshold is not None and not -1 < self.threshold < 1:
             raise ValueError(f"--threshold {self.threshold:g}: allowed are scores above -1 and below 1")
-        if self.margin is not None and not self.margin >= 0:
+        if self.margin is not None and not 0 <= self.margin < np.inf:
             raise ValueError(f"--margin {self.margin:g}: allowed are differences of scores from 0 on")
 
     @property
@@ -81,6 +81,9 @@ def cluster_folder(
         with names_taken(None if options.known else "exact"):  # identities are looked at only for the comparison
             faces = read_embeddings(embeddings)
         faces = faces.take(np.argsort(faces.names))  # the order of the rows of a tree
+        labelled, identity = faces.identities != NOBODY, np.unique(faces.identities, return_inverse=True)[1]
+        if options.known and not labelled.any():
+            raise ValueError(f"{embeddings}: no face has an identity, so there is nothing for --known to compare with")
         source, names = evaluated(embeddings, faces), faces.names.tolist()
         if images is not None:
             check_embedded(embeddings, names, images)
@@ -100,7 +103,6 @@ def cluster_folder(
         cut = tree.cut(threshold, margin)
         confirmed_rows = np.isin(faces.names, list(links.people))
         cut = replace(cut, cluster=np.where(confirmed_rows, cut.grouped, cut.cluster))
-        labelled, identity = faces.identities != NOBODY, np.unique(faces.identities, return_inverse=True)[1]
         clusters = _clusters(tree, cut, faces.names, people, links.people)
         made = Clusters(
             source=source,

@@ -102,7 +102,7 @@ def calibrate_purity(
     """
     check_word("guarantee", guarantee, ("expected", "confident"))
     target = float(exact_rate(impurity))
-    if not 0 <= target < 1 or faces < 2 or margin < 0:
+    if not (0 <= target < 1 and faces > 1 and 0 <= margin < np.inf):
         raise ValueError(
             f"an impurity from 0 to below 1, libraries of 2 faces or more and a margin of 0 or more are needed, got "
             f"{impurity}, {faces} and {margin:g}"
