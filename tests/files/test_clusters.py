@@ -54,6 +54,7 @@ def test_people_csv_is_a_line_for_each_face_in_cells_that_no_spreadsheet_runs(fo
 def test_the_text_lists_what_is_to_be_looked_at(folder: Path):
     assert MADE.text().splitlines() == [
         "faces.npz: 5 faces at threshold 0.45: 1 clusters of two or more, 1 single faces, 1 unsure",
+        "nothing is promised of a threshold chosen by hand",
         "largest clusters: 1",
         "  Ann: 3 faces",
         "unsure faces, nearer to another cluster than to their own: 1",
