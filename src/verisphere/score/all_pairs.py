@@ -199,10 +199,10 @@ class AllPairs:
             first, end = part * total // parts, (part + 1) * total // parts
             for number in self.progress(range(first, end), "collecting the highest scores", total, first):
                 screen = scan.tiles.screen(number)
-                ((first, last),) = screen.bands([(least, math.inf)])
-                shift = screen.shift(first)
+                ((lowest, highest),) = screen.bands([(least, math.inf)])
+                shift = screen.shift(lowest)
                 for patch in scan.tiles.patches(number, screen, shift > 0):
-                    near = open_pairs(patch, [(first - shift, last - shift)])
+                    near = open_pairs(patch, [(lowest - shift, highest - shift)])
                     score = scan.tiles.score(near.left, near.right)
                     chosen = (score >= least).nonzero()[:, 0]
                     rows = [
