@@ -138,9 +138,7 @@ class Clusters(Result):
             f"{self.source.file}: {len(faces):,} faces at threshold {self.threshold:g}: {len(several):,} clusters of "
             f"two or more, {sizes.count(1):,} single faces, {len(unsure):,} unsure"
         ]
-        lines.append(
-            f"promised: {self.promise}" if self.promise else "nothing is promised of a threshold chosen by hand"
-        )
+        lines.append(self.promise or "nothing is promised of a threshold chosen by hand")
         lines += _listed("largest clusters", [f"{item.person}: {len(item.faces):,} faces" for item in several])
         lines += _listed("unsure faces, nearer to another cluster than to their own", unsure)
         lines += _listed("clusters that may be one person", merges)

@@ -98,7 +98,7 @@ class Purity(Result):
             return (
                 f"nothing is promised of {faces:,} faces, which are more than the {self.faces:,} of: {self.promise()}"
             )
-        return f"{self.promise()}; this one has {faces:,}"
+        return f"promised: {self.promise()}; this one has {faces:,}"
 
     def promise(self) -> str:
         """What is promised, in one sentence."""

@@ -76,7 +76,7 @@ def test_doubts_stand_beside_medoids_and_clusters_begin_with_theirs(made: Cluste
 
 
 def test_the_promise_the_risk_of_a_merge_and_known_people_are_stated(made: Clusters, tmp_path: Path):
-    promised = replace(made, promise="at most 1 % of faces")
+    promised = replace(made, promise="promised: at most 1 % of faces")
     page, _ = page_of(promised, lambda score: f"1 in {score * 50:.0f} merges is wrong")
     assert "Promised: at most 1 % of faces." in page.text
     assert "Nothing is promised" not in page.text

@@ -63,7 +63,7 @@ def _about(clusters: Clusters) -> Iterable[Markup]:
     )
     yield tag("p", told, class_="lead")
     nothing = "Nothing is promised of these clusters: how many faces are with another person is not known."
-    yield tag("p", f"Promised: {clusters.promise}." if clusters.promise else nothing)
+    yield tag("p", f"{clusters.promise[0].upper()}{clusters.promise[1:]}." if clusters.promise else nothing)
     if (known := clusters.known) is not None:
         told = (
             f"By the identities of the file, {100 * known.impurity:.2f} % of its faces are in a cluster that is mostly "
