@@ -132,9 +132,9 @@ class Purity(Result):
         return {"format": FORMAT, "kind": KIND, **vars(self)}
 
     def risk(self, score: float) -> str:
-        """How often merges at about this score joined two people among those known; empty if none was seen."""
+        """How often merges at about this score joined two people among those known; empty if none was seen there."""
         at = [one for one in self.joined if one.least <= score]
-        if not at or not at[-1].merges:
+        if score >= self.threshold or not at or not at[-1].merges:
             return ""
         return f"of {counted(at[-1].merges, 'such merge')} among known people {at[-1].wrong:,} joined two people"
 

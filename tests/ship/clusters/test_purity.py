@@ -220,5 +220,5 @@ def test_a_threshold_or_a_promise_is_asked_for(tmp_path: Path):
 
 def test_how_often_merges_were_wrong_is_said_for_scores_seen(found: Purity):
     above, below = found.threshold - 0.01, found.joined[0].least - 0.01
-    assert found.risk(below) == ""
+    assert found.risk(below) == found.risk(found.threshold) == ""
     assert found.risk(above).endswith("joined two people")

@@ -85,7 +85,8 @@ def _merges(clusters: Clusters, risk: Callable[[float], str] | None) -> tuple[st
     for pair in clusters.proposals:
         both = [(cluster_of[who], name) for who, name in ((pair.person, pair.name), (pair.other, pair.other_name))]
         lines = [f"score {pair.score:.3f}, {pair.needed:.3f} needed"]
-        lines += [] if risk is None else [risk(pair.score - pair.needed + clusters.threshold)]
+        seen = risk(pair.score - pair.needed + clusters.threshold) if risk else ""
+        lines += [seen] if seen else []
         lines += [f"{cluster.person}: {_faces(cluster)}" for cluster, _ in both]
         cards.append(([_with_medoid(cluster, name) for cluster, name in both], lines))
     told = (
