@@ -9,7 +9,7 @@ from scipy.special import betainc, betaincinv, stdtrit
 _INVERTED_WITHIN = 1e-6  # error of a probability; scipy's inverse is either good to 1e-7 or wrong
 
 
-def binomial_bounds(accepted: float, total: float, confidence: float = 0.95) -> tuple[float, float]:
+def binomial_bounds(accepted: int | float, total: int | float, confidence: float = 0.95) -> tuple[float, float]:
     """Two-sided exact (Clopper-Pearson) bounds of the rate behind `accepted` of `total` independent comparisons.
 
     Half of 1 - confidence lies beyond each bound. Comparisons that share people are not independent: then these bounds
@@ -33,7 +33,7 @@ def binomial_bounds(accepted: float, total: float, confidence: float = 0.95) -> 
     return lower, upper
 
 
-def _beta_quantile(a: float, b: float, share: float) -> float:
+def _beta_quantile(a: int | float, b: int | float, share: float) -> float:
     """The number below which this share of a beta distribution lies.
 
     scipy 1.17 inverts wrongly if a is 1,000 and b several hundred million or more: it returns 1.9e-6 for a = 1,000 of
