@@ -50,7 +50,7 @@ class ClusterFigures:
         return 2 * self.precision * self.recall / (self.precision + self.recall)
 
 
-def figures_of(cluster: Int64[np.ndarray, " faces"], person: Int64[np.ndarray, " faces"]) -> ClusterFigures:
+def figures_of(cluster: Int64[np.ndarray, " faces"], person: Int64[np.ndarray, " rows"]) -> ClusterFigures:
     """Compare clusters with people; the order of the faces does not matter.
 
     >>> figures = figures_of(np.array([0, 0, 0, 1, UNSURE]), np.array([7, 7, 9, 9, 9]))

@@ -54,7 +54,7 @@ class LinearMap:
             raise ValueError("its matrix or mean holds NaN, infinity or nothing")
 
     @cached_property
-    def _numbers(self) -> tuple[Float64[np.ndarray, "new old"], Float64[np.ndarray, " old"]]:
+    def _numbers(self) -> tuple[Float64[np.ndarray, "new old"], Float64[np.ndarray, " means"]]:
         matrix, mean = (np.frombuffer(b64decode(text, validate=True), "<f8") for text in (self.matrix, self.mean))
         return matrix.reshape(-1, max(len(mean), 1)), mean
 
