@@ -27,7 +27,7 @@ class Table:
     Attributes:
         path: the file.
         kind: dataclass of a row.
-        key: those of its fields that name a cell.
+        key: names of the fields that name a cell.
         digits: significant digits of its numbers.
     """
 

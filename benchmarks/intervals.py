@@ -228,7 +228,7 @@ class Figure:
         truth: everybody's.
         cut: the threshold that it is measured at.
         value: that of the set.
-        replicates: those of redrawn people.
+        replicates: the replicates of redrawn people.
         influence: each person's.
     """
 
