@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.base.provenance import Origin, Preprocessing
 from verisphere.base.vocabulary import Embeddings, ImageSource
 from verisphere.cli.start import main
+from verisphere.files.bridge import Bridge
 from verisphere.files.embeddings import write_embeddings
 from verisphere.models.folder import Model
 from verisphere.ship.calibration_check import Accepted
@@ -41,6 +41,16 @@ class Sums(Backbone):
 
     def embed(self, images):
         return images.sum(1).flatten(1)
+
+
+class Turned(Bridge):
+    """A map that writes the numbers of a row in the opposite order."""
+
+    def __init__(self, old: Origin, new: Origin) -> None:
+        vars(self).update(old=old, new=new, fitted=())
+
+    def apply(self, rows):
+        return np.ascontiguousarray(rows[:, ::-1])
 
 
 def model_for(template: str) -> Model:
@@ -81,7 +91,7 @@ def test_photographs_are_compared_with_those_enrolled_where_nothing_is_known_of_
 def test_rows_cross_a_bridge_to_a_model_that_takes_other_crops(tmp_path):
     gallery, model = gallery_of(tmp_path / "door", OURS), model_for("sphereface_112x96")
     their = model.origin(ImageSource("new", None, "sphereface_112x96 by MTCNN"))
-    bridge = SimpleNamespace(old=OURS, new=their, fitted=(), apply=lambda rows: rows[:, ::-1])
+    bridge = Turned(OURS, their)
     before = LivingGallery(gallery.path)
     done = migrate(gallery, model, strangers(replace(STRANGE, origin=their)), bridge)
     assert (done.carried, gallery.origin.source.template) == (90, "sphereface_112x96")
