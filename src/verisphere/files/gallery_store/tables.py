@@ -127,7 +127,7 @@ class Tables:
             self._seen = ()  # its slots may become other people's
             try:
                 self._database.rollback()
-            except Exception:
+            except Exception:  # of whatever kind the driver has: the connection may be gone
                 self._database.close()  # which ends it too
             raise
         finally:
@@ -147,7 +147,7 @@ class Tables:
         return self._database.cursor()
 
     def _errors(self) -> AbstractContextManager[None]:
-        """The errors of a database as lines that name the gallery."""
+        """The errors of a database as lines that name the gallery; each database has its own."""
         raise NotImplementedError
 
     def _sweep(self) -> None:

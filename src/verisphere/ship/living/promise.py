@@ -220,9 +220,9 @@ class KeptPromise:
             return
         scores = np.array(self.store.select("SELECT score FROM strangers WHERE same IS NULL"), np.float64).flatten()
         same = self.store.count("strangers") - len(scores)
-        asked = {"people": people, "review": Review(same, same), "seed": terms.seed}
+        review, seed = Review(same, same), terms.seed
         try:
-            promise = gallery_threshold(scores, terms.fpir, terms.guarantee, **asked)  # type: ignore[arg-type]
+            promise = gallery_threshold(scores, terms.fpir, terms.guarantee, people=people, review=review, seed=seed)
         except TooFewComparisonsError as error:
             hint = "verisphere gallery strangers gives this gallery others"
             raise TooFewComparisonsError(f"{self.store.name}: {error}; {hint}") from None
