@@ -127,7 +127,7 @@ class ChunkTerms:
             product: products of rows and stored centers.
             inverse: one over the lengths of the centers; None where the loss compares products.
             own_column: column of the own class; a number outside the chunk where another chunk has it.
-            shift: subtracted from the logits before the exponential; unused by a loss that sums.
+            shift: subtracted from the logits before the exponential; unused by a loss that sums its terms.
             context: items of the loss's context, one column each, and then a teacher's cosines if the loss reads them.
             class_weight: how often each class counts in a sum; None counts each once, and so does a softmax.
         """
@@ -140,7 +140,7 @@ class ChunkTerms:
         wanted = (item for want, item in zip(self.differentiated, context, strict=True) if want)
         terms, vjp = torch.func.vjp(others, product, *wanted)  # type: ignore[misc]  # a third item comes with has_aux
         own = _own(own_column, terms)
-        if self.loss.reduce == "sum":
+        if self.loss.reduce != "logsumexp":
             others_only, weight = terms.masked_fill(own, 0.0), (~own).to(terms)
             if class_weight is not None:
                 others_only, weight = others_only * class_weight, weight * class_weight

@@ -1,6 +1,7 @@
 """The head: class centers, a loss over them and the engine that runs it."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -211,9 +212,7 @@ class Head(nn.Module):
             precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
             of_teacher = None if teacher is None else unit(teacher.detach().to(precision))
             batch = self.engine.batch(embeddings.to(precision), labels, weights, of_teacher)
-            check_labels(
-                batch.labels, self.classes, self.loss
-            )  # the whole batch, so that all ranks raise the same error
+            check_labels(batch.labels, self.classes, self.loss)  # of all ranks, so that all raise the same error
             # factor of each row's loss in the mean
             share = embeddings.new_full((len(batch.labels),), 1 / len(batch.labels), dtype=precision)
             if batch.weights is not None:
@@ -255,8 +254,8 @@ class Head(nn.Module):
             rest = torch.zeros_like(own_term)
             if loss.query != "none":
                 compared = query if own.center is None or loss.query == "embedding" else view.to_partial(own.center)
-                partial = tuple(view.to_partial(item).expand(len(known)) for item in context)
-                rest = view.rest(loss, compared, partial, _known_gradient(weight, loss, share) if one_pass else None)
+                of_rank = tuple(view.to_partial(item).expand(len(known)) for item in context)
+                rest = view.rest(loss, compared, of_rank, _known_gradient(weight, loss, share) if one_pass else None)
             total = total + weight * loss.finish(own_term, rest, *row_context)
         return total, view.spread(self.size) if pull_together else None
 
@@ -265,15 +264,15 @@ class Head(nn.Module):
     ) -> Float[Tensor, "batch"]:
         """The loss of each row, for a loss with `partial_losses`: the ranks compute summands, which are all-reduced."""
         ((weight, loss),) = self.loss.terms
-        partial, owned, known = view.partial, view.owned, batch.labels != NO_CLASS
-        own_cosine = partial.own(query).cosine
+        held, owned, known = view.partial, view.owned, batch.labels != NO_CLASS
+        own_cosine = held.own(query).cosine
         # NaN on purpose: a loss declared `linear` must not read `rows.own`
         rows = self._rows(view, batch, query, own_cosine.masked_fill(~owned, torch.nan))
         context = tuple(view.to_partial(item.to(query.dtype)).expand(len(known)) for item in loss.context(rows))
         own = loss.own(own_cosine, *context).masked_fill(~known, 0.0)
         rest = torch.zeros_like(own)
         if loss.query != "none":
-            rest = partial.rest(loss, query, context, _known_gradient(weight, loss, share))
+            rest = held.rest(loss, query, context, _known_gradient(weight, loss, share))
         return weight * view.to_replicated(torch.where(owned, loss.finish(own, rest, *context), loss.slope() * rest))
 
     def _rows(
@@ -288,7 +287,8 @@ class Head(nn.Module):
         nearest = view.nearest(query, count) if count else None
         noise = None if self.noise is None else self.noise(own)
         length = torch.linalg.vector_norm(batch.replicated, dim=1)
-        rows = Rows(own, length, unit(batch.replicated), batch.labels, nearest, noise, self._of_teacher(view, query))
+        others = nearest, noise, self._of_teacher(view, query), partial(view.sums, query)
+        rows = Rows(own, length, unit(batch.replicated), batch.labels, *others)
         if self.training:
             with torch.no_grad():
                 self.loss.observe(rows)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 
 from verisphere.base.vocabulary import NO_CLASS
-from verisphere.head.nearest import nearest_others
+from verisphere.head.nearest import nearest_others, sums_over_others
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.teacher import Teacher
 from verisphere.losses.class_loss import ClassLoss, Similarity, compared_rows
@@ -79,7 +79,7 @@ class ViewRequest:
         defer: receives the gradient of the centers before it is computed, for an update without it. An engine may give
             the gradient to autograd all the same. None: the gradient goes to autograd.
         class_weights: how often each class counts in a sum over the classes, and in the mean of `View.spread`; None
-            counts each once. A softmax counts each class once whatever the weights are.
+            counts each once. A softmax or normalised loss counts each class once whatever the weights are.
         teacher: the teacher, for a loss that reads one.
     """
 
@@ -163,6 +163,17 @@ class View(Protocol):
             count: how many to find.
             own_elsewhere: whether another rank may hold a row's own class, so that all classes here are other classes;
                 a row whose own class is here then ends with minus infinity.
+        """
+        ...
+
+    def sums(
+        self, query: Float[Tensor, "batch columns"], function: Callable[[Tensor], tuple[Tensor, ...]]
+    ) -> Float64[Tensor, "numbers batch"]:
+        """The sums over the other classes of the tensors that `function` makes of the cosines; see `Rows.sums`.
+
+        Args:
+            query: rows ready for comparison with the centers.
+            function: element-wise, from cosines to a tuple of tensors of their shape.
         """
         ...
 
@@ -319,6 +330,13 @@ class WholeView:
             query, self.centers, self.request.labels, count, self.request.subcenters, self.request.similarity
         )
         return nearest if own_elsewhere else nearest[:, : len(self.centers) - 1]
+
+    def sums(
+        self, query: Float[Tensor, "batch columns"], function: Callable[[Tensor], tuple[Tensor, ...]]
+    ) -> Float64[Tensor, "numbers batch"]:
+        """See `View.sums`."""
+        request = self.request
+        return sums_over_others(query, self.centers, request.labels, function, request.subcenters, request.similarity)
 
     def to_partial(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The same tensor."""

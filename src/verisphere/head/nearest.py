@@ -1,9 +1,10 @@
-"""The nearest other classes of a batch, chunk by chunk and without gradient."""
+"""The other classes of a batch, chunk by chunk and without gradient: the nearest of them, and sums over them."""
 
 import math
+from collections.abc import Callable, Iterator
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from verisphere.head.subcenters import SubCenters
@@ -36,13 +37,48 @@ def nearest_others(
         similarity: how centers are compared.
         at_once: cosines, or entries of centers, that are held at a time; a chunk has at least one class.
     """
-    classes, per_class, columns = centers.shape
-    step = max(1, at_once // (per_class * max(len(query), columns)))
     nearest = query.new_empty(len(query), 0)
-    for first in range(0, classes, step):
-        chunk = compared_rows(centers[first : first + step].to(query.dtype), similarity)
-        cosine = subcenters.pooled((query @ chunk.flatten(0, 1).T).unflatten(1, (-1, per_class)))
-        own = labels[:, None] - first == torch.arange(len(chunk), device=labels.device)
+    for cosine, own in _cosines(query, centers, labels, subcenters, similarity, at_once):
         nearest = torch.cat([nearest, cosine.masked_fill(own, -math.inf)], dim=1)
         nearest = nearest.topk(min(count, nearest.shape[1]), dim=1).values
     return nearest
+
+
+@torch.no_grad()
+def sums_over_others(
+    query: Float[Tensor, "batch columns"],
+    centers: Float[Tensor, "classes subcenters columns"],
+    labels: Int64[Tensor, "batch"],
+    function: Callable[[Tensor], tuple[Tensor, ...]],
+    subcenters: SubCenters,
+    similarity: Similarity,
+    at_once: int = AT_ONCE,
+) -> Float64[Tensor, "numbers batch"]:
+    """The sums over each row's other classes of the tensors that `function` makes of the cosines; see `Rows.sums`.
+
+    Args:
+        query, centers, labels, subcenters, similarity, at_once: as of `nearest_others`.
+        function: element-wise, from cosines to a tuple of tensors of their shape.
+    """
+    sums = [
+        torch.stack([term.masked_fill(own, 0.0).sum(1, dtype=torch.float64) for term in function(cosine)])
+        for cosine, own in _cosines(query, centers, labels, subcenters, similarity, at_once)
+    ]
+    return torch.stack(sums).sum(0)
+
+
+def _cosines(
+    query: Float[Tensor, "batch columns"],
+    centers: Float[Tensor, "classes subcenters columns"],
+    labels: Int64[Tensor, "batch"],
+    subcenters: SubCenters,
+    similarity: Similarity,
+    at_once: int,
+) -> Iterator[tuple[Float[Tensor, "batch chunk"], Bool[Tensor, "batch chunk"]]]:
+    """The cosines to each chunk of classes, and which of them are those to the own class."""
+    classes, per_class, columns = centers.shape
+    step = max(1, at_once // (per_class * max(len(query), columns)))
+    for first in range(0, classes, step):
+        chunk = compared_rows(centers[first : first + step].to(query.dtype), similarity)
+        cosine = subcenters.pooled((query @ chunk.flatten(0, 1).T).unflatten(1, (-1, per_class)))
+        yield cosine, labels[:, None] - first == torch.arange(len(chunk), device=labels.device)

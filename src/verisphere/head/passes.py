@@ -191,7 +191,7 @@ class OtherClasses:
                 self._kept.append(by_product)
             if write is not None:
                 write(chunk, by_product.T @ self._weighted_rows(chunk))
-        if self.terms.loss.reduce == "sum":
+        if self.terms.loss.reduce != "logsumexp":
             return sums, by_query if rows else None, by_context
         self._over_sums = torch.where(sums > 0, 1.0 / sums, 0.0)  # a row without another class has the sum 0
         for total in (by_query.T, *by_context):
@@ -226,7 +226,7 @@ class OtherClasses:
     def _fixed_shift(self, classes: int) -> Float[Tensor, "batch"] | None:
         """The shift of every logit if it is known before the pass; None requires a running maximum."""
         # A sum has no exponentials, so it needs no shift.
-        shift = 0.0 if self.terms.loss.reduce == "sum" else known_shift(self.terms.loss, classes)
+        shift = 0.0 if self.terms.loss.reduce != "logsumexp" else known_shift(self.terms.loss, classes)
         return None if shift is None else self._query.new_full((len(self._query),), shift)
 
     def _context_of(self, chunk: Chunk) -> tuple[Float[Tensor, "batch _"], ...]:
@@ -237,7 +237,8 @@ class OtherClasses:
         return (*self._context, cosines.to(self.terms.dtype))
 
     def _class_weight(self, chunk: Chunk) -> Float[Tensor, "classes"] | None:
-        return None if self.terms.loss.teacher else chunk.class_weight
+        counted_once = self.terms.loss.teacher or self.terms.loss.reduce == "normalised"
+        return None if counted_once else chunk.class_weight
 
     def _products(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor]:
         operand = chunk.stored.to(self._operand.dtype)

@@ -6,12 +6,13 @@ the rank's own classes only, by an inner engine.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -46,6 +47,7 @@ class Sharded:
     | sums over the classes              | sum      | 4 B       | each term that looks at other classes              |
     | spread of the sub-centers          | sum      | 4         | `pull_together`                                    |
     | nearest other cosines, n a row     | gather   | 4 B n     | a term asks for them                               |
+    | probabilities and their slopes     | sum      | 16 B      | each Newton step of `QMargin` beyond the nearest   |
     | gradient of a context's item       | sum      | 4 or 4 B  | backward, if it needs one: a number, or one a row  |
     | gradient of the own centers        | sum      | 4 B c     | backward, each term that compares with them        |
     | gradient of the embeddings         | scatter  | 4 P b d   | backward, where the loss depends on them           |
@@ -184,6 +186,12 @@ class ShardedView:
         most = min(count, self._classes - (not own_elsewhere))
         return of_all.movedim(0, 1).flatten(1).topk(most, dim=1).values
 
+    def sums(
+        self, query: Float[Tensor, "batch columns"], function: Callable[[Tensor], tuple[Tensor, ...]]
+    ) -> Float64[Tensor, "numbers batch"]:
+        """See `View.sums`: over the classes of all ranks."""
+        return collectives.total(self._inner.sums(query, function))
+
     def rest(
         self,
         loss: ClassLoss,
@@ -193,7 +201,7 @@ class ShardedView:
     ) -> Float[Tensor, "batch"]:
         """See `View.rest`: over the classes of all ranks; query and context come from `to_partial`."""
         part = self._inner.rest(loss, query, context, row_gradient)
-        if loss.reduce == "sum":
+        if loss.reduce != "logsumexp":
             return collectives.to_replicated(part)
         return _Joined.apply(part, known_shift(loss, self._classes))
 

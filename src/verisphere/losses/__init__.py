@@ -26,6 +26,7 @@ from verisphere.losses.margin import (
 from verisphere.losses.mv_softmax import MVSoftmax
 from verisphere.losses.noise_resistant import NoiseResistant
 from verisphere.losses.noise_tolerant import NoiseTolerant
+from verisphere.losses.q_margin import QMargin
 from verisphere.losses.search_softmax import SearchSoftmax
 from verisphere.losses.similarity_kl import SimilarityKL
 from verisphere.losses.softmax import Softmax
@@ -58,6 +59,7 @@ __all__ = [
     "NoiseResistant",
     "NoiseTolerant",
     "NormFace",
+    "QMargin",
     "Rows",
     "SearchSoftmax",
     "SimilarityKL",

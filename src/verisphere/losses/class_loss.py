@@ -6,7 +6,7 @@ element-wise methods. A head calls `observe` (in training only), `context`, `own
 and `finish`, in this order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -22,9 +22,12 @@ from torch import Tensor, nn
 from verisphere.base.vocabulary import NO_CLASS
 from verisphere.score.cosine import unit
 
-Reduce = Literal["logsumexp", "sum"]
+Reduce = Literal["logsumexp", "sum", "normalised"]
 Similarity = Literal["cosine", "product"]
 Query = Literal["embedding", "own_center", "none"]
+
+#: From a function of cosines to sums over a row's other classes, float64 (numbers, batch), without gradient.
+Sums = Callable[[Callable[[Tensor], tuple[Tensor, ...]]], Tensor]
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Rows:
         noise: standard normal numbers, as constants; as many as `ClassLoss.noise` asks for. They are the same on every
             rank, and a loss may use no other random numbers. None if no loss needs them, and in evaluation mode, where
             a loss uses the mean of its draws.
+        sums: takes a function from cosines to a tuple of tensors of their shape, and returns their sums over the other
+            classes, in one pass over all; every rank calls it equally often. None where `nearest` has all classes.
     """
 
     own: Float[Tensor, "batch"]
@@ -55,6 +60,7 @@ class Rows:
     nearest: Float[Tensor, "batch nearest"] | None = None
     noise: Float[Tensor, "batch noise"] | None = None
     teacher: Float[Tensor, "batch"] | None = None
+    sums: Sums | None = None
 
 
 class ClassLoss(nn.Module):
@@ -67,8 +73,8 @@ class ClassLoss(nn.Module):
     tensor(1.4633)
 
     Attributes:
-        reduce: how the other classes combine: "logsumexp" (softmax losses) or "sum" (binary losses, which also accept
-            rows labelled -1).
+        reduce: how the other classes combine: "logsumexp" (softmax losses), "sum" (binary losses, which also accept
+            rows labelled -1), or "normalised": a sum of terms that contain a normaliser of all classes, from `context`.
         similarity: "cosine", or "product" of raw embeddings and raw centers (plain softmax).
         class_bias: whether the head stores a bias for each class, as an additional column of the centers; needs
             `similarity = "product"`.
@@ -79,8 +85,8 @@ class ClassLoss(nn.Module):
             over all centers, without gradient.
         noise: number of random numbers that `Rows` must contain for each row in training. A loss that drew them itself
             would have another value on each rank. The terms of a sum receive the same numbers.
-        linear: whether `finish` is affine in `rest` with a slope known beforehand, and `context` and `observe` do not
-            read `rows.own`; see `one_pass` and `partial_losses`.
+        linear: whether `finish` is affine in `rest` with a slope known beforehand, and, of a "sum", `context` and
+            `observe` do not read `rows.own`; see `one_pass` and `partial_losses`.
         exact_products: whether `others` needs cosines in float32 at least, such as for an angle, whose slope 1 / sin
             near cosine 1 magnifies the rounding. Otherwise an engine may round products to bfloat16.
         teacher: whether the term compares with a teacher (distillation). `others` then receives, after the context,
@@ -219,7 +225,7 @@ class ClassLoss(nn.Module):
             pull_together: weight of the mean distance between sub-centers, whose gradient needs a second pass.
         """
         terms = self.terms
-        return len(terms) == 1 and terms[0][1].linear and terms[0][1].reduce == "sum" and not pull_together
+        return len(terms) == 1 and terms[0][1].linear and terms[0][1].reduce != "logsumexp" and not pull_together
 
     def partial_losses(self, pull_together: float = 0.0) -> bool:
         """Whether each rank computes a summand of every row's loss, so that own cosines are not exchanged.
@@ -227,7 +233,11 @@ class ClassLoss(nn.Module):
         Args:
             pull_together: weight of the mean distance between sub-centers.
         """
-        return self.linear and self.one_pass(pull_together) and self.query != "own_center"
+        return self.linear and self.reduce == "sum" and self.one_pass(pull_together) and self.query != "own_center"
+
+    def zero_up_to(self, *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"] | None:
+        """The cosine of each row up to which `others` and its derivative are exactly 0; None if they are 0 nowhere."""
+        return None
 
     def bound(self) -> float | None:
         """The largest value that `others` can take; None if it is not known.
@@ -331,7 +341,7 @@ def reduced_others(
         cosines: cosine of each row to every class.
         labels: class of each row, which is excluded.
         context: items of the loss's context, one number a row each.
-        class_weights: how often each class counts in a sum; None counts each once, and so does a softmax.
+        class_weights: how often each class counts in a "sum"; None counts each once, and so do the other losses.
         teacher: the teacher's cosines, for a loss that reads them; it reduces all classes, each counted once.
     """
     if loss.teacher:
@@ -340,9 +350,9 @@ def reduced_others(
         return terms.sum(1) if loss.reduce == "sum" else terms.logsumexp(1)
     terms = loss.others(cosines, *(item[:, None] for item in context))
     own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
-    if loss.reduce == "sum":
+    if loss.reduce != "logsumexp":
         terms = terms.masked_fill(own_class, 0.0)
-        return (terms if class_weights is None else terms * class_weights).sum(1)
+        return (terms if class_weights is None or loss.reduce == "normalised" else terms * class_weights).sum(1)
     return terms.masked_fill(own_class, -inf).logsumexp(1)
 
 
@@ -358,11 +368,16 @@ def loss_of_cosines(
     unknown = torch.full_like(own_cosine, torch.nan)
     length = unknown if norms is None else norms.to(cosines)
     count, nearest = max(term.nearest for _, term in loss.terms), None
+    own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
     if count:
-        own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
         others = cosines.detach().masked_fill(own_class, -inf)
         nearest = others.topk(min(count, cosines.shape[1] - 1)).values
-    rows = Rows(own_cosine, length, unknown[:, None], labels, nearest)
+
+    def sums(function: Callable[[Tensor], tuple[Tensor, ...]]) -> Tensor:
+        terms = function(cosines.detach())
+        return torch.stack([term.masked_fill(own_class, 0.0).sum(1, dtype=torch.float64) for term in terms])
+
+    rows = Rows(own_cosine, length, unknown[:, None], labels, nearest, sums=sums)
     total = torch.zeros_like(own_cosine)
     for weight, term in loss.terms:
         context = tuple(item.to(cosines.dtype).expand(len(labels)) for item in term.context(rows))

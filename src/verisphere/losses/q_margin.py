@@ -1,0 +1,257 @@
+"""Q-Margin: the loss of an alpha-divergence, with the margin in its reference measure.
+
+Koutsianos et al. 2026, arXiv:2606.31664 (before that arXiv:2511.13621); the loss of a divergence for any reference
+measure q is that of Roulet et al. 2025, arXiv:2501.18537. With z_j = scale * cosine, alpha = a in (1, 2], q = 1 for the
+other classes and q_y <= 1 for the own class y:
+
+    p_j  = q_j [1 + (a - 1) (z_j - tau)]_+ ^ (1 / (a - 1)),  tau such that the p_j sum to 1
+    loss = max over p of <p, z> - D(p, q), plus D(e_y, q), less z_y;  its gradient in z is p - e_y
+
+A class whose logit is 1 / (a - 1) below tau or lower has the probability 0 exactly, and no gradient. tau takes the part
+of a softmax's log-sum-exp; the house calls both a normaliser. For a -> 1 the loss is softmax, with q_y = exp(-scale *
+margin) it is CosFace; for a = 2 and q_y = 1 the probabilities are those of sparsemax.
+
+Both D contain sum_j q_j f(0) = N / a, which would drown float32. It is taken off here: with the margin in logits
+M = (q_y ^ (1 - a) - 1) / (a - 1), c = 1 + (a - 1) M and the gaps t = tau - (z_y - M) and t_j = tau - z_j,
+
+    loss = t + c / a * ([1 - (a - 1) t / c]_+ ^ (a / (a - 1)) - 1) + 1 / a * sum_j [1 - (a - 1) t_j]_+ ^ (a / (a - 1))
+
+over the other classes j. Its derivative in tau is 1 - sum p = 0, so tau is a constant in the gradient.
+
+The stored pages of the papers contain the idea of a smaller q_y, but neither their rule for it nor their scale, so both
+are arguments here; see `margin_in_logits`.
+"""
+
+from collections.abc import Callable
+from math import expm1, inf, isfinite, log
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.base.vocabulary import check_whole, check_word
+from verisphere.losses.class_loss import ClassLoss, Rows
+
+Prior = Literal["separating", "exponential"]
+
+#: Largest number of Newton steps; about five are usual, since each at least doubles the correct digits.
+_STEPS = 100
+
+
+def margin_in_logits(alpha: float, margin: float, prior: Prior | float) -> float:
+    """M = (q_y ^ (1 - alpha) - 1) / (alpha - 1): a class has probability 1 if its logit leads by M + 1 / (alpha - 1).
+
+    "exponential" is q_y = exp(-margin), which CosFace has for alpha -> 1: at alpha = 1.5 a margin of 25.6 logits is
+    q_y = 8e-12 and M = 724,000, so that the own probability stays 0. "separating" is M = margin itself, with q_y =
+    [1 + (alpha - 1) margin] ^ (-1 / (alpha - 1)), which has the same limit.
+
+    Args:
+        alpha: order of the divergence, above 1.
+        margin: in logits, which is scale * cosine; not read where `prior` is a number.
+        prior: the rule for q_y, or q_y itself, in (0, 1].
+    """
+    order = alpha - 1.0
+    if prior == "separating":
+        return margin
+    return expm1(order * (margin if prior == "exponential" else -log(prior))) / order
+
+
+def base_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> Float[Tensor, "*shape"]:
+    """p ^ (alpha - 1) = [1 - (alpha - 1) gap / (1 + (alpha - 1) margin)]_+, the part of a probability before its power.
+
+    Args:
+        gap: normaliser - (logit - margin); 0 where a class alone has probability 1.
+        alpha: order of the divergence.
+        margin: the class's margin in logits, 0 for another class than the own.
+    """
+    order = alpha - 1.0
+    return (1.0 - order / (1.0 + order * margin) * gap).clamp(min=0.0)
+
+
+def probability(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> Float[Tensor, "*shape"]:
+    """p = `base_of` ^ (1 / (alpha - 1))."""
+    return base_of(gap, alpha, margin) ** (1.0 / (alpha - 1.0))
+
+
+def term_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> Float[Tensor, "*shape"]:
+    """c / alpha * `base_of` ^ (alpha / (alpha - 1)): a class's share of the loss; its derivative in the logit is p."""
+    order = alpha - 1.0
+    return (1.0 + order * margin) / alpha * base_of(gap, alpha, margin) ** (alpha / order)
+
+
+def probability_and_slope(
+    gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0
+) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+    """p, and by how much it falls as the normaliser rises: what a Newton step sums over the classes."""
+    order = alpha - 1.0
+    base = base_of(gap, alpha, margin)
+    slope = torch.where(base > 0.0, base ** (1.0 / order - 1.0), 0.0) / (1.0 + order * margin)
+    return base ** (1.0 / order), slope
+
+
+def newton_step(total: Float[Tensor, "batch"], slope: Float[Tensor, "batch"], alpha: float) -> Float[Tensor, "batch"]:
+    """What to add to a normaliser whose probabilities add up to `total` and fall with `slope`.
+
+    The step is Newton's for total ^ (alpha - 1) = 1, since that is the norm of a vector of straight lines: convex in
+    the normaliser for alpha up to 2, so that steps from below never pass the root, and itself straight where all logits
+    are equal or one class has all.
+    """
+    return (total - total ** (2.0 - alpha)) / ((alpha - 1.0) * slope)
+
+
+def normaliser(
+    others: Float[Tensor, "batch nearest"], own: Float[Tensor, "batch"], alpha: float, margin: float
+) -> Float[Tensor, "batch"]:
+    """tau, for which the probabilities of the own class and of these others add up to 1; in the type of the logits.
+
+    Over some of the other classes it is the normaliser of those alone, which is at most that of all; it is that of all
+    if the last of the nearest has probability 0.
+
+    Args:
+        others: logits of other classes; minus infinity counts as none.
+        own: the own logit, without margin.
+        alpha: order of the divergence, in (1, 2].
+        margin: the own class's margin in logits.
+    """
+    own, others = own.double() - margin, others.double()
+    highest = others.amax(1) if others.shape[1] else torch.full_like(own, -inf)
+
+    def sums(tau: Float[Tensor, "batch"]) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]:
+        of_others, slopes = probability_and_slope(tau[:, None] - others, alpha)
+        of_own, slope = probability_and_slope(tau - own, alpha, margin)
+        return of_others.sum(1) + of_own, slopes.sum(1) + slope
+
+    return _root(own.maximum(highest), sums, alpha, torch.finfo(torch.float64).eps)
+
+
+def _root(
+    start: Float[Tensor, "batch"],
+    sums: Callable[[Float[Tensor, "batch"]], tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]],
+    alpha: float,
+    precision: float,
+) -> Float[Tensor, "batch"]:
+    """The normaliser, by Newton's steps from one that is at most as high; NaN stays where it is."""
+    tau = start
+    for _ in range(_STEPS):
+        step = newton_step(*sums(tau), alpha)
+        tau = tau + step
+        if not bool((step.abs() > 8.0 * precision * (1.0 + tau.abs())).any()):
+            break
+    return tau
+
+
+class QMargin(ClassLoss):
+    """The alpha-divergence loss with a margin in its reference measure, see this module.
+
+    Nearly all classes have probability 0 exactly from alpha = 1.5 on, and no gradient. The own class always has
+    its gradient, p_y - 1 in its logit, also where p_y is 0.
+
+    The normaliser comes from the `nearest` other classes of a row. Where the last of them still has a probability, each
+    Newton step is one more pass over all classes, so a smaller alpha is worth a larger `nearest`. `Sampled` computes
+    the loss over the classes drawn, each counted once, as it does a softmax: never more than that over all classes.
+
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> QMargin(margin=0.4).forward(cosines, labels)
+    tensor(5.6434)
+
+    Args:
+        alpha: order of the divergence, in (1, 2]; 1 would be softmax, 2 is sparsemax.
+        margin: in cosine, at least 0; None where `prior` is a number.
+        scale: factor from cosine to logit.
+        prior: q_y by a rule for the margin: "separating" or "exponential", see `margin_in_logits`; or q_y itself, a
+            number in (0, 1].
+        nearest: number of nearest other classes that are searched for the normaliser.
+
+    `set_strength` scales the margin, and with a number for `prior` the margin in logits that the number equals.
+
+    Raises:
+        ValueError: a number outside its range, an unknown rule, or a margin beside a number for q_y.
+    """
+
+    reduce = "normalised"
+    linear = True
+    exact_products = True  # the normaliser is that of float32 cosines
+
+    def __init__(
+        self,
+        alpha: float = 1.5,
+        margin: float | None = 0.4,
+        scale: float = 64.0,
+        prior: Prior | float = "separating",
+        nearest: int = 64,
+    ) -> None:
+        super().__init__(scale)
+        if not 1 < alpha <= 2:
+            raise ValueError(
+                f"alpha is {alpha}; it must be above 1 (1 is softmax: use CosFace) and at most 2 (sparsemax)"
+            )
+        if isinstance(prior, str):
+            check_word("prior", prior, Prior)
+            if margin is None or not (isfinite(margin) and margin >= 0):
+                raise ValueError(f"margin is {margin}; it must be a finite number >= 0 (0.4 in cosine; 0 is none)")
+        elif not 0 < prior <= 1:
+            raise ValueError(f"prior is {prior}; q of the own class must be in (0, 1], or a rule in words")
+        elif margin is not None:
+            raise ValueError(f"prior is the number {prior}, so margin must be null (None), not {margin}")
+        check_whole("nearest", nearest)
+        if nearest < 1:
+            raise ValueError(f"nearest is {nearest}; the normaliser needs at least 1 other class")
+        self.alpha, self.margin, self.prior, self.nearest = alpha, margin, prior, nearest
+        try:
+            self._margin()
+        except OverflowError:
+            raise ValueError(f"margin is {margin}; q of the own class would be too small for a number") from None
+
+    def _margin(self) -> float:
+        """The own class's margin in logits, at the current strength."""
+        if self.margin is None:
+            return self.strength * margin_in_logits(self.alpha, 0.0, self.prior)
+        return margin_in_logits(self.alpha, self.strength * self.scale * self.margin, self.prior)
+
+    def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
+        """The normaliser of each row, as a constant.
+
+        Raises:
+            ValueError: `rows.nearest` is None.
+        """
+        if rows.nearest is None:
+            raise ValueError(f"rows.nearest is None; a head for QMargin must fill it with {self.nearest} cosines a row")
+        alpha, margin, scale = self.alpha, self._margin(), self.scale
+        own, nearest = scale * rows.own.detach(), scale * rows.nearest
+        tau = normaliser(nearest, own, alpha, margin)
+        if rows.sums is None or nearest.shape[1] < self.nearest:  # there are no further classes
+            return (tau.to(own),)
+        if not bool((base_of(tau - nearest[:, -1], alpha) > 0).any()):
+            return (tau.to(own),)
+        sums_of = rows.sums
+
+        def sums(tau: Float[Tensor, "batch"]) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]:
+            column = tau[:, None]
+            totals = sums_of(lambda cosine: probability_and_slope(column - scale * cosine, alpha))
+            of_own = probability_and_slope(tau - (own - margin), alpha, margin)
+            return totals[0] + of_own[0], totals[1] + of_own[1]
+
+        return (_root(tau, sums, alpha, torch.finfo(own.dtype).eps).to(own),)
+
+    def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """t + c / alpha * (... - 1), the first two summands of the loss in this module."""
+        margin = self._margin()
+        gap = context[0] - (self.scale * cosine - margin)
+        return gap + term_of(gap, self.alpha, margin) - (1.0 + (self.alpha - 1.0) * margin) / self.alpha
+
+    def others(
+        self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]
+    ) -> Float[Tensor, "batch classes"]:
+        """`term_of` each other class, 0 up to `zero_up_to`."""
+        return term_of(context[0] - self.scale * cosine, self.alpha)
+
+    def zero_up_to(self, *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """The cosine up to which another class has probability 0: (tau - 1 / (alpha - 1)) / scale."""
+        return (context[0] - 1.0 / (self.alpha - 1.0)) / self.scale
+
+    def finish(
+        self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
+    ) -> Float[Tensor, "batch"]:
+        """The sum, which is linear in `rest` as the normaliser is a constant in the gradient."""
+        return own + rest
