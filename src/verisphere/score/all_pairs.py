@@ -29,6 +29,7 @@ from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.genuine import genuine_count, genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error
 
+_FEW_PAIRS = 1 << 22  # which are scanned in less time than a trial of each type takes
 _RANKS_TO_A_WINDOW = 16  # ranks at most this far apart share a window
 # Approximate seconds on one core of a CPU of 2023; only their ratios to each other and to a product matter.
 _SECONDS_EXACT = 8e-7  # a pair scored exactly
@@ -313,6 +314,8 @@ class AllPairs:
 
     def _cheapest(self, stretches: Sequence[tuple[float, float]], seen: Float64[np.ndarray, " scores"]) -> Precision:
         """The type for which products and close pairs together are expected to take the least time."""
+        if len(self.left.units) * len((self.right or self.left).units) <= _FEW_PAIRS:
+            return "float32"
         sample = self.left.units[: 1 << 10]
         costs: dict[Precision, float] = {}
         for precision in PRECISIONS:
