@@ -49,8 +49,8 @@ def test_a_gate_is_read_as_it_was_written(tmp_path: Path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"kind": "gallery"}, "has not the kind 'gate' and the format 1"),
-        ({"format": 2}, "has not the kind 'gate' and the format 1"),
+        ({"kind": "gallery"}, "kind 'gallery', and this version reads kind 'gate'"),
+        ({"format": 2}, "format 2, and this version reads format 1"),
         ({"limits": [{"measure": "beauty", "side": "least", "value": 1}]}, "limits[0].measure must be 'size' or"),
         ({"limits": [{"measure": "size", "side": "below", "value": 1}]}, "side must be 'least' or 'most', got 'below'"),
         ({"limits": [{"measure": "size", "side": "least", "value": "24"}]}, "value must be a number, got '24'"),

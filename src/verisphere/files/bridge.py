@@ -10,8 +10,7 @@ from jaxtyping import Float32
 from verisphere.base.provenance import Origin
 from verisphere.decide import GuaranteedThreshold
 from verisphere.files.calibration import Source
-from verisphere.files.documents import read_json_file
-from verisphere.files.json_values import from_json, shown
+from verisphere.files.documents import read_result
 from verisphere.files.results import Result
 from verisphere.score.bridge import LinearMap
 
@@ -67,12 +66,4 @@ class Bridge(Result):
 
 def read_bridge(path: Path) -> Bridge:
     """Reads a file that `verisphere bridge` wrote, with all checks; a ValueError says what is wrong with it."""
-    try:
-        document = read_json_file(path)
-        if not isinstance(document, dict) or "map" not in document:
-            raise ValueError("no object with a map")
-        if document.get("format") != FORMAT:
-            raise ValueError(f"format {shown(document.get('format'))}, and this version reads format {FORMAT}")
-        return from_json(Bridge, document)
-    except ValueError as error:
-        raise ValueError(f"{path}: not a bridge as `verisphere bridge` writes it: {error}") from None
+    return read_result(Bridge, path, "a bridge as `verisphere bridge` writes it", format=FORMAT)

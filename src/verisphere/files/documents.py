@@ -7,13 +7,15 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import yaml
 
-from verisphere.files.disk import read_file
+from verisphere.files.disk import check_file, read_file
 from verisphere.files.errors import errors_naming
-from verisphere.files.json_values import shown
+from verisphere.files.json_values import from_json, shown
+
+T = TypeVar("T")
 
 #: Most bytes of a YAML file; the longest recipe of this package has 3,000.
 LARGEST_YAML = 2**18
@@ -178,6 +180,28 @@ def _check_number(event: yaml.ScalarEvent, line: int) -> None:
         raise ValueError(
             f"{shown(event.value)} in line {line}: YAML reads it as a number to base 60; put a text into quotes"
         )
+
+
+def read_result(kind: type[T], path: Path, what: str, largest: int = LARGEST_JSON, /, **marks: object) -> T:
+    """A result from the JSON file that a verb has written; a ValueError in one line says what is wrong with it.
+
+    Args:
+        kind: class of the result.
+        path: the file.
+        what: what the file has to be, such as "a bridge as `verisphere bridge` writes it".
+        largest: most bytes of the file.
+        marks: fields of the document that have these values, such as its format.
+    """
+    check_file(path)
+    try:
+        document = read_json_file(path, largest)
+        for name, value in marks.items():
+            seen = document.get(name) if isinstance(document, dict) else document
+            if seen != value:
+                raise ValueError(f"{name} {shown(seen)}, and this version reads {name} {shown(value)}")
+        return from_json(kind, document)
+    except ValueError as error:
+        raise ValueError(f"{path}: not {what}: {error}") from None
 
 
 def read_json_file(path: Path, largest: int = LARGEST_JSON, not_finite: bool = False) -> Any:

@@ -10,9 +10,7 @@ from jaxtyping import Bool, Float64
 
 from verisphere.base.vocabulary import Origin
 from verisphere.base.words import counted
-from verisphere.files.disk import check_file
-from verisphere.files.documents import read_json_file
-from verisphere.files.json_values import from_json, shown
+from verisphere.files.documents import read_result
 from verisphere.files.results import Result
 
 FORMAT = 1
@@ -95,11 +93,4 @@ class Gate(Result):
 
 def read_gate(path: Path) -> Gate:
     """Reads a file of `Gate.write_json`, with all checks."""
-    check_file(path)
-    try:
-        document = read_json_file(path)
-        if not isinstance(document, dict) or (document.get("kind"), document.get("format")) != (KIND, FORMAT):
-            raise ValueError(f"{shown(document)} has not the kind {KIND!r} and the format {FORMAT}")
-        return from_json(Gate, document)
-    except ValueError as error:
-        raise ValueError(f"{path}: not a gate as `verisphere gate fit` writes it: {error}") from None
+    return read_result(Gate, path, "a gate as `verisphere gate fit` writes it", kind=KIND, format=FORMAT)

@@ -14,9 +14,8 @@ from verisphere.base.vocabulary import REDRAWING, Embeddings, ImageSource, Opera
 from verisphere.base.words import SmallerPrecision
 from verisphere.decide import Far, Interval, enough, exact_rate, ordered
 from verisphere.decide.point import point_at
-from verisphere.files.documents import read_json_file
+from verisphere.files.documents import read_result
 from verisphere.files.embeddings import known_people
-from verisphere.files.json_values import from_json, shown
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import MOST_SCORES, tar_differences
 from verisphere.report.tables import interval_text, noise_line, number, small, table
@@ -222,12 +221,4 @@ def cosines(float32: Embeddings, smaller: Embeddings) -> tuple[float, float]:
 
 def read_precision_drop(path: Path) -> PrecisionDrop:
     """The figures in a file of `verisphere export --precision`."""
-    try:
-        document = read_json_file(path)
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            found = document.get("format") if isinstance(document, dict) else document
-            raise ValueError(f"its format is {shown(found)}, this version reads {FORMAT}")
-        return from_json(PrecisionDrop, document)
-    except ValueError as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{path}: not figures that `verisphere export --precision` writes: {reason}") from None
+    return read_result(PrecisionDrop, path, "figures that `verisphere export --precision` writes", format=FORMAT)
