@@ -25,7 +25,7 @@ from verisphere.base.vocabulary import check_word
 from verisphere.base.words import counted, of_things, share
 from verisphere.decide.order import Ordered, SortedScores
 from verisphere.decide.point import Far, exact_rate, far_text
-from verisphere.decide.sample_size import Guarantee, check_promised, comparisons_needed, independent_rank, lowest_far
+from verisphere.decide.sample_size import Guarantee, comparisons_needed, independent_rank, lowest_far, promised_rate
 
 Fold = Literal["one", "median", "lowest"]
 #: The chance of failing that `confident` leaves to each of the two promises.
@@ -184,7 +184,7 @@ def check_frr(frr: Far | None, fold: Fold | None, guarantee: Guarantee) -> None:
         return
     if guarantee not in ("confident", "expected"):
         raise ValueError(f"an FRR is promised beside guarantee 'confident' or 'expected', not {guarantee!r}")
-    check_promised(frr, "an FRR")
+    promised_rate(frr, "an FRR")
 
 
 def just_below(score: float) -> float:

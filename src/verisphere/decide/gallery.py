@@ -28,10 +28,10 @@ from verisphere.decide.review import NO_REVIEW, Review
 from verisphere.decide.sample_size import (
     CONFIDENCE,
     Guarantee,
-    check_promised,
     comparisons_needed,
     lowest_far,
     percent,
+    promised_rate,
     share_above,
 )
 from verisphere.decide.statistics import STATISTICS
@@ -131,7 +131,7 @@ class GalleryThreshold:
 
     def __post_init__(self) -> None:
         check_word("statistic", self.statistic, STATISTICS)
-        check_promised(self.fpir_target, "an FPIR")
+        promised_rate(self.fpir_target, "an FPIR")
         rank = self.review.rank(self.strangers, self.fpir_target, self.guarantee)
         if rank < 1:
             raise ValueError(too_few_strangers(self.strangers, self.fpir_target, self.guarantee, self.review))
@@ -198,7 +198,7 @@ def strangers_needed(fpir: Far, guarantee: Guarantee, review: Review = NO_REVIEW
     >>> strangers_needed("1e-2", "confident"), strangers_needed("1e-3", "expected")
     (299, 999)
     """
-    check_promised(fpir, "an FPIR")
+    promised_rate(fpir, "an FPIR")
     return review.needed(comparisons_needed(fpir, guarantee), fpir, guarantee)
 
 
@@ -253,7 +253,7 @@ def gallery_threshold(
         ValueError: NaN, a threshold that would be infinite, an FPIR below 1e-12, or of 1 or more.
     """
     order = ordered(statistics, "stranger")
-    check_promised(fpir, "an FPIR")
+    promised_rate(fpir, "an FPIR")
     rank = review.rank(order.total, fpir, guarantee)
     if rank < 1:
         raise TooFewComparisonsError(too_few_strangers(order.total, fpir, guarantee, review))

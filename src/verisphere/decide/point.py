@@ -18,23 +18,27 @@ _DECIMAL = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII
 _DIGITS = 400
 
 
-def exact_rate(far: Far) -> Fraction:
+def exact_rate(far: Far, name: str = "a FAR") -> Fraction:
     """A FAR as the exact number that was written: a decimal string is read exactly, a float as its shortest decimal.
 
     >>> exact_rate("0.29") * 100  # 0.29 * 100 is 28.999... in floating point
     Fraction(29, 1)
+
+    Args:
+        far: the rate.
+        name: the rate in an error, such as "an impurity".
 
     Raises:
         ValueError: not a decimal number in [0, 1].
     """
     text = far_text(far)
     if not _DECIMAL.fullmatch(text):
-        raise ValueError(f"a FAR must be a decimal number such as 1e-4, got {text!r}")
+        raise ValueError(f"{name} must be a decimal number such as 1e-4, got {text!r}")
     number = Decimal(text)
     if not 0 <= number <= 1:
-        raise ValueError(f"a FAR must lie between 0 and 1, got {text!r}")
+        raise ValueError(f"{name} must lie between 0 and 1, got {text!r}")
     if number and number.adjusted() < -_DIGITS:
-        raise ValueError(f"a FAR below 1e-{_DIGITS} has no use, got {text!r}")
+        raise ValueError(f"{name} below 1e-{_DIGITS} has no use, got {text!r}")
     return Fraction(number)
 
 

@@ -164,8 +164,8 @@ def lowest_far(comparisons: int, guarantee: Guarantee, chance: Decimal | None = 
     return f"{far:.2e}"
 
 
-def promised_rate(far: Far) -> Fraction:
-    """A FAR as the exact number that was written, if a guarantee can be about it.
+def promised_rate(far: Far, name: str = "a FAR") -> Fraction:
+    """A FAR as the exact number that was written, if a guarantee can be about it; errors name the rate.
 
     >>> promised_rate("1e-3")
     Fraction(1, 1000)
@@ -173,18 +173,10 @@ def promised_rate(far: Far) -> Fraction:
     Raises:
         ValueError: the FAR is below 1e-12, or 1 or more.
     """
-    rate = exact_rate(far)
+    rate = exact_rate(far, name)
     if not SMALLEST_FAR <= rate < 1:
-        raise ValueError(f"a guarantee needs a FAR of at least 1e-12 and below 1, got {far_text(far)!r}")
+        raise ValueError(f"a guarantee needs {name} of at least 1e-12 and below 1, got {far_text(far)!r}")
     return rate
-
-
-def check_promised(rate: Far, name: str) -> None:
-    """Refuses a rate about which there can be no guarantee, by its name, such as "an FPIR"."""
-    try:
-        promised_rate(rate)
-    except ValueError as error:
-        raise ValueError(str(error).replace("a FAR", name)) from None
 
 
 def percent(share: float) -> str:
