@@ -27,10 +27,13 @@ from fuzz.containers import (
     with_second_file,
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
-from fuzz.seeds import ask_scan, rows_of_scan
+from fuzz.seeds import ask_scan, rows_of_scan, small_set
 from fuzz.seeds_from_elsewhere import NEEDED, PACKS
+from fuzz.seeds_of_clusters import FACES
 from verisphere.backbones import OnnxNetwork
 from verisphere.files.calibration import read_calibration
+from verisphere.files.clusters import read_clusters, read_links
+from verisphere.files.clusters import read_people as read_people_of_clusters
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import read_noise, read_pictures
@@ -51,6 +54,7 @@ from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.onnx_graph import read_graph
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.people_lists import read_people
+from verisphere.files.purity import read_purity
 from verisphere.files.scores import read_scores
 from verisphere.files.streamed_rows import open_templates
 from verisphere.files.verdicts import read_verdicts
@@ -330,6 +334,13 @@ def _pack(folder: Path) -> None:
             decode(data, name)
 
 
+def _promise_of_purity(folder: Path) -> None:
+    promise = read_purity(folder / "purity.json")
+    assert promise.text()
+    assert "promised" in promise.promise_for(small_set(), "")
+    promise.risk(promise.threshold - 0.01)
+
+
 READERS = {
     "embeddings": Reader(("embeddings", "plain embeddings"), lambda folder: read_embeddings(folder / "set.npz")),
     "scores csv": Reader(("scores.csv",), lambda folder: read_scores(folder / "scores.csv")),
@@ -385,6 +396,13 @@ READERS = {
     "calibrations of galleries": Reader(
         ("calibration of a gallery",), lambda folder: read_gallery_calibration(folder / "gallery.json")
     ),
+    "clusters": Reader(("clusters",), lambda folder: read_clusters(folder).text(), ("clusters",)),
+    "people of clusters": Reader(("clusters",), lambda folder: read_people_of_clusters(folder, FACES), ("people",)),
+    "links of faces": Reader(("links",), lambda folder: read_links(folder / "links.csv", "other", FACES)),
+    "photographs of faces": Reader(
+        ("photographs of faces",), lambda folder: read_links(folder / "photographs.csv", "photograph", FACES)
+    ),
+    "promises of purity": Reader(("promise of purity",), _promise_of_purity),
     "verdicts": Reader(("verdicts",), lambda folder: read_verdicts(folder / "review.csv")),
     "evaluations": Reader(("evaluation",), lambda folder: read_figures(folder / "figures.json")),
     "drops of precision": Reader(("precision",), lambda folder: read_precision_drop(folder / "precision.json").text()),

@@ -11,6 +11,7 @@ from PIL import Image
 
 from fuzz.containers import Files, files_of, reseal_model, reseal_onnx
 from fuzz.seeds_from_elsewhere import models_of_others, packs, vectors
+from fuzz.seeds_of_clusters import clusters
 from fuzz.seeds_of_protocols import features, pair_lists, templates
 from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Redrawing
@@ -109,7 +110,7 @@ def make_seeds(folder: Path) -> dict[str, Files]:
     """
     seeds = _tables() | _images() | _recipes() | _arrays(folder) | _models(folder) | _onnx()
     elsewhere = vectors(folder) | packs(folder, picture) | models_of_others(folder, command)
-    return seeds | _experiments(folder) | _weights() | elsewhere
+    return seeds | _experiments(folder) | _weights() | elsewhere | clusters(folder / "clusters")
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
