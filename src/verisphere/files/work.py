@@ -73,8 +73,8 @@ def result_folder(out: Path) -> Iterator[Path]:
 
 
 def _is_empty(out: Path) -> bool:
-    """Whether the folder of a result holds nothing but a lock among its work files."""
-    return [path.relative_to(out) for path in sorted(out.rglob("*"))] == [Path(WORK), Path(WORK, ".lock")]
+    """Whether the folder of a result holds no work: at most a lock, and what the work would be."""
+    return {str(path.relative_to(out)) for path in out.rglob("*")} <= {WORK, f"{WORK}/.lock", f"{WORK}/{_ABOUT}"}
 
 
 def _missing(path: Path) -> list[Path]:
