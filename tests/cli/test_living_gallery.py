@@ -336,10 +336,46 @@ def test_clusters_that_do_not_fit_an_enrolment_are_refused(place, door, tmp_path
         assert f"people.csv: there is no cluster '{number}'" in refused(*call)
     write_embeddings(tmp_path / "fewer.npz", rows.take(np.arange(4)))
     call = (*enrol, tmp_path / "fewer.npz", "--clusters", folder, "--cluster", "1", "--person", "Ann")
-    assert "fewer.npz: 2 of 6 faces to enrol are missing, as '" in refused(*call)
+    assert "clusters groups the faces of another file, library.npz; to carry over" in refused(*call)
     assert "--cluster does nothing here" in refused(*enrol, faces, "--cluster", "1")
     call = (*enrol, place / "people", "--model", place / "old-model", "--clusters", folder)
     assert "--clusters does nothing here: clusters are of the rows of an embeddings file" in refused(*call)
+
+
+def test_clusters_that_were_edited_wrongly_enrol_nobody(place, door, tmp_path, says, refused):
+    faces, folder = tmp_path / "library.npz", tmp_path / "clusters"
+    rows = read_embeddings(place / "old.npz").take(np.arange(6))
+    write_embeddings(faces, rows)
+    says("cluster", faces, "--threshold", "-0.99", "--out", folder)
+    people, document = (folder / "people.csv").read_text(), json.loads((folder / "clusters.json").read_text())
+    edited(folder, {rows.names[0]: ("Ann", "yes")})
+    confirmed = (folder / "people.csv").read_text()
+    call = ("gallery", "enrol", door, faces, *ANYBODY, "--clusters", folder)
+    (cluster,) = document["clusters"]
+    faces_of = cluster["faces"]
+    for change, said in (
+        ({"clusters": [cluster | {"faces": faces_of + faces_of[:1]}]}, "is in it twice"),
+        ({"clusters": [{"person": "1"}]}, "clusters[0].faces is missing"),
+        ({"clusters": [cluster | {"faces": [{"name": "x"}]}]}, "clusters[0].faces[0].score is missing"),
+        ({"format": 9}, "format 9, and this version reads format 1"),
+        ({"source": document["source"] | {"sha256": "0" * 64}}, "groups the faces of another file"),
+    ):
+        (folder / "clusters.json").write_text(json.dumps(document | change))
+        assert said in refused(*call)
+    (folder / "clusters.json").write_text(json.dumps(document))
+    lines = people.splitlines()
+    for wrong, said in (
+        (f"{confirmed}nobody,Ann,yes,,,,,,\n", "library.npz: it lacks 1 of 2 faces to enrol, as 'nobody'"),
+        (f"{confirmed}{lines[1]}\n", "is already on line 2"),
+        (confirmed.replace("confirmed", "sure", 1), "no column 'confirmed'"),
+    ):
+        (folder / "people.csv").write_text(wrong)
+        assert said in refused(*call)
+    assert [person.name for person in LivingGallery(door).listing().people if person.name == "Ann"] == []
+    (folder / "people.csv").write_text(confirmed)
+    assert "Enrolled 1 photograph; 1 person new" in says(*call)
+    (folder / "clusters.json").unlink()
+    assert "clusters.json: there is no such file" in refused(*call)
 
 
 def test_the_alarm_stops_a_face_of_a_cluster_too(place, door, tmp_path, says):

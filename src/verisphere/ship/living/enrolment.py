@@ -11,8 +11,10 @@ from PIL import Image
 from verisphere.base.identity import names_taken
 from verisphere.base.provenance import check_recorded
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
+from verisphere.base.words import counted
 from verisphere.decide import lower_median
-from verisphere.files.clusters import PEOPLE, read_people
+from verisphere.files.clusters import PEOPLE, read_clusters, read_people
+from verisphere.files.disk import digest
 from verisphere.files.embeddings import read_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
@@ -59,6 +61,11 @@ def _clustered(path: Path, folder: Path, cluster: str | None, person: str | None
         raise ValueError("--cluster names the faces and --person whom they show; write both, or neither")
     with names_taken("exact"):  # identities are not looked at
         faces = read_embeddings(path)
+    if (grouped := read_clusters(folder).source).sha256 != digest(path):
+        raise ValueError(
+            f"{path}: {folder} groups the faces of another file, {grouped.file}; to carry over what is confirmed: "
+            f"verisphere cluster {path} --before {folder}"
+        )
     people, owners = read_people(folder, faces.names.tolist())
     if cluster is not None and person is not None:
         owners = {name: person for name, written in people.items() if written and written == cluster}
@@ -66,7 +73,9 @@ def _clustered(path: Path, folder: Path, cluster: str | None, person: str | None
         nobody = "nobody is confirmed there" if cluster is None else f"there is no cluster {shown(cluster)}"
         raise ValueError(f"{folder / PEOPLE}: {nobody}")
     if absent := sorted(owners.keys() - set(faces.names.tolist())):
-        raise ValueError(f"{path}: {len(absent):,} of {len(owners):,} faces to enrol are missing, as {absent[0]!r}")
+        raise ValueError(
+            f"{path}: it lacks {len(absent):,} of {counted(len(owners), 'face')} to enrol, as {absent[0]!r}"
+        )
     faces = faces.take(np.isin(faces.names, list(owners)))
     persons = [owners[name] for name in faces.names.tolist()]
     return Embeddings(faces.embeddings, faces.names, persons, origin=faces.origin)
