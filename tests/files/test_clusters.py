@@ -53,13 +53,13 @@ def test_people_csv_is_a_line_for_each_face_in_cells_that_no_spreadsheet_runs(fo
 
 def test_the_text_lists_what_is_to_be_looked_at(folder: Path):
     assert MADE.text().splitlines() == [
-        "faces.npz: 5 faces at threshold 0.45: 1 clusters of two or more, 1 single faces, 1 unsure",
+        "faces.npz: 5 faces at threshold 0.45: 1 cluster of two or more, 1 single face, 1 unsure",
         "nothing is promised of a threshold chosen by hand",
         "largest clusters: 1",
         "  Ann: 3 faces",
         "unsure faces, nearer to another cluster than to their own: 1",
         "  d: Ann or 2",
-        "clusters that may be one person: 1",
+        "clusters that may be one person (200 pairs at most): 1",
         "  Ann and 2: average score 0.400; see a and e",
         "confirmed before, and not in these embeddings: 1",
         "  x",
@@ -68,7 +68,7 @@ def test_the_text_lists_what_is_to_be_looked_at(folder: Path):
         "  d: Ann before, now unsure",
         "as confirmed, and grouped otherwise by the embeddings alone: 1",
         "  =b: Ann, else 2",
-        "beside the identities of the file (2 people): impurity 0.1000, 1 mixed clusters; B-cubed precision 0.9000, "
+        "beside the identities of the file (2 people): impurity 0.1000, 1 mixed cluster; B-cubed precision 0.9000, "
         "recall 0.8000, F 0.8471; pairs 0.7000, 0.6000; unsure faces count alone",
     ]
 
@@ -118,7 +118,11 @@ def test_a_person_whose_name_looks_like_a_formula_is_read_as_it_was(folder: Path
         ("other", ["name,other", "a,z"], "line 2: 'z' is no face of the embeddings"),
         ("photograph", ["name,photograph", "a,1", "b,1", "a,2"], "line 4: 'a' is already on line 2"),
         ("photograph", ["name,photograph", "a,"], "line 2: 'a,' is no link of two"),
-        ("photograph", ["name,photograph", "y,1", "z,1"], "none of its 2 faces is in the embeddings, first 'y'"),
+        (
+            "photograph",
+            ["name,photograph", "y,1", "z,1"],
+            "none of what it names (2 faces) is in the embeddings, first 'y'",
+        ),
     ],
 )
 def test_wrong_links_are_one_line_with_their_place(tmp_path: Path, other: str, lines: list[str], said: str):
@@ -139,8 +143,10 @@ def test_other_files_are_no_clusters(folder: Path):
     document = json.loads((folder / "clusters.json").read_text())
     for wrong, said in (
         ("{", "not clusters as `verisphere cluster` writes them"),
-        ("[]", "no object with the format 1"),
-        (json.dumps(document | {"format": 2}), "no object with the format 1"),
+        ("[]", "format [], and this version reads format 1"),
+        (json.dumps(document | {"format": 2}), "format 2, and this version reads format 1"),
+        (json.dumps(document | {"clusters": document["clusters"] * 2}), "the face 'a' is in it twice"),
+        (json.dumps({key: document[key] for key in document if key != "proposals"}), "proposals is missing"),
         (json.dumps(document | {"clusters": [{"person": 3}]}), "clusters[0].person must be text, got 3"),
     ):
         (folder / "clusters.json").write_text(wrong)

@@ -1,5 +1,6 @@
 """The folder of clusters: `people.csv`, which a person may edit, `clusters.json` for programs; and lists of links."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,11 @@ import numpy as np
 
 from verisphere.base.identity import decided, settled
 from verisphere.base.vocabulary import printable
+from verisphere.base.words import counted
 from verisphere.decide.purity import ClusterFigures
 from verisphere.files.disk import write_text
-from verisphere.files.documents import read_json_file
-from verisphere.files.json_values import from_json, shown
+from verisphere.files.documents import read_result
+from verisphere.files.json_values import shown
 from verisphere.files.results import EvaluatedFile, Result
 from verisphere.files.tables import csv_for_people, plain_cell
 from verisphere.files.text import refuse_repeats, table_rows
@@ -21,6 +23,7 @@ from verisphere.files.work import WORK
 FORMAT = 1
 PEOPLE, CLUSTERS = "people.csv", "clusters.json"
 UNSURE_BEFORE, ANOTHER = "unsure", "another"  # in place of a cluster
+MOST_PROPOSALS = 200
 _LARGEST = 2**32  # bytes of clusters.json, which has about 300 for each face
 _SHOWN = 5  # entries of each kind in the text; the files have all
 _COLUMNS = ("name", "person", "confirmed", "unsure", "score", "nearest", "nearest_score", "before", "alone")
@@ -112,15 +115,26 @@ class Clusters(Result):
     promise: str | None = None
     known: ClusterFigures | None = None
 
+    def __post_init__(self) -> None:
+        names = Counter(face.name for _, face, _ in self.rows())
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ValueError(f"the face {shown(twice[0], 200)} is in it twice")
+
     def rows(self) -> Iterator[tuple[Cluster, Face, bool]]:
         """Each face with its cluster, and whether it is unsure, in the order of `people.csv`."""
         for cluster in self.clusters:
             yield from ((cluster, face, False) for face in cluster.faces)
             yield from ((cluster, face, True) for face in cluster.unsure)
 
+    def counts(self) -> str:
+        """How many clusters, single and unsure faces there are, in words."""
+        sizes = [len(cluster.faces) for cluster in self.clusters]
+        several = counted(sum(size > 1 for size in sizes), "cluster")
+        unsure = sum(len(cluster.unsure) for cluster in self.clusters)
+        return f"{several} of two or more, {counted(sizes.count(1), 'single face')}, {unsure:,} unsure"
+
     def text(self) -> str:
         """The counts, the largest clusters, and what a person should look at."""
-        sizes = [len(cluster.faces) for cluster in self.clusters]
         several = [cluster for cluster in self.clusters if len(cluster.faces) > 1]
         faces = list(self.rows())
         unsure = [f"{face.name}: {cluster.person} or {face.nearest}" for cluster, face, left in faces if left]
@@ -134,22 +148,20 @@ class Clusters(Result):
             f"{pair.person} and {pair.other}: average score {pair.score:.3f}; see {pair.name} and {pair.other_name}"
             for pair in self.proposals
         ]
-        lines = [
-            f"{self.source.file}: {len(faces):,} faces at threshold {self.threshold:g}: {len(several):,} clusters of "
-            f"two or more, {sizes.count(1):,} single faces, {len(unsure):,} unsure"
-        ]
+        lines = [f"{self.source.file}: {counted(len(faces), 'face')} at threshold {self.threshold:g}: {self.counts()}"]
         lines.append(self.promise or "nothing is promised of a threshold chosen by hand")
         lines += _listed("largest clusters", [f"{item.person}: {len(item.faces):,} faces" for item in several])
         lines += _listed("unsure faces, nearer to another cluster than to their own", unsure)
-        lines += _listed("clusters that may be one person", merges)
+        lines += _listed(f"clusters that may be one person ({MOST_PROPOSALS} pairs at most)", merges)
         lines += _listed("confirmed before, and not in these embeddings", self.gone)
         lines += _listed("grouped otherwise than before, and not confirmed", moved)
         lines += _listed("as confirmed, and grouped otherwise by the embeddings alone", kept)
         if (known := self.known) is not None:
             lines.append(
-                f"beside the identities of the file ({known.people:,} people): impurity {known.impurity:.4f}, "
-                f"{known.mixed:,} mixed clusters; B-cubed precision {known.precision:.4f}, recall {known.recall:.4f}, "
-                f"F {known.f:.4f}; pairs {known.pair_precision:.4f}, {known.pair_recall:.4f}; unsure faces count alone"
+                f"beside the identities of the file ({counted(known.people, 'person')}): impurity "
+                f"{known.impurity:.4f}, {counted(known.mixed, 'mixed cluster')}; B-cubed precision "
+                f"{known.precision:.4f}, recall {known.recall:.4f}, F {known.f:.4f}; pairs {known.pair_precision:.4f}, "
+                f"{known.pair_recall:.4f}; unsure faces count alone"
             )
         return "\n".join(map(printable, lines))
 
@@ -177,14 +189,8 @@ def _listed(title: str, entries: Collection[str]) -> list[str]:
 
 def read_clusters(folder: Path) -> Clusters:
     """Reads `clusters.json` of a folder of clusters; a ValueError says what is wrong with it."""
-    path = _finished(folder, CLUSTERS)
-    try:
-        document = read_json_file(path, _LARGEST)
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise ValueError(f"no object with the format {FORMAT}")
-        return from_json(Clusters, document)
-    except ValueError as error:
-        raise ValueError(f"{path}: not clusters as `verisphere cluster` writes them: {error}") from None
+    what = "clusters as `verisphere cluster` writes them"
+    return read_result(Clusters, _finished(folder, CLUSTERS), what, _LARGEST, format=FORMAT)
 
 
 def read_people(folder: Path, names: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -238,6 +244,7 @@ def read_links(path: Path, other: str, names: Collection[str]) -> list[tuple[str
         refuse_repeats(path, lines)
     if lines and not links:
         raise ValueError(
-            f"{path}: none of its {len(lines):,} faces is in the embeddings, first {shown(lines[0][1], 200)}"
+            f"{path}: none of what it names ({counted(len(lines), 'face')}) is in the embeddings, first "
+            f"{shown(lines[0][1], 200)}"
         )
     return links

@@ -1,15 +1,15 @@
 """The purity file: a threshold of clusters, and what is promised of the clusters of the next library."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from verisphere.base.vocabulary import Origin, check_word
+from verisphere.base.vocabulary import Embeddings, Origin, check_word
 from verisphere.base.words import counted
 from verisphere.decide.point import exact_rate
 from verisphere.files.calibration import Source
-from verisphere.files.documents import read_json_file
-from verisphere.files.json_values import from_json, shown
+from verisphere.files.documents import read_result
 from verisphere.files.results import Result
 
 FORMAT = 1
@@ -61,6 +61,8 @@ class Purity(Result):
         sizes: what libraries of several sizes have at the threshold; the last row is of the size promised.
         joined: merges that were not made, the lowest scores first.
         implausible: why the scores of the file cannot be right, where that was accepted.
+        rows: digests of the rows that the threshold was chosen on, of which nothing is promised in another file either;
+            empty in files of earlier versions.
     """
 
     origin: Origin | None
@@ -76,10 +78,11 @@ class Purity(Result):
     sizes: tuple[AtSize, ...]
     joined: tuple[Joined, ...]
     implausible: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_word("guarantee", self.guarantee, ("expected", "confident"))
-        exact_rate(self.impurity)
+        exact_rate(self.impurity, "an impurity")
         if not (-1 < self.threshold <= 1 and self.margin >= 0 and 1 <= self.rank <= self.libraries and self.faces > 1):
             raise ValueError(f"threshold {self.threshold}, margin {self.margin}, rank {self.rank}, faces {self.faces}")
         if not self.sizes:
@@ -90,10 +93,13 @@ class Purity(Result):
         """The threshold and the margin."""
         return self.threshold, self.margin
 
-    def promise_for(self, faces: int, sha256: str) -> str:
+    def promise_for(self, library: Embeddings, source: str) -> str:
         """What is promised of a library, in words: nothing of a larger one, and of the faces that were known."""
-        if sha256 == self.source.sha256:
+        faces = len(library)
+        if source == self.source.sha256:
             return "nothing is promised: the threshold was chosen on these faces"
+        if known := len({*self.rows}.intersection(digests_of(library))):
+            return f"nothing is promised: the threshold was chosen on {known:,} of these {counted(faces, 'face')}"
         if faces > self.faces:
             return (
                 f"nothing is promised of {faces:,} faces, which are more than the {self.faces:,} of: {self.promise()}"
@@ -102,11 +108,13 @@ class Purity(Result):
 
     def promise(self) -> str:
         """What is promised, in one sentence."""
-        library = f"a library of {self.faces:,} faces of people who are drawn like these"
-        share = f"at most {100 * float(self.impurity):g} % of its faces lie in a cluster of mostly another person"
-        if self.guarantee == "expected":
-            return f"in {library}, {share}; this holds for 95 % of calibrations with their next library"
-        return f"in {library}, {share}; this holds for 95 % of such libraries, with 95 % confidence"
+        expected = "calibrations with their next library"
+        holds = expected if self.guarantee == "expected" else "such libraries, with 95 % confidence"
+        return (
+            f"in a library of {self.faces:,} faces of people who are drawn like these, at most "
+            f"{100 * float(self.impurity):g} % of its faces lie in a cluster of mostly another person; this holds for "
+            f"95 % of {holds}"
+        )
 
     def text(self) -> str:
         """The threshold, what is promised, and what it costs."""
@@ -139,14 +147,11 @@ class Purity(Result):
         return f"of {counted(at[-1].merges, 'such merge')} among known people {at[-1].wrong:,} joined two people"
 
 
+def digests_of(faces: Embeddings) -> tuple[int, ...]:
+    """Digests of 8 bytes of the rows, in their own order, by which rows are known under any name and in any file."""
+    return tuple(sorted(int.from_bytes(sha256(row.tobytes()).digest()[:8], "little") for row in faces.embeddings))
+
+
 def read_purity(path: Path) -> Purity:
     """Reads a file that `verisphere purity` wrote, with all checks; a ValueError says what is wrong with it."""
-    try:
-        document = read_json_file(path)
-        if not isinstance(document, dict) or document.get("kind") != KIND:
-            raise ValueError(f"no object of kind {KIND}")
-        if document.get("format") != FORMAT:
-            raise ValueError(f"format {shown(document.get('format'))}, and this version reads format {FORMAT}")
-        return from_json(Purity, document)
-    except ValueError as error:
-        raise ValueError(f"{path}: not a file that `verisphere purity` wrote: {error}") from None
+    return read_result(Purity, path, "a file that `verisphere purity` wrote", kind=KIND, format=FORMAT)

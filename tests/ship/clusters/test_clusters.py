@@ -69,6 +69,19 @@ def test_the_order_of_the_rows_decides_nothing(tmp_path: Path):
         assert replace(again, source=made.source) == made
 
 
+def test_templates_media_and_domains_of_the_file_decide_nothing(tmp_path: Path):
+    faces = library()
+    rows = np.arange(len(faces))
+    parts = {"templates": rows // 2, "media": rows // 3, "domains": np.array(["day", "night"])[rows % 2]}
+    whole = replace(faces, **{name: column.astype(str) for name, column in parts.items()})
+    plain = cluster_folder(saved(tmp_path, faces), tmp_path / "plain", ClusterOptions(T, known=True))
+    order = np.random.default_rng(2).permutation(len(faces))
+    made = cluster_folder(
+        saved(tmp_path, whole.take(order), "parts.npz"), tmp_path / "out", ClusterOptions(T, known=True)
+    )
+    assert replace(made, source=plain.source) == plain  # each row is a face, also where templates hold several
+
+
 def test_links_are_kept(tmp_path: Path):
     path = saved(tmp_path, library())
     options = ClusterOptions(
@@ -255,7 +268,7 @@ def test_confirmed_faces_that_are_gone_are_named(tmp_path: Path):
     assert "confirmed before, and not in these embeddings: 1\n  p0/0" in made.text()
     assert person_of(made)["p0/2"] == "Ann"
     path = saved(tmp_path, replace(faces, names=np.array([f"new/{name}" for name in faces.names])))
-    with pytest.raises(ValueError, match=r"none of its 40 faces is in .*which has to hold the faces of before"):
+    with pytest.raises(ValueError, match=r"nothing of it \(40 faces\) is in .*which has to hold the faces of before"):
         cluster_folder(path, tmp_path / "no", ClusterOptions(T, before=tmp_path / "first"))
     assert not (tmp_path / "no").exists()
 
@@ -323,6 +336,25 @@ def all_pairs_compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(kind, "at_least", counted)
     return compared
+
+
+def test_a_run_killed_while_it_links_continues_with_other_links_and_compares_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, out = saved(tmp_path, library(people=25, each=4, spread=1.1)), tmp_path / "out"
+    at_the_end = KILLED.replace("== 3", "== 7").replace('"cpu": 16', '"cpu": 64')
+    killed = subprocess.run([*forked(), "-c", at_the_end, str(path), str(out)], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    monkeypatch.setattr(module, "PAIRS_KEPT_AT_ONCE", 1500)
+    same, two = (linked(tmp_path, name, "name,other", "p0/0,p0/1") for name in ("same.csv", "two.csv"))
+    with pytest.raises(ValueError, match="links contradict each other"):
+        cluster_folder(path, out, ClusterOptions(T, together=same, apart=two))
+    assert len(list(out.glob(".work/near-*.npz"))) == 7  # what is done stays for a call without the fault
+    compared = all_pairs_compared(monkeypatch)
+    made = cluster_folder(path, out, ClusterOptions(T, apart=two))
+    assert compared == []
+    assert made == cluster_folder(path, tmp_path / "whole", ClusterOptions(T, apart=two))
+    assert sorted(os.listdir(out)) == ["clusters.json", "people.csv"]
 
 
 def test_work_of_another_file_or_threshold_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -103,6 +103,33 @@ def test_a_large_library_shows_part_and_says_so(made: Clusters):
     assert "merges" not in shown
 
 
+def test_a_page_of_three_thousand_clusters_is_bounded_and_says_what_is_left_out(made: Clusters):
+    def cluster(number: int) -> Cluster:
+        moved = {"before": "9"} if number % 3 == 0 else {}
+        faces = [Face(f"{number}/{face}", 0.9 - face / 100, "1", 0.1, **moved) for face in range(2 + number % 20)]
+        unsure = (Face(f"{number}/unsure", 0.4, "1", 0.5),) if number % 2 else ()
+        return Cluster(str(number), tuple(faces), unsure)
+
+    clusters = tuple(cluster(number) for number in range(1, 3001))
+    merges = tuple(Proposal("1", str(other), 0.42, 0.433, "1/0", f"{other}/1") for other in range(2, 202))
+    whole = replace(made, clusters=clusters, proposals=merges)
+    page, shown = page_of(whole)
+    assert "3,000 clusters of two or more, 0 single faces, 1,500 unsure" in page.text
+    most = {"merges": 4, "unsure": 4, "fit": 2, "moved": 2}
+    for section, faces in most.items():
+        assert MOST_CARDS * faces // 2 < len(shown[section]) <= MOST_CARDS * faces
+    assert len(shown["clusters"]) <= MOST_CLUSTERS * (FIRST + LAST)
+    assert page.text.count("more between") == sum(len(one.faces) > FIRST + LAST for one in clusters[:MOST_CLUSTERS])
+    for total in ("200", "1,500", f"{sum(len(one.faces) for one in clusters[2::3]):,}"):
+        assert f"The first {MOST_CARDS} of {total} are shown; people.csv has all faces." in page.text
+    assert f"The first {MOST_CLUSTERS} of 3,000 are shown; people.csv has all faces." in page.text
+    assert "Merge proposals, 200 at most" in page.text
+    tenth = replace(made, clusters=clusters[:300], proposals=merges)
+    sizes = [len(clusters_page(one, images([face.name for _, face, _ in one.rows()])).html(lambda plot: b""))
+             for one in (whole, tenth)]  # fmt: skip
+    assert sizes[0] < 1.1 * sizes[1]
+
+
 def test_one_face_makes_a_page(made: Clusters):
     page, shown = page_of(replace(made, clusters=(ONE,), proposals=()))
     assert shown == {"about": []}

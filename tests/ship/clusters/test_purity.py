@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from two_models import OLD
+from two_models import OLD, PIXELS
 from verisphere.base.trained_on import RowsInTraining
-from verisphere.base.vocabulary import Embeddings
+from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.cli.start import main
 from verisphere.decide import TooFewComparisonsError
 from verisphere.decide.purity import figures_of, libraries_of
@@ -207,6 +207,64 @@ def test_a_promise_is_for_the_pixels_it_was_made_of(found: Purity, tmp_path: Pat
     with pytest.raises(ValueError, match=r"purity.json: not made as library.npz was \(.*flip"):
         cluster_folder(library, tmp_path / "made", ClusterOptions(purity=promise))
     assert not (tmp_path / "made").exists()
+
+
+DETECTED = replace(OLD, alignment="arcface_112x112 by MTCNN")
+
+
+@pytest.mark.parametrize(
+    ("origin", "said"),
+    [
+        (replace(DETECTED, model="cd" * 32), "weights abababababab... against cdcdcdcdcdcd..."),
+        (replace(DETECTED, flip=True), "flip false against true"),
+        (replace(DETECTED, precision="int8"), "precision float32 against int8"),
+        (replace(DETECTED, preprocessing=replace(PIXELS, size=(96, 112))), "size 112 x 112 against 96 x 112"),
+        (replace(DETECTED, preprocessing=replace(PIXELS, colour="BGR")), "colour RGB against BGR"),
+        (replace(DETECTED, preprocessing=replace(PIXELS, mean=0.0)), "mean 127.5 against 0"),
+        (replace(DETECTED, preprocessing=replace(PIXELS, scale=255.0)), "scale 127.5 against 255"),
+        (replace(DETECTED, alignment="sphereface_112x96 by MTCNN"), "template arcface_112x112 against sphereface"),
+        (replace(DETECTED, alignment="arcface_112x112 by YuNet"), "detector MTCNN against YuNet"),
+    ],
+)
+def test_clusters_of_another_model_or_other_pixels_are_refused_a_promise(
+    found: Purity, tmp_path: Path, capsys: pytest.CaptureFixture[str], origin: Origin, said: str
+):
+    promise, library, out = (tmp_path / name for name in ("purity.json", "library.npz", "made"))
+    replace(found, origin=DETECTED).write_json(promise)
+    write_embeddings(library, replace(known_people(20), origin=origin))
+    assert main(["cluster", str(library), "--purity", str(promise), "--out", str(out)]) == 2
+    line = capsys.readouterr().err
+    assert f"purity.json: not made as library.npz was ({said}" in line
+    assert len(line.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_known_faces_are_recognised_in_another_file_and_under_other_names(known: Path, found: Purity, tmp_path: Path):
+    promise, options = tmp_path / "purity.json", ClusterOptions(purity=tmp_path / "purity.json")
+    found.write_json(promise)
+
+    def promised(path: Path) -> str:
+        return str(cluster_folder(path, tmp_path / path.stem, options).promise)
+
+    (tmp_path / "copy.npz").write_bytes(known.read_bytes())
+    assert promised(tmp_path / "copy.npz") == "nothing is promised: the threshold was chosen on these faces"
+    faces, others = known_people(500), known_people(500, seed=8).take(np.arange(40))
+    rows = np.concatenate([others.embeddings, faces.embeddings[:7]])
+    renamed = Embeddings(rows, names=[f"new/{row}" for row in range(47)], identities=["?"] * 47)
+    write_embeddings(tmp_path / "renamed.npz", renamed)
+    said = "nothing is promised: the threshold was chosen on 7 of these 47 faces"
+    assert promised(tmp_path / "renamed.npz") == said
+    write_embeddings(tmp_path / "others.npz", others)
+    assert promised(tmp_path / "others.npz").startswith("promised: ")
+    before = json.loads(promise.read_text())
+    del before["rows"]  # as in a file of an earlier version
+    promise.write_text(json.dumps(before))
+    assert read_purity(promise) == replace(found, rows=())
+
+
+def test_a_wrong_impurity_is_named_so(known: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["purity", str(known), "--faces", "60", "--impurity", "x", "--out", str(tmp_path / "no.json")]) == 2
+    assert "an impurity must be a decimal number such as 1e-4, got 'x'" in capsys.readouterr().err
 
 
 def test_a_threshold_or_a_promise_is_asked_for(tmp_path: Path):

@@ -11,9 +11,11 @@ from jaxtyping import Int64
 from verisphere.base.identity import names_taken
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
+from verisphere.base.words import counted
 from verisphere.decide.purity import UNSURE, figures_of
 from verisphere.files.clusters import (
     ANOTHER,
+    MOST_PROPOSALS,
     PEOPLE,
     UNSURE_BEFORE,
     Cluster,
@@ -37,7 +39,6 @@ from verisphere.ship.clusters.face_tree import Cut, FaceTree, Links
 from verisphere.ship.clusters.page import PAGE, clusters_page
 
 PAIRS_KEPT_AT_ONCE = 2**33  # pairs of rows that are compared between two savings, some 30 seconds
-MOST_PROPOSALS = 200
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,6 @@ class ClusterOptions:
         if self.margin is not None and not 0 <= self.margin < np.inf:
             raise ValueError(f"--margin {self.margin:g}: allowed are differences of scores from 0 on")
 
-    @property
-    def at(self) -> tuple[float, float]:
-        """The threshold and the margin that were chosen by hand."""
-        assert self.threshold is not None
-        return self.threshold, self.margin or 0.0
-
 
 def cluster_folder(
     embeddings: Path, out: Path, options: ClusterOptions, progress: Progress = quietly, images: Faces | None = None
@@ -91,11 +86,11 @@ def cluster_folder(
         links = _links(options, set(names), people, confirmed)
         if people and people.keys().isdisjoint(names):
             raise ValueError(
-                f"{options.before}: none of its {len(people):,} faces is in {embeddings}, which has to hold the faces "
-                "of before and the new ones"
+                f"{options.before}: nothing of it ({counted(len(people), 'face')}) is in {embeddings}, which has to "
+                "hold the faces of before and the new ones"
             )
         promised = None if options.purity is None else _promised(options.purity, source)
-        threshold, margin = options.at if promised is None else promised.at
+        threshold, margin = (options.threshold or 0.0, options.margin or 0.0) if promised is None else promised.at
         parts = -(-(len(faces) ** 2) // PAIRS_KEPT_AT_ONCE)
         kept = WorkFiles.open(work, {"sha256": source.sha256, "threshold": threshold, "parts": parts}).folder
         stores = [ScanState(kept / f"near-{part:04d}.npz", "near pairs") for part in range(parts)]
@@ -113,7 +108,7 @@ def cluster_folder(
             proposals=_proposals(tree, cut, [cluster.person for cluster in clusters], faces.names),
             before=None if options.before is None else digest(options.before / PEOPLE),
             gone=tuple(sorted(confirmed.keys() - set(names))),
-            promise=None if promised is None else promised.promise_for(len(faces), source.sha256),
+            promise=None if promised is None else promised.promise_for(faces, source.sha256),
             known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
         )
         if images is not None:

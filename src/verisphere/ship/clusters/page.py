@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from verisphere.base.words import counted
-from verisphere.files.clusters import PEOPLE, Cluster, Clusters, Face
+from verisphere.files.clusters import MOST_PROPOSALS, PEOPLE, Cluster, Clusters, Face
 from verisphere.images.faces import Faces
 from verisphere.report.blocks import Page, Section
 from verisphere.report.html import Markup, breakable, tag
@@ -54,27 +54,21 @@ def clusters_page(clusters: Clusters, faces: Faces, risk: Callable[[float], str]
 
 
 def _about(clusters: Clusters) -> Iterable[Markup]:
-    sizes = [len(cluster.faces) for cluster in clusters.clusters]
-    several = counted(sum(size > 1 for size in sizes), "cluster")
-    unsure = sum(len(cluster.unsure) for cluster in clusters.clusters)
-    told = (
-        f"{counted(sum(sizes) + unsure, 'face')}: {several} of two or more, "
-        f"{counted(sizes.count(1), 'single face')}, {unsure:,} unsure. Threshold {clusters.threshold:g}."
-    )
-    yield tag("p", told, class_="lead")
+    faces = counted(len(list(clusters.rows())), "face")
+    yield tag("p", f"{faces}: {clusters.counts()}. Threshold {clusters.threshold:g}.", class_="lead")
     nothing = "Nothing is promised of these clusters: how many faces are with another person is not known."
     yield tag("p", f"{clusters.promise[0].upper()}{clusters.promise[1:]}." if clusters.promise else nothing)
     if (known := clusters.known) is not None:
         told = (
             f"By the identities of the file, {100 * known.impurity:.2f} % of its faces are in a cluster that is mostly "
-            f"of another person, and {known.mixed:,} clusters hold two people or more; B-cubed recall is "
-            f"{number(known.recall)}."
+            f"of another person; {counted(known.mixed, 'cluster')} with faces of two people or more; B-cubed recall "
+            f"is {number(known.recall)}."
         )
         yield tag("p", told)
     told = (
         f"To name and confirm people, write a name into the column person of {PEOPLE} and yes into the column "
         "confirmed, and cluster again with --before. One confirmed face names its whole cluster; to take a wrong face "
-        "out, confirm it and a right one under their names. Clusters of one name become one."
+        "out, confirm it and a right one under their names. Clusters with confirmed faces of one name become one."
     )
     yield tag("p", told)
 
@@ -90,9 +84,9 @@ def _merges(clusters: Clusters, risk: Callable[[float], str] | None) -> tuple[st
         lines += [f"{cluster.person}: {_faces(cluster)}" for cluster, _ in both]
         cards.append(([_with_medoid(cluster, name) for cluster, name in both], lines))
     told = (
-        "Merge proposals: a row for each cluster, with its medoid and the face that is nearest to the other cluster. "
-        "Relatives and look-alikes are among them; nothing was merged. Where the score would suffice, one of the two "
-        "was nearer to a third cluster at first, and with that it does not suffice."
+        f"Merge proposals, {MOST_PROPOSALS} at most: a row for each cluster, with its medoid and the face that is "
+        "nearest to the other cluster. Relatives and look-alikes are among them; nothing was merged. Where the score "
+        "would suffice, one of the two was nearer to a third cluster at first, and with that it does not suffice."
     )
     return f"Clusters that may be one person ({len(cards):,})", "merges", told, cards
 

@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from verisphere.decide import TooFewComparisonsError
 from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.purity import LIBRARIES_FAIL, ClusterFigures, figures_of, libraries_of
 from verisphere.decide.sample_size import Guarantee, comparisons_needed, independent_rank
-from verisphere.files.purity import AtSize, Joined, Purity
+from verisphere.files.purity import AtSize, Joined, Purity, digests_of
 from verisphere.score.linkage import SMALLER_GROUPS_PAY
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
@@ -101,7 +100,7 @@ def calibrate_purity(
         ValueError: unless accepted, implausible scores or trained people.
     """
     check_word("guarantee", guarantee, ("expected", "confident"))
-    target = float(exact_rate(impurity))
+    target = float(exact_rate(impurity, "an impurity"))
     if not (0 <= target < 1 and faces > 1 and 0 <= margin < np.inf):
         raise ValueError(
             f"an impurity from 0 to below 1, libraries of 2 faces or more and a margin of 0 or more are needed, got "
@@ -111,8 +110,13 @@ def calibrate_purity(
     if not accepted.training_people:
         refuse_training_people(known.embeddings, known.name)
     reasons = refuse_implausible(known.name, known.implausible(), accepted.implausible)
-    libraries = _Libraries(known.embeddings, margin, seed)
-    drawn = libraries.of(faces)
+    person = np.unique(known.embeddings.identities, return_inverse=True)[1]
+
+    def libraries(size: int) -> list[Library]:
+        rows = libraries_of(person, size, numpy_generator(seed))
+        return [Library(known.embeddings.take(of_one), person[of_one], margin) for of_one in rows]
+
+    drawn = libraries(faces)
     rank = independent_rank(len(drawn), LIBRARIES_FAIL, guarantee)
     if rank < 1:
         raise TooFewComparisonsError(_too_few(str(path), len(known.embeddings), faces, len(drawn), guarantee))
@@ -130,27 +134,11 @@ def calibrate_purity(
         rank=rank,
         margin=margin,
         seed=seed,
-        sizes=tuple(_at_size(libraries.of(size)[: len(drawn)], size, threshold) for size in [*sizes, faces]),
+        sizes=tuple(_at_size(libraries(size)[: len(drawn)], size, threshold) for size in [*sizes, faces]),
         joined=_joined(drawn, threshold),
         implausible=tuple(reasons),
+        rows=digests_of(known.embeddings),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Libraries:
-    """Divisions of known people into libraries of a number of faces."""
-
-    faces: Embeddings
-    margin: float
-    seed: int
-
-    @cached_property
-    def person(self) -> Int64[np.ndarray, " faces"]:
-        return np.unique(self.faces.identities, return_inverse=True)[1]
-
-    def of(self, faces: int) -> list[Library]:
-        rows = libraries_of(self.person, faces, numpy_generator(self.seed))
-        return [Library(self.faces.take(of_one), self.person[of_one], self.margin) for of_one in rows]
 
 
 def _at_size(libraries: Sequence[Library], faces: int, threshold: float) -> AtSize:
@@ -163,13 +151,11 @@ def _joined(libraries: Sequence[Library], threshold: float) -> tuple[Joined, ...
     """Merges of clusters of known people that the threshold does not make, by what they score."""
     floor = max(threshold - MERGES_BELOW, LOWEST - LOWER_BY)
     edges = np.arange(floor, threshold, SCORES_TOGETHER)
-    merges, wrong = np.zeros((2, len(edges)), np.int64)
-    for library in libraries:
-        scores, differ = _later_merges(FaceTree(library.faces, floor), library.person, threshold)
-        place = np.searchsorted(edges, scores, side="right") - 1
-        np.add.at(merges, place, 1)
-        np.add.at(wrong, place, differ)
-    return tuple(map(Joined, edges.tolist(), merges.tolist(), wrong.tolist()))
+    later = [_later_merges(FaceTree(library.faces, floor), library.person, threshold) for library in libraries]
+    scores, differ = (np.concatenate(column) for column in zip(*later, strict=True))
+    place = np.searchsorted(edges, scores, side="right") - 1
+    merges, wrong = (np.bincount(place, weight, len(edges)).astype(int).tolist() for weight in (None, differ))
+    return tuple(map(Joined, edges.tolist(), merges, wrong))
 
 
 def _later_merges(
