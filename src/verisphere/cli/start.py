@@ -19,7 +19,7 @@ from verisphere.cli.adopting import add_adopt
 from verisphere.cli.bridging import add_bridge
 from verisphere.cli.calibrating import add_calibrate
 from verisphere.cli.cleaning import add_clean
-from verisphere.cli.clustering import add_cluster
+from verisphere.cli.clustering import add_cluster, add_purity
 from verisphere.cli.data import add_data
 from verisphere.cli.evaluating import add_evaluate
 from verisphere.cli.galleries import add_gallery
@@ -30,7 +30,6 @@ from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.messages import fail, message_of, several, show_traceback
 from verisphere.cli.monitoring import add_monitor
 from verisphere.cli.parsing import Parser
-from verisphere.cli.purity import add_purity
 from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
 from verisphere.cli.results import run_verb
