@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from verisphere.base.words import printable
-from verisphere.cli.calibrating import add_accept_training_people
+from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_input, add_output
@@ -63,7 +63,7 @@ def purity(options: argparse.Namespace) -> Outcome:
     from verisphere.ship.calibration_check import Accepted
     from verisphere.ship.clusters.purity import calibrate_purity
 
-    accepted = Accepted(options.accept_implausible, options.accept_training_people)
+    accepted = Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
     found = options_as(calibrate_purity, options, path=options.known, accepted=accepted, progress=progress())
     found.write_json(options.out)
     return found
@@ -94,3 +94,4 @@ def add_purity(verbs: Verbs) -> None:
     verb.add_argument("--seed", type=int, help="of the division into libraries (0)")
     verb.add_argument("--accept-implausible", action="store_true", help="accept signs that labels belong to other rows")
     add_accept_training_people(verb)
+    add_accept_unrecorded(verb, "take files")

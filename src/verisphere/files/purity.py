@@ -5,12 +5,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import Embeddings, Origin, check_word
 from verisphere.base.words import counted
 from verisphere.decide.point import exact_rate
 from verisphere.files.calibration import Source
 from verisphere.files.documents import read_result
-from verisphere.files.results import Result
+from verisphere.files.results import EvaluatedFile, Result, warnings_of
 
 FORMAT = 1
 KIND = "purity"
@@ -93,18 +94,27 @@ class Purity(Result):
         """The threshold and the margin."""
         return self.threshold, self.margin
 
-    def promise_for(self, library: Embeddings, source: str) -> str:
-        """What is promised of a library, in words: nothing of a larger one, and of the faces that were known."""
+    def promise_for(self, library: Embeddings, source: EvaluatedFile) -> str:
+        """What is promised of a library, in words: nothing of a larger one, and of the faces that were known.
+
+        What weakens the promise comes first.
+        """
         faces = len(library)
-        if source == self.source.sha256:
+        if source.sha256 == self.source.sha256:
             return "nothing is promised: the threshold was chosen on these faces"
         if known := len({*self.rows}.intersection(digests_of(library))):
             return f"nothing is promised: the threshold was chosen on {known:,} of these {counted(faces, 'face')}"
+        told = f"promised: {self.promise()}; this one has {faces:,}"
         if faces > self.faces:
-            return (
+            told = (
                 f"nothing is promised of {faces:,} faces, which are more than the {self.faces:,} of: {self.promise()}"
             )
-        return f"promised: {self.promise()}; this one has {faces:,}"
+        old = [f"a file was {UNRECORDED}"] if unrecorded(self.origin, source.origin) else []
+        return "; ".join([*self.warnings(), *old, told])
+
+    def warnings(self) -> list[str]:
+        """Why the promise does not hold, though the file was accepted; empty for nothing."""
+        return warnings_of(self.source.file, self.source.in_training, self.implausible)
 
     def promise(self) -> str:
         """What is promised, in one sentence."""
@@ -117,7 +127,8 @@ class Purity(Result):
         )
 
     def text(self) -> str:
-        """The threshold, what is promised, and what it costs."""
+        """What weakens the promise, the threshold, what is promised, and what it costs."""
+        shared = self.source.in_training
         rows = [
             f"  {at.faces:,} faces ({at.libraries} libraries): impurity "
             f"{100 * at.impurity:.2f} %, B-cubed recall {at.recall:.3f}, unsure {100 * at.unsure:.2f} %"
@@ -125,13 +136,14 @@ class Purity(Result):
         ]
         return "\n".join(
             [
+                *self.warnings(),
+                *([shared.described()] if shared is not None and not shared else []),
                 f"threshold {self.threshold:.4f} from {self.libraries} libraries of {self.faces:,} faces "
                 f"({self.source.people:,} people of {self.source.file})",
                 f"promised: {self.promise()}.",
                 "A larger library has more strangers for each face, and more impurity; nothing is promised of it.",
                 "On average at this threshold:",
                 *rows,
-                *(f"implausible: {reason}" for reason in self.implausible),
             ]
         )
 

@@ -79,6 +79,12 @@ def first_lines(sources: Sequence[EvaluatedFile], implausible: Sequence[str] = (
     return "".join(printable(note) + "\n" for note in notes)
 
 
+def warnings_of(source: str, shared: SharedWithTraining | None, implausible: Sequence[str]) -> list[str]:
+    """Why a promise from a set does not hold, though the set was accepted; empty for nothing."""
+    known = [f"{shared.found()} of {source}, so it promises nothing about new people"] if shared else []
+    return list(map(printable, (*known, *(f"scores cannot be right: {reason}" for reason in implausible))))
+
+
 Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 

@@ -148,10 +148,20 @@ def test_what_cannot_be_is_refused(known: Path, tmp_path: Path):
         calibrate_purity(tmp_path / "trained.npz", 60)
     again = calibrate_purity(tmp_path / "trained.npz", 60, accepted=Accepted(training_people=True))
     assert again.source.in_training
+    first = "the model was trained on 1 of the 500 people (by name) and 1 of the 2,045 images of trained.npz, so it"
+    assert again.text().startswith(f"{first} promises nothing about new people\nthreshold")
+    again.write_json(tmp_path / "again.json")
+    write_embeddings(tmp_path / "library.npz", known_people(500, seed=8).take(np.arange(60)))
+    options = ClusterOptions(purity=tmp_path / "again.json")
+    made = cluster_folder(tmp_path / "library.npz", tmp_path / "made", options)
+    assert made.promise is not None
+    assert made.promise.startswith(f"{first} promises nothing about new people; promised: ")
     shifted = replace(faces, identities=np.random.default_rng(0).permutation(faces.identities))
     write_embeddings(tmp_path / "shifted.npz", shifted)
     with pytest.raises(ValueError, match="implausible"):
         calibrate_purity(tmp_path / "shifted.npz", 60)
+    again = calibrate_purity(tmp_path / "shifted.npz", 60, accepted=Accepted(implausible=True))
+    assert again.text().startswith("scores cannot be right: shifted.npz: genuine pairs score no higher")
 
 
 def test_a_damaged_file_is_one_line(found: Purity, tmp_path: Path):
@@ -265,6 +275,23 @@ def test_known_faces_are_recognised_in_another_file_and_under_other_names(known:
 def test_a_wrong_impurity_is_named_so(known: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["purity", str(known), "--faces", "60", "--impurity", "x", "--out", str(tmp_path / "no.json")]) == 2
     assert "an impurity must be a decimal number such as 1e-4, got 'x'" in capsys.readouterr().err
+
+
+def test_pixels_that_a_file_does_not_record_are_refused_or_said_first(
+    known: Path, found: Purity, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    promise, library, old = tmp_path / "purity.json", tmp_path / "library.npz", replace(OLD, preprocessing=None)
+    write_embeddings(tmp_path / "old.npz", replace(known_people(500), origin=old))
+    call = ["purity", str(tmp_path / "old.npz"), "--faces", "60", "--out", str(promise)]
+    assert main(call) == 2
+    assert "which did not record the pixels" in capsys.readouterr().err
+    assert not promise.exists()
+    assert main([*call, "--accept-unrecorded-pixels"]) == 0
+    for of_promise, of_library in ((old, OLD), (OLD, old)):
+        replace(found, origin=of_promise).write_json(promise)
+        write_embeddings(library, replace(known_people(20), origin=of_library))
+        made = cluster_folder(library, tmp_path / str(of_library == old), ClusterOptions(purity=promise))
+        assert (made.promise or "").startswith("a file was made by an earlier version, which did not record the pixels")
 
 
 def test_a_threshold_or_a_promise_is_asked_for(tmp_path: Path):

@@ -108,7 +108,7 @@ def cluster_folder(
             proposals=_proposals(tree, cut, [cluster.person for cluster in clusters], faces.names),
             before=None if options.before is None else digest(options.before / PEOPLE),
             gone=tuple(sorted(confirmed.keys() - set(names))),
-            promise=None if promised is None else promised.promise_for(faces, source.sha256),
+            promise=None if promised is None else promised.promise_for(faces, source),
             known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
         )
         if images is not None:

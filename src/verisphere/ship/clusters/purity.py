@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from verisphere.base.provenance import check_recorded
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Embeddings, Progress, check_word, quietly
 from verisphere.decide import TooFewComparisonsError
@@ -97,7 +98,7 @@ def calibrate_purity(
 
     Raises:
         TooFewComparisonsError: too few people; the error says how many libraries there are and are needed.
-        ValueError: unless accepted, implausible scores or trained people.
+        ValueError: unless accepted, unrecorded pixels, implausible scores or people of the training.
     """
     check_word("guarantee", guarantee, ("expected", "confident"))
     target = float(exact_rate(impurity, "an impurity"))
@@ -107,6 +108,7 @@ def calibrate_purity(
             f"{impurity}, {faces} and {margin:g}"
         )
     known = EmbeddingsSet.read(path)
+    check_recorded(known.name, known.origin, accepted.unrecorded_pixels)
     if not accepted.training_people:
         refuse_training_people(known.embeddings, known.name)
     reasons = refuse_implausible(known.name, known.implausible(), accepted.implausible)
