@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from verisphere.base.vocabulary import Origin
+from verisphere.base.trained_on import SharedWithTraining
+from verisphere.base.vocabulary import Origin, printable
 from verisphere.base.words import counted
 from verisphere.files.documents import read_result
-from verisphere.files.results import Result
+from verisphere.files.results import Result, warnings_of
 
 FORMAT = 1
 KIND = "gate"
@@ -63,6 +64,8 @@ class Gate(Result):
         origin: origin of the embeddings, if known; a photograph that is embedded otherwise has no verdict.
         limits: what is asked for.
         margin: a new photograph may be so much nearer to another person than to its own before it is stopped.
+        in_training: people and images of the set that the model was trained on; None if no model is known.
+        implausible: why the scores of the set cannot be right, where that was accepted.
     """
 
     images: str
@@ -71,6 +74,12 @@ class Gate(Result):
     origin: Origin | None
     limits: tuple[Limit, ...]
     margin: float
+    in_training: SharedWithTraining | None = None
+    implausible: tuple[str, ...] = ()
+
+    def warnings(self) -> list[str]:
+        """Why it promises nothing about other people, though the set was accepted; empty for nothing."""
+        return warnings_of(self.images, self.in_training, self.implausible)
 
     def reasons(self, measured: Measured) -> list[tuple[str, ...]]:
         """Why each image is refused, in words; nothing for an image that is accepted."""
@@ -81,10 +90,20 @@ class Gate(Result):
         ]
 
     def text(self) -> str:
-        """What is asked for."""
+        """What is asked for, and first what weakens it."""
+        shared = self.in_training
+        compared = [printable(shared.described())] if shared is not None and not shared else []
         of = f"from {counted(self.photographs, 'photograph')} of {counted(self.people, 'person')}, none to be enrolled"
         asked = [f"{limit.measure}: at {limit.side} {limit.value:.4g}" for limit in self.limits]
-        return "\n".join([of, *asked, f"nearer to another person than to its own: by at most {self.margin:.4f}"])
+        return "\n".join(
+            [
+                *self.warnings(),
+                *compared,
+                of,
+                *asked,
+                f"nearer to another person than to its own: by at most {self.margin:.4f}",
+            ]
+        )
 
     def fields(self) -> dict[str, Any]:
         """The values of the JSON that `read_gate` reads."""

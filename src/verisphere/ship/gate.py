@@ -1,6 +1,7 @@
 """The gate of a gallery, fitted on the aligned faces of other people, and its verdicts on faces."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ def fit_gate(
     others = top_k(units[at], units[enrolled], 1, "float32", (number[at], number[enrolled]))[0][:, 0]
     nearer = (others - pair_scores(units, at, ours)).numpy()
     margin = max(_limit(nearer, "most", share * (1 - _OF_LIMITS)), 0.0)
-    return Gate(images, int(person.max()) + 1, len(embeddings), embeddings.origin, limits, margin)
+    about = images, int(person.max()) + 1, len(embeddings), embeddings.origin, limits, margin
+    return Gate(*about, in_training=embeddings.shared_with_training)
 
 
 def lengths_of(embeddings: Float32[np.ndarray, "images dim"]) -> Float64[np.ndarray, " images"]:
@@ -97,9 +99,10 @@ def fit(
     note_crowds(faces, embeddings.identities)
     if not accepted.training_people:
         refuse_training_people(embeddings, faces)
-    refuse_implausible(faces, implausible_set(known_people(embeddings, faces)), accepted.implausible)
+    reasons = refuse_implausible(faces, implausible_set(known_people(embeddings, faces)), accepted.implausible)
     measured["length"] = lengths_of(embeddings.embeddings)
-    return fit_gate(measured, embeddings, good=good, measures=measures, images=faces.name)
+    gate = fit_gate(measured, embeddings, good=good, measures=measures, images=faces.name)
+    return replace(gate, implausible=tuple(reasons))
 
 
 def check(
@@ -118,7 +121,7 @@ def check(
     if "length" in needed:
         measured["length"] = lengths_of(embed(opened, images, str(faces), progress=progress).embeddings)
     reasons = asked.reasons(measured)
-    lines = [f"{reasons.count(()):,} of {len(reasons):,} images are accepted"]
+    lines = [*asked.warnings(), f"{reasons.count(()):,} of {len(reasons):,} images are accepted"]
     if unknown := needed - measured.keys():
         lines.append(f"not checked, because there are no --landmarks: {', '.join(sorted(unknown))}")
     refused = (f"{name}: {'; '.join(why)}" for name, why in zip(images.names, reasons, strict=True) if why)
