@@ -2,11 +2,14 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from living_galleries import DIM, ENROLLED, people, strangers
+from two_models import OLD
+from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.decide.bounds import binomial_bounds
@@ -144,6 +147,18 @@ def test_a_wrong_line_is_named(tmp_path, gallery, lines, message):
     (tmp_path / "answers.csv").write_text("query,answer,score\n" + lines)
     with pytest.raises(ValueError, match=message):
         audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
+
+
+def test_what_weakens_the_figures_is_said_first(tmp_path, gallery):
+    written(tmp_path, exact_answers(gallery, 1, True))
+    known = PROBES.names == "mated0"
+    trained = replace(PROBES, in_training=RowsInTraining(known, known, True, ""))
+    write_embeddings(tmp_path / "probes.npz", replace(trained, origin=replace(OLD, preprocessing=None)))
+    lines = audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv").text().splitlines()
+    assert lines[0].startswith(
+        "probes.npz: the model was trained on 1 of the 80 people (by name) and 1 of the 80 images"
+    )
+    assert lines[1].startswith("probes.npz or the gallery was made by an earlier version, which did not record the pix")
 
 
 def test_by_the_command_line(tmp_path, gallery, capsys):

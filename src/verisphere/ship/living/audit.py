@@ -8,13 +8,15 @@ import numpy as np
 import torch
 
 from verisphere.base.identity import folded
+from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import printable
 from verisphere.base.words import counted
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import known_people, read_templates
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
-from verisphere.files.results import Result
+from verisphere.files.results import Result, first_lines
+from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import as_number, table_rows
 from verisphere.report.tables import number, table
 from verisphere.score import pair_scores, unit_rows
@@ -59,7 +61,7 @@ class IndexAudit(Result):
     """What an index that answers with `people` or `photographs` costs: recall of the true nearest, TPIR and FPIR.
 
     Nobody is found by a query without an answer. `off` is the largest difference of a score from the exact one; of the
-    queries that differ, those with another decision come first.
+    queries that differ, those with another decision come first. The notes say what weakens the figures.
     """
 
     gallery: str
@@ -71,6 +73,7 @@ class IndexAudit(Result):
     unanswered: int
     off: float
     worst: tuple[AuditedQuery, ...]
+    notes: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The rates as a table, and the worst queries."""
@@ -80,7 +83,7 @@ class IndexAudit(Result):
             for rate in self.rates
         ]
         held = f"{counted(self.people, 'person')}, {counted(self.photographs, 'photograph')}"
-        lines = [f"{printable(self.gallery)}: {held}, threshold {self.threshold:.4f}", table(titles, rows)]
+        lines = [*self.notes, f"{printable(self.gallery)}: {held}, threshold {self.threshold:.4f}", table(titles, rows)]
         lines.append(f"Scores of the index differ from exact ones by at most {self.off:.2g}.")
         lines += [f"{counted(self.unanswered, 'query')} without an answer"] if self.unanswered else []
         for query in self.worst[:_NAMED]:
@@ -102,6 +105,9 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     store, everything = gallery.store, read_templates(probes)
     queries = known_people(everything, probes)
     gallery.promise.check_origin(probes, queries.origin)
+    notes = first_lines([evaluated(probes, queries)]).splitlines()
+    if unrecorded(queries.origin, *gallery.promise.origins):
+        notes.append(printable(f"{probes.name} or the gallery was {UNRECORDED}"))
     names, forms = queries.names.tolist(), [folded(name) for name in queries.identities.tolist()]
     if len(set(names)) < len(names):
         raise ValueError(f"{probes}: two queries have one name, so that it is not known whose answers are whose")
@@ -155,7 +161,8 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         rates.append(AuditedRate.of("FPIR", *wrong[:, ~mated]))
     worst.sort(key=lambda query: (query.found == query.found_exactly, query.recall, -query.nearest_score))
     held = len(set(persons)), len(rows), limit, "people" if labels is owners else "photographs"
-    return IndexAudit(store.name, *held, tuple(rates[count == 1 :]), len(names) - len(given), off, tuple(worst))
+    found_rates, unanswered = tuple(rates[count == 1 :]), len(names) - len(given)
+    return IndexAudit(store.name, *held, found_rates, unanswered, off, tuple(worst), tuple(notes))
 
 
 def _answers(path: Path, queries: set[str]) -> Mapping[str, list[tuple[str, float]]]:
