@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import Review, gallery_threshold, independent_threshold
 from verisphere.decide.watch import ALARM
@@ -91,6 +92,13 @@ def test_what_promises_nothing_is_called_an_estimate(tmp_path: Path):
     assert "at most 0.1 is estimated" in watch.text()
     assert "The estimate stands." in watch.text()
     assert "The promise stands." in Monitor(of_pairs("1e-3")).text()
+
+
+def test_what_weakens_the_promise_is_said_first():
+    known = SharedWithTraining(2, 0, 60, 120, True)
+    promised = of_pairs("1e-3")
+    weak = replace(promised, thresholds=tuple(replace(found, in_training=known) for found in promised.thresholds))
+    assert Monitor(weak).text().startswith("the model was trained on 2 of the 60 people (by name) calibrated on, so ")
 
 
 def test_a_gallery_counts_strangers():
