@@ -155,13 +155,15 @@ def test_each_probe_is_listed_as_by_a_folder_of_the_same_people(place, door, tmp
     assert all(line.split(",")[3] == line.split("/")[0] for line in lines[1:])
 
 
-def test_the_enrolment_of_one_person_repeats_and_says_so(place, door, tmp_path, says):
+def test_the_enrolment_of_one_person_repeats_and_says_so(place, door, tmp_path, says, refused):
     photo = next((place / "strangers").rglob(f"*{first_photo(place).suffix}"))
     enrol = ("gallery", "enrol", door, photo, "--person", "Guest", "--aligned", *ANYBODY, *model(place))
     assert "Enrolled 1 photograph; 1 person new to this gallery." in says(
         *enrol, "--consent", "form", "--expires", "2999-01-01"
     )
     assert "1 were enrolled before.\nFound: " in says(*enrol)
+    nobody = ("gallery", "enrol", door, place / "strangers", "--person", "", "--aligned", *ANYBODY, *model(place))
+    assert "identities are empty" in refused(*nobody)
     assert "Consent or expiry is another now for 1 person." in says(*enrol, "--expires", "2999-02-01")
     says("gallery", "list", door, "--json", tmp_path / "p.json")
     guest = next(one for one in json.loads((tmp_path / "p.json").read_text())["people"] if one["name"] == "Guest")

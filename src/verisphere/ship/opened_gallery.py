@@ -108,9 +108,9 @@ def open_gallery(
 
 def files_of_people(path: Path, person: str | None = None) -> tuple[ImageFiles, list[str]]:
     """The photographs of a folder or archive, and the person of each: the folder that it lies in, or this one."""
-    files = image_files(path, "" if person else "Name/image.jpg")
-    owners = [person or name.rpartition("/")[0] for name in files.names]
-    if not all(owners):
+    files = image_files(path, "Name/image.jpg" if person is None else "")
+    owners = [name.rpartition("/")[0] if person is None else person for name in files.names]
+    if person is None and not all(owners):
         name = files.names[owners.index("")]
         raise ValueError(f"{path}: {name!r} lies in no person's folder; a gallery has one folder a person")
     with errors_naming(path):
