@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from verisphere.base.identity import decided, settled
-from verisphere.base.vocabulary import printable
+from verisphere.base.identity import decided, folded, settled
+from verisphere.base.vocabulary import NOBODY, printable
 from verisphere.base.words import counted
 from verisphere.decide.purity import ClusterFigures
 from verisphere.files.disk import write_text
 from verisphere.files.documents import read_result
+from verisphere.files.embeddings import note_crowds
 from verisphere.files.json_values import shown
-from verisphere.files.results import EvaluatedFile, Result
+from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.tables import csv_for_people, plain_cell
 from verisphere.files.text import refuse_repeats, table_rows
 from verisphere.files.work import WORK
@@ -102,6 +103,7 @@ class Clusters(Result):
         gone: faces that a person had confirmed there, and that are not in the embeddings.
         promise: what is promised of the impurity, in words; None for a threshold without a promise.
         known: comparison with the identities of the embeddings, where that was asked for.
+        implausible: reasons why these identities cannot be right.
     """
 
     source: EvaluatedFile
@@ -114,6 +116,7 @@ class Clusters(Result):
     gone: tuple[str, ...] = ()
     promise: str | None = None
     known: ClusterFigures | None = None
+    implausible: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = Counter(face.name for _, face, _ in self.rows())
@@ -157,6 +160,7 @@ class Clusters(Result):
         lines += _listed("grouped otherwise than before, and not confirmed", moved)
         lines += _listed("as confirmed, and grouped otherwise by the embeddings alone", kept)
         if (known := self.known) is not None:
+            lines += first_lines([self.source], self.implausible).splitlines()
             lines.append(
                 f"beside the identities of the file ({counted(known.people, 'person')}): impurity "
                 f"{known.impurity:.4f}, {counted(known.mixed, 'mixed cluster')}; B-cubed precision "
@@ -206,6 +210,7 @@ def read_people(folder: Path, names: Collection[str]) -> tuple[dict[str, str], d
     for line, (cell, person, said) in table_rows(path, _COLUMNS[:3], about=about)[1]:
         name, person, word = str(cells.get(cell, cell)), person.strip(), said.strip().casefold()
         person = person[1:] if plain_cell(person[1:]) == person else person
+        person = "" if folded(person) == NOBODY else person
         if word not in ("", "yes", "no"):
             raise ValueError(f"{path}: line {line}: confirmed is {shown(said)}; allowed are yes, no and nothing")
         if word == "yes" and not person:
@@ -216,7 +221,9 @@ def read_people(folder: Path, names: Collection[str]) -> tuple[dict[str, str], d
     refuse_repeats(path, lines)
     sure = [name for name, person in people.items() if person]
     column = np.array(sure, str), np.array([people[name] for name in sure], str)
-    people |= dict(zip(sure, settled([(f" of {path}", *column)], decided())[0].tolist(), strict=True))
+    settled_people = settled([(f" of {path}", *column)], decided())[0]
+    note_crowds(path, settled_people)
+    people |= dict(zip(sure, settled_people.tolist(), strict=True))
     return people, {name: people[name] for name in confirmed}
 
 

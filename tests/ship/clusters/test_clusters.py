@@ -13,6 +13,7 @@ import pytest
 
 from made_library import edited, library, saved, table
 from processes import forked
+from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.clusters import Clusters, read_clusters
 from verisphere.score import near_pairs
@@ -50,6 +51,32 @@ def test_people_are_clusters_with_their_medoid_first(tmp_path: Path):
         assert scores.tolist() == sorted(scores.tolist(), reverse=True)
     assert read_clusters(tmp_path / "out") == made
     assert not (tmp_path / "out" / ".work").exists()
+
+
+def test_what_weakens_the_comparison_with_identities_is_said_before_it(tmp_path: Path):
+    faces = library(people=40, each=3)
+    known = faces.identities == "p0"
+    trained = replace(faces, in_training=RowsInTraining(known, known, True, ""))
+    moved = replace(trained, identities=np.roll(faces.identities, 1))
+    lines = cluster_folder(saved(tmp_path, moved), tmp_path / "out", ClusterOptions(T, known=True)).text().splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("beside the identities of the file"))
+    first = "library.npz: the model was trained on 1 of the 40 people (by name) and 3 of the 120 images"
+    assert lines[at - 2] == f"{first}; these figures say nothing about new people"
+    assert lines[at - 1].startswith("implausible: with all labels moved by one row, TAR at FAR 0.1 rises from")
+    assert "implausible" not in cluster_folder(tmp_path / "library.npz", tmp_path / "plain", ClusterOptions(T)).text()
+
+
+def test_nobody_is_no_person_and_a_crowd_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    path, first = saved(tmp_path, library(people=12)), tmp_path / "first"
+    cluster_folder(path, first, ClusterOptions(T))
+    then = ClusterOptions(T, before=first)
+    for nobody in ("-1", " -1.0"):
+        edited(first, {"p0/0": (nobody, "yes"), "p1/0": (nobody, "yes")})
+        with pytest.raises(ValueError, match=r"people\.csv: line \d+: 'p\d/0' is confirmed, .* names nobody"):
+            cluster_folder(path, tmp_path / "second", then)
+    edited(first, {f"p{who}/{face}": ("unknown", "yes") for who in range(6) for face in range(5)})
+    cluster_folder(path, tmp_path / "second", then)
+    assert "people.csv: 'unknown' holds 30 images, where the median person has 5: are they all one" in caplog.text
 
 
 def test_nothing_to_compare_with_and_an_endless_margin_are_refused(tmp_path: Path):

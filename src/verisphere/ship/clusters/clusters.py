@@ -26,13 +26,14 @@ from verisphere.files.clusters import (
     read_people,
 )
 from verisphere.files.disk import digest
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import known_people, read_embeddings
 from verisphere.files.purity import Purity, read_purity
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import is_count
 from verisphere.files.work import ScanState, WorkFiles, result_folder
 from verisphere.images.faces import Faces
+from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.report.pictures import check_embedded
 from verisphere.score.linkage import SMALLER_GROUPS_PAY
 from verisphere.ship.clusters.face_tree import Cut, FaceTree, Links
@@ -110,6 +111,7 @@ def cluster_folder(
             gone=tuple(sorted(confirmed.keys() - set(names))),
             promise=None if promised is None else promised.promise_for(faces, source),
             known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
+            implausible=implausible_set(known_people(faces, embeddings)) if options.known else (),
         )
         if images is not None:
             clusters_page(made, images, None if promised is None else promised.risk).write(out / PAGE)

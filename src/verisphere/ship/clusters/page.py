@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from verisphere.base.words import counted
 from verisphere.files.clusters import MOST_PROPOSALS, PEOPLE, Cluster, Clusters, Face
+from verisphere.files.results import first_lines
 from verisphere.images.faces import Faces
 from verisphere.report.blocks import Page, Section
 from verisphere.report.html import Markup, breakable, tag
@@ -59,6 +60,7 @@ def _about(clusters: Clusters) -> Iterable[Markup]:
     nothing = "Nothing is promised of these clusters: how many faces are with another person is not known."
     yield tag("p", f"{clusters.promise[0].upper()}{clusters.promise[1:]}." if clusters.promise else nothing)
     if (known := clusters.known) is not None:
+        yield from (tag("p", note) for note in first_lines([clusters.source], clusters.implausible).splitlines())
         told = (
             f"By the identities of the file, {100 * known.impurity:.2f} % of its faces are in a cluster that is mostly "
             f"of another person; {counted(known.mixed, 'cluster')} with faces of two people or more; B-cubed recall "
