@@ -16,13 +16,14 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from verisphere.base.vocabulary import Embeddings
-from verisphere.score import unit_rows
+from verisphere.score import top_k, unit_rows
 from verisphere.score.near_pairs import NearPairs, near_pairs
 from verisphere.ship.clusters.face_tree import FaceTree
 
 FLOOR = 0.3
 ORDERS = 3
 MOST_PAIRS = 20_000_000
+NEIGHBOURS = 20, 50, 200  # of rank-order clustering; 200 is what Otto et al. take among millions
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Faces:
     @cached_property
     def neighbours(self) -> csr_array:
         """Scores of the near pairs, both ways; the neighbours of a row by score, the highest first."""
-        left, right, score = self.near.left, self.near.right, self.near.cosine
+        left, right, score = self.near.left, self.near.right, self.near.score
         row, column, score = np.r_[left, right], np.r_[right, left], np.r_[score, score]
         order = np.lexsort((-score, row))
         starts = np.searchsorted(row[order], np.arange(len(self.units) + 1))
@@ -92,7 +93,7 @@ def average(faces: Faces) -> Iterator[Labelled]:
 
 def single(faces: Faces) -> Iterator[Labelled]:
     for threshold in thresholds(0.4, 0.75):
-        kept = faces.near.cosine >= threshold
+        kept = faces.near.score >= threshold
         pairs = faces.near.left[kept], faces.near.right[kept]
         graph = csr_array((np.ones(kept.sum(), np.int8), pairs), shape=(len(faces.units),) * 2)
         labels = connected_components(graph, directed=False)[1].astype(np.int64)
@@ -213,6 +214,46 @@ def infomap(faces: Faces) -> Iterator[Labelled]:
         yield threshold, f"threshold {threshold:.2f}", [labels]
 
 
+def rank_order(faces: Faces) -> Iterator[Labelled]:
+    """Rank-order clustering (Zhu, Wen and Sun, CVPR 2011), approximate as Otto, Wang and Jain (TPAMI 2018, eq. 3).
+
+    Two faces are one person where they have their nearest neighbours in common: joined are all pairs whose distance is
+    at most the parameter. Two faces that are each other's nearest neighbour have distance 0.
+    """
+    rows, numbers = torch.from_numpy(faces.units), torch.arange(len(faces.units))
+    whole = top_k(rows, rows, NEIGHBOURS[-1], exclude=(numbers, numbers))[1].numpy()
+    for count in NEIGHBOURS:
+        near = whole[:, :count]
+        distance = np.concatenate([rank_distances(near, face) for face in range(len(near))])
+        for most in thresholds(0, 1, 0.05):
+            kept = distance <= most + 1e-9
+            pairs = np.repeat(np.arange(len(near)), count)[kept], near.ravel()[kept]
+            graph = csr_array((np.ones(kept.sum(), np.int8), pairs), shape=(len(near),) * 2)
+            labels = connected_components(graph, directed=False)[1].astype(np.int64)
+            yield 2 * count + most, f"{count} neighbours, distance {most:.2f}", [labels]
+
+
+def rank_distances(near: np.ndarray, face: int) -> np.ndarray:
+    """Rank-order distances of a face to its nearest neighbours, the nearest first.
+
+    With o the rank of b among the neighbours of a, d(a, b) is how many of the first o neighbours of a are none of b's;
+    the distance is (d(a, b) + d(b, a)) / min(o(a, b), o(b, a)). A face beyond the list has the rank of its end.
+
+    Args:
+        near: the nearest neighbours of each face.
+        face: the face a.
+    """
+    count = near.shape[1]
+    rank = np.full(len(near), count + 1)
+    rank[face], rank[near[face]] = 0, np.arange(1, count + 1)
+    theirs = rank[near[near[face]]]  # (neighbour b, its neighbour): the rank that it has for a
+    own = np.arange(1, count + 1)
+    shared = ((theirs > 0) & (theirs <= own[:, None])).sum(1) + 1  # b itself is none that b lacks
+    back = np.where((theirs == 0).any(1), (theirs == 0).argmax(1) + 1, count)
+    lacked = np.cumsum(theirs > count, 1)[np.arange(count), back - 1]
+    return np.asarray((own - shared + lacked) / np.minimum(own, back))
+
+
 METHODS: dict[str, Method] = {
     "verisphere": ours,
     "single link": single,
@@ -223,4 +264,5 @@ METHODS: dict[str, Method] = {
     "k-NN and Infomap": infomap,
     "HDBSCAN, scikit-learn": hdbscan,
     "Chinese whispers": whispers,
+    "rank-order": rank_order,
 }

@@ -3,15 +3,18 @@
 The faces are drawn: people have heavy-tailed numbers of images, belong to kinds that look alike, and vary more in some
 directions than in others, so that strangers' scores have tails as those of LFW.
 
-`OMP_NUM_THREADS=1 python benchmarks/clusters_scale.py [--faces N] [--floor SCORE]` appends to results.csv; `--look`
-prints the rates of the world instead.
+`OMP_NUM_THREADS=1 python benchmarks/clusters_scale.py [--faces N] [--floor SCORE]` appends to results.csv; `--verb`
+groups a file of these faces as `verisphere cluster` does instead, its files included; `--look` prints the rates of the
+world.
 """
 
 import argparse
 import resource
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,8 +22,10 @@ from harness import cpu_seconds, write
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide.purity import figures_of
+from verisphere.files.embeddings import write_embeddings
 from verisphere.report.progress import shown
 from verisphere.ship.clusters import face_tree
+from verisphere.ship.clusters.clusters import ClusterOptions, cluster_folder
 from verisphere.ship.clusters.face_tree import FaceTree
 
 SIZE = 128
@@ -75,6 +80,7 @@ def main() -> None:
     parser.add_argument("--faces", type=int, default=1_000_000)
     parser.add_argument("--floor", type=float, default=0.5)
     parser.add_argument("--look", action="store_true")
+    parser.add_argument("--verb", action="store_true")
     options = parser.parse_args()
     rows, person = drawn(options.faces)
     if options.look:
@@ -92,6 +98,17 @@ def main() -> None:
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         write("clusters", case, step, wall, cpu, options.faces, "faces", 1, f"memory at most {memory:.1f} GB")
 
+    if options.verb:
+        with tempfile.TemporaryDirectory() as folder:
+            path, out = Path(folder) / "faces.npz", Path(folder) / "people"
+            write_embeddings(path, faces)
+            del faces
+            torch.set_num_threads(1)
+            with timed("verisphere cluster, files written"):
+                cluster_folder(path, out, ClusterOptions(options.floor), progress=shown)
+            for file in sorted(out.iterdir()):
+                print(f"{file.name}: {file.stat().st_size / 1e6:,.0f} MB")
+        return
     pairs = face_tree.near_pairs
 
     def timed_pairs(*values: object, **options: object) -> object:

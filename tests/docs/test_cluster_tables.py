@@ -13,6 +13,27 @@ def test_every_table_is_made_of_the_rows(made: ModuleType):
         assert text in (ROOT / "docs" / page).read_text(encoding="utf-8"), name
 
 
+def test_what_the_page_of_clusters_shows_is_that_of_the_file(made: ModuleType):
+    found = {line["figure"]: line["value"] for line in made.lines_of(ROOT / "benchmarks" / "clusters_look.csv")}
+    page = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+    about, others, of_clusters = (found[name] for name in ("megabytes", "faces that fit least with another label",
+                                                           "clusters of these"))  # fmt: skip
+    assert f"the page has {about} MB" in page
+    assert f"{found['mixed by labels']} of its clusters hold two people or more" in page
+    assert f"{others} of the 80 faces that fit least have another label" in page
+    assert f"they are in {of_clusters} of these clusters" in page
+    for person in ("Jia_Qinglin", "Roberto_Lavagna", "Ben_Chandler", "George_W_Bush"):
+        assert found[f"last with {person}"] == person
+    size = found["faces of the cluster of George_W_Bush"]
+    assert f"Of the {size} faces of George_W_Bush's cluster, the last are of him" in page
+    for person, other in (("Jia_Qinglin", "Roh_Moo-hyun"), ("Roberto_Lavagna", "Igor_Ivanov"), ("Ben_Chandler", "")):
+        assert f"{person} with {other}" in page
+        assert f"({found[f'faces of the cluster of {person}']}" in page
+    twins = [float(value) for name, value in found.items() if " and " in name]
+    assert len(twins) == 3
+    assert f"average scores between the two of {min(twins):.2f} to {max(twins):.2f}" in page
+
+
 def test_clusters_of_lfw_are_as_good_as_asked(made: ModuleType):
     rows = made.read_rows()
     best = made.row_of(rows, "LFW, corrected", "pretrained", made.OURS)
