@@ -236,6 +236,8 @@ class QMargin(ClassLoss):
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """t + c / alpha * (... - 1), the first two summands of the loss in this module."""
+        if self.classes == 1:
+            return 0.0 * cosine  # as below, without its rounding
         margin = self._margin()
         gap = context[0] - (self.scale * cosine - margin)
         return gap + term_of(gap, self.alpha, margin) - (1.0 + (self.alpha - 1.0) * margin) / self.alpha
