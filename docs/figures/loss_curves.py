@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from verisphere.losses import NormFace, SphereFace2
+from verisphere.losses import ClassLoss, NormFace, SphereFace2
 from verisphere.losses.adjust import adjusted
 from verisphere.losses.margin import CombinedMargin
 from verisphere.losses.search_softmax import modulating_function
@@ -55,6 +55,18 @@ def softmax_over_scale(
     own = loss.own(torch.from_numpy(cosine))
     rest = loss.others(torch.tensor([others], dtype=torch.float64)).logsumexp(1)
     return (loss.finish(own, rest.expand(len(own))) / scale).numpy()
+
+
+def class_probabilities(loss: ClassLoss, cosines: Float64[Array, "points classes"]) -> Float64[Array, "points classes"]:
+    """The probability of each class of a row, whose own class is the first: the gradient in the logits, plus 1 there.
+
+    The loss is a softmax with a margin that is added to the own cosine, or `QMargin`.
+    """
+    rows = torch.from_numpy(cosines).requires_grad_()
+    value = loss.forward(rows, torch.zeros(len(cosines), dtype=torch.int64))
+    (gradient,) = torch.autograd.grad(value * len(cosines) / loss.scale, rows)
+    gradient[:, 0] += 1.0
+    return gradient.numpy()
 
 
 def positive_term(cosine: Float64[Array, "points"], r: float) -> Float64[Array, "points"]:

@@ -28,7 +28,7 @@ from figures.toy_features import (
     train_sphereface2,
 )
 from verisphere.base.vocabulary import Progress, printable, quietly
-from verisphere.losses import CM1, CM2, ArcFace, CosFace, NormFace, SphereFace, SphereFace2
+from verisphere.losses import CM1, CM2, ArcFace, ClassLoss, CosFace, NormFace, QMargin, SphereFace, SphereFace2
 from verisphere.losses.margin import CombinedMargin
 from verisphere.report.plots import save_plot
 
@@ -40,6 +40,16 @@ MARGINS: dict[str, CombinedMargin] = {
     "CM1 (1, 0.3, 0.2)": CM1(),
     "CM2 (0.9, 0.4, 0.15)": CM2(),
 }
+PROBABILITIES: dict[str, ClassLoss] = {
+    "softmax": NormFace(64.0),
+    "CosFace": CosFace(0.4, 64.0),
+    "Q-Margin, 1.25": QMargin(1.25),
+    "Q-Margin, 1.5": QMargin(1.5),
+    "Q-Margin, 2": QMargin(2.0),
+    "1.5, exponential": QMargin(1.5, prior="exponential"),
+}
+#: Of the own class, in the picture of another class's probability.
+OWN_COSINE = 0.6
 FACTORS = (0.0, -1.0, -10.0, -100.0, -1000.0, -10000.0)
 SCALES = (1.0, 4.0, 16.0, 64.0)
 EXPONENTS = (1.0, 2.0, 3.0, 5.0)
@@ -201,6 +211,34 @@ def hard_and_easy(size: ToySize, progress: Progress) -> Drawn:
     return Drawn(curves_plot(panels, "The scale decides how much easy samples count"))
 
 
+def class_probabilities(size: ToySize, progress: Progress) -> Drawn:
+    """Probabilities of softmax losses and of Q-Margin over the angle, among 10,000 random centers."""
+    degrees = np.linspace(20.0, 90.0, 281)
+    cosines = np.cos(np.radians(degrees))[:, None]
+    random = np.random.default_rng(0).standard_normal(9_999)[None] / np.sqrt(512)
+    others = np.broadcast_to(random, (len(degrees), random.shape[1]))
+    at = np.full_like(cosines, OWN_COSINE)
+    of_own = np.hstack([cosines, others])
+    of_other = np.hstack([at, cosines, others[:, 1:]])
+    panels = [
+        Panel(
+            title,
+            f"angle to {which} (degrees)",
+            "probability",
+            {
+                name: (degrees, loss_curves.class_probabilities(loss, rows)[:, column])
+                for name, loss in PROBABILITIES.items()
+            },
+            step=10.0,
+        )
+        for title, which, rows, column in (
+            ("the own class", "the own center", of_own, 0),
+            (f"another class, own cosine {OWN_COSINE:g}", "its center", of_other, 1),
+        )
+    ]
+    return Drawn(curves_plot(panels, "Q-Margin: probabilities among 10,000 classes, s = 64, m = 0.4", height=4.0))
+
+
 def similarity_adjustment(size: ToySize, progress: Progress) -> Drawn:
     """g(z) and its slope for several exponents t."""
     z = np.linspace(-1.0, 1.0, 401)
@@ -326,6 +364,7 @@ FIGURES: dict[str, Callable[[ToySize, Progress], Drawn]] = {
     "theta_distributions": theta_distributions,
     "modulating_function": modulating_function,
     "hard_and_easy": hard_and_easy,
+    "class_probabilities": class_probabilities,
     "similarity_adjustment": similarity_adjustment,
     "soft_indicator": soft_indicators,
     "arcface_features": arcface_features,

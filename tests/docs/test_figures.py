@@ -18,7 +18,7 @@ from figures.toy_features import (
     train_softmax,
     train_sphereface2,
 )
-from verisphere.losses import ArcFace, CosFace, NormFace, SphereFace, SphereFace2
+from verisphere.losses import ArcFace, CosFace, NormFace, QMargin, SphereFace, SphereFace2
 
 TINY = ToySize(people=3, many=4, images=10, held_out=3, width=8, steps=6, batch=8)
 
@@ -64,6 +64,18 @@ def test_modulation_by_hand():
     h, modulated = loss_curves.modulation(-10.0, np.array([0.0, 0.5, 1.0]))
     assert h == pytest.approx([1 / 11, 1 / 6, 1.0])
     assert modulated == pytest.approx([0.0, 1 / 12, 1.0])
+
+
+def test_class_probabilities():
+    # softmax: exp(2 * 0.5) : exp(0) : exp(0), and CosFace with m = 0.5 three alike
+    rows = np.array([[0.5, 0.0, 0.0]])
+    assert loss_curves.class_probabilities(NormFace(2.0), rows)[0] == pytest.approx(
+        np.array([math.e, 1, 1]) / (math.e + 2)
+    )
+    assert loss_curves.class_probabilities(CosFace(0.5, 2.0), rows)[0] == pytest.approx(np.full(3, 1 / 3))
+    # bases 0.6 and 0.8, as in tests/losses/test_q_margin.py; the third class lies outside the window of 2 logits
+    rows = np.array([[0.18, 0.1, -0.2]])
+    assert loss_curves.class_probabilities(QMargin(1.5, 0.2, 10.0), rows)[0] == pytest.approx([0.36, 0.64, 0.0])
 
 
 def test_softmax_over_scale_by_hand():

@@ -57,8 +57,9 @@ def sums_over_others(
     """The sums over each row's other classes of the tensors that `function` makes of the cosines; see `Rows.sums`.
 
     Args:
-        query, centers, labels, subcenters, similarity, at_once: as of `nearest_others`.
+        query, centers, labels: the rows, the stored centers and the classes that are excluded.
         function: element-wise, from cosines to a tuple of tensors of their shape.
+        subcenters, similarity, at_once: the arguments of `nearest_others`.
     """
     sums = [
         torch.stack([term.masked_fill(own, 0.0).sum(1, dtype=torch.float64) for term in function(cosine)])

@@ -48,7 +48,7 @@ def margin_in_logits(alpha: float, margin: float, prior: Prior | float) -> float
 
     Args:
         alpha: order of the divergence, above 1.
-        margin: in logits, which is scale * cosine; not read where `prior` is a number.
+        margin: the margin in logits, scale * cosine. It is not read where `prior` is a number.
         prior: the rule for q_y, or q_y itself, in (0, 1].
     """
     order = alpha - 1.0
@@ -157,7 +157,7 @@ class QMargin(ClassLoss):
 
     Args:
         alpha: order of the divergence, in (1, 2]; 1 would be softmax, 2 is sparsemax.
-        margin: in cosine, at least 0; None where `prior` is a number.
+        margin: the margin in cosine, at least 0. It must be None where `prior` is a number.
         scale: factor from cosine to logit.
         prior: q_y by a rule for the margin: "separating" or "exponential", see `margin_in_logits`; or q_y itself, a
             number in (0, 1].
