@@ -9,7 +9,7 @@ from torch.autograd import gradcheck
 from loss_rows import numbers
 from verisphere.head import Dense, Head, Sampled, Streamed
 from verisphere.losses import CosFace, QMargin, Rows
-from verisphere.losses.q_margin import margin_in_logits, normaliser, probability, probability_and_slope
+from verisphere.losses.q_margin import margin_in_logits, newton_step, normaliser, probability, probability_and_slope
 
 ALPHAS = [1.05, 1.25, 1.5, 1.8, 2.0]
 
@@ -192,6 +192,8 @@ def test_the_normaliser_of_equal_logits_by_hand():
     for alpha in ALPHAS:
         tau = normaliser(torch.full((1, 5000), 2.0), numbers(-1e6).float(), alpha, 0.0)
         assert tau.item() == pytest.approx(2.0 + (1 - 5000 ** (1 - alpha)) / (alpha - 1))
+        # at tau = 2 each has probability and slope 1, and one step is enough
+        assert newton_step(numbers(5000.0), numbers(5000.0), alpha).item() == pytest.approx(tau.item() - 2.0)
 
 
 def test_the_normaliser_of_few_is_at_most_that_of_all_and_needs_no_class_outside_the_window():
@@ -250,7 +252,7 @@ def test_a_newton_step_from_below_stays_below():
         root = normaliser(logits, torch.full((50,), -99.0, dtype=torch.float64), alpha, 0.0)
         for below in (1e-3, 0.1, 1.0, 10.0):
             total, slope = (one.sum(1) for one in probability_and_slope((root - below)[:, None] - logits, alpha))
-            after = root - below + (total - total ** (2 - alpha)) / ((alpha - 1) * slope)
+            after = root - below + newton_step(total, slope, alpha)
             assert (after <= root + 1e-9).all()
             assert (after > root - below).all()
 
