@@ -4,6 +4,7 @@ from verisphere.images.augment import Augment, augment, normalise
 from verisphere.images.by_light import ByLight
 from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.faces import Faces
+from verisphere.images.joined import Joined
 from verisphere.images.label_noise import LabelNoise
 from verisphere.images.loader import Batch, batches, epoch_order, grouped_order
 from verisphere.images.part_of_people import PartOfPeople
@@ -18,6 +19,7 @@ __all__ = [
     "ByLight",
     "Faces",
     "InMemory",
+    "Joined",
     "LabelNoise",
     "PartOfPeople",
     "Photos",

@@ -1,0 +1,96 @@
+"""Several sets as one, such as IBUG-500K, which ArcFace (arXiv:1801.07698, section 4.1) joined from two."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from verisphere.base.vocabulary import NOBODY, ImageSource, check_word
+from verisphere.images.faces import Faces
+from verisphere.images.packs.columns import Coded, Texts, coded, spelled_once
+
+SamePeople = Literal["first", "merge", "apart"]
+
+
+class Joined(Faces):
+    """The images of several sets, one set after the other, each named `PREFIX/` and its name in its own set.
+
+    >>> from verisphere.images import InMemory
+    >>> pixels = torch.zeros(2, 3, 112, 112, dtype=torch.uint8)
+    >>> one, two = (InMemory(pixels, ("1", "2"), people) for people in (("a", "b"), ("b", "c")))
+    >>> [list(Joined([one, two], ["one", "two"], same).identities) for same in ("first", "merge", "apart")]
+    [['a', 'b', 'c'], ['a', 'b', 'b', 'c'], ['one/a', 'one/b', 'two/b', 'two/c']]
+
+    Args:
+        faces: the sets, two or more, whose images have one size.
+        prefixes: a name for each set.
+        same: what equal identities of two sets mean. "first": one person, whose images in later sets are excluded, as
+            IBUG-500K has it; "merge": one person with the images of all sets; "apart": different people, as where
+            the sets number their people.
+
+    Raises:
+        ValueError: fewer than two sets, prefixes that are not one for each set and different, or only some sets with
+            domains. From `images`: sizes that differ.
+    """
+
+    def __init__(self, faces: Sequence[Faces], prefixes: Sequence[str], same: SamePeople = "first") -> None:
+        check_word("same", same, SamePeople)
+        if len(faces) < 2 or len(prefixes) != len(faces) or len({*prefixes}) < len(faces) or "" in prefixes:
+            raise ValueError(
+                f"prefixes are {list(prefixes)} for {len(faces)} sets; two sets or more take a name each, all different"
+            )
+        if len({one.domains is None for one in faces}) > 1:
+            raise ValueError("some of the sets have domains and others do not; all must, or none")
+        self.faces, self.prefixes, self.names_rule = tuple(faces), tuple(prefixes), faces[0].names_rule
+        part = np.repeat(np.arange(len(faces)), [len(one) for one in faces])
+        names = Texts.of(f"{prefix}/{name}" for prefix, one in zip(prefixes, faces, strict=True) for name in one.names)
+        people = self._people([one.identities for one in faces], same)
+        if same != "apart":
+            people = coded(spelled_once(people, names, self.names_rule))
+        kept = np.ones(len(part), bool)
+        if same == "first":
+            earliest = np.full(len(people.values), len(faces))
+            np.minimum.at(earliest, people.codes, part)
+            nobody = np.array([value == NOBODY for value in people.values], bool)
+            kept = (earliest[people.codes] == part) | nobody[people.codes]
+        rows = np.flatnonzero(kept)
+        self._part, self._row = part[rows], np.concatenate([np.arange(len(one)) for one in faces])[rows]
+        self.names, self.identities = names.take(rows), people.take(rows)
+        if any(one.true_identities is not None for one in faces):
+            truth = [one.identities if one.true_identities is None else one.true_identities for one in faces]
+            self.true_identities = self._people(truth, same).take(rows)
+        if faces[0].domains is not None:
+            self.domains = coded(name for one in faces for name in one.domains or ()).take(rows)
+
+    def _people(self, identities: Sequence[Sequence[str]], same: SamePeople) -> Coded:
+        """The identities of all sets, one column after the other."""
+        named = zip(self.prefixes, identities, strict=True)
+        if same != "apart":
+            return coded(name for _, names in named for name in names)
+        return coded(NOBODY if name == NOBODY else f"{prefix}/{name}" for prefix, names in named for name in names)
+
+    @property
+    def source(self) -> ImageSource:
+        """The joint source of the sets: what is recorded of all of them alike."""
+        sources = [one.source for one in self.faces]
+        alike = all((one.drawn, one.alignment) == (sources[0].drawn, sources[0].alignment) for one in sources)
+        recorded = (sources[0].drawn, sources[0].alignment) if alike else (None, None)
+        return ImageSource(" and ".join(one.place for one in sources), *recorded)
+
+    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+        """The images at these positions."""
+        places = np.asarray(indices, np.int64)
+        batches, order = [], []
+        for part, one in enumerate(self.faces):
+            if len(here := np.flatnonzero(self._part[places] == part)):
+                batches.append(one.images(self._row[places[here]].tolist()))
+                order.append(here)
+        if not batches:
+            return self.faces[0].images([])
+        if len(sizes := {tuple(images.shape[2:]) for images in batches}) > 1:
+            raise ValueError(f"images of the sets are of sizes {sorted(sizes)}; give all sets one size")
+        together = torch.cat(batches)[torch.from_numpy(np.argsort(np.concatenate(order)))]
+        return together.contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,84 @@
+"""Several sets as one: names, people, domains and images keep their places."""
+
+import pytest
+import torch
+
+from verisphere.base.vocabulary import NO_CLASS
+from verisphere.images import InMemory, Joined, SyntheticFaces
+
+
+def grey(first: int, names: tuple[str, ...], people: tuple[str, ...], domains: tuple[str, ...] | None = None, size=4):
+    pixels = torch.arange(first, first + len(names), dtype=torch.uint8)[:, None, None, None]
+    return InMemory(pixels.expand(-1, 3, size, size).contiguous(), names, people, domains)
+
+
+ONE = grey(0, ("1", "2", "3"), ("a", "b", "-1"), ("x", "x", "y"))
+TWO = grey(10, ("1", "2", "3"), ("b", "c", "-1"), ("z", "x", "z"))
+
+
+def shades(faces: Joined) -> list[int]:
+    return faces.images(range(len(faces)))[:, 0, 0, 0].tolist()
+
+
+def test_a_person_of_both_sets_is_taken_from_the_first():
+    faces = Joined([ONE, TWO], ["one", "two"])
+    assert faces.names == ("one/1", "one/2", "one/3", "two/2", "two/3")
+    assert faces.identities == ("a", "b", "-1", "c", "-1")
+    assert faces.domains == ("x", "x", "y", "x", "z")
+    assert shades(faces) == [0, 1, 2, 11, 12]
+    assert faces.labels.tolist() == [0, 1, NO_CLASS, 2, NO_CLASS]
+    assert faces.true_identities is None
+
+
+def test_a_person_of_both_sets_has_the_images_of_both():
+    faces = Joined([TWO, ONE], ["two", "one"], "merge")
+    assert faces.people == ("a", "b", "c")
+    assert faces.labels.tolist() == [1, 2, NO_CLASS, 0, 1, NO_CLASS]
+    assert shades(faces) == [10, 11, 12, 0, 1, 2]
+
+
+def test_people_of_different_sets_are_different_people():
+    faces = Joined([ONE, TWO], ["one", "two"], "apart")
+    assert faces.people == ("one/a", "one/b", "two/b", "two/c")
+    assert faces.identities[2] == faces.identities[5] == "-1"
+
+
+def test_images_in_any_order_and_of_one_set_alone():
+    faces = Joined([ONE, TWO], ["one", "two"], "merge")
+    assert faces.images([5, 0, 3, 1])[:, 0, 0, 0].tolist() == [12, 0, 10, 1]
+    assert faces.images([4])[:, 0, 0, 0].tolist() == [11]
+    assert faces.images([]).shape == (0, 3, 4, 4)
+    assert faces.select([4, 0]).images([0, 1])[:, 0, 0, 0].tolist() == [11, 0]
+
+
+def test_spellings_of_one_name_are_one_person_by_the_rule_of_the_sets():
+    one, other = grey(0, ("1", "2"), ("a", "b"), ("x", "x")), grey(20, ("1",), ("B",), ("x",))
+    with pytest.raises(ValueError, match="'B'"):
+        Joined([one, other], ["one", "two"], "merge")
+    one.names_rule = other.names_rule = "merge"
+    a, b, same = Joined([one, other], ["one", "two"], "merge").identities
+    assert a != b == same
+
+
+def test_the_truth_of_one_set_is_kept():
+    noisy = grey(20, ("1", "2"), ("d", "e"), ("x", "x"))
+    noisy.true_identities = ("e", "e")
+    assert Joined([ONE, noisy], ["one", "two"]).true_identities == ("a", "b", "-1", "e", "e")
+
+
+def test_a_source_is_what_all_sets_record():
+    drawn = SyntheticFaces(people=2, images=2, size=48)
+    both = Joined([drawn, drawn], ["a", "b"], "apart").source
+    assert (both.drawn, both.place) == (drawn.source.drawn, f"{drawn.source.place} and {drawn.source.place}")
+    assert Joined([drawn, grey(0, ("1",), ("a",), ("x",), 48)], ["a", "b"]).source.drawn is None
+
+
+def test_refusals():
+    for prefixes in (["one"], ["one", "one"], ["", "two"]):
+        with pytest.raises(ValueError, match=r"for 2 sets; two sets or more take a name each, all different"):
+            Joined([ONE, TWO], prefixes)
+    with pytest.raises(ValueError, match="some of the sets have domains and others do not"):
+        Joined([ONE, grey(0, ("1",), ("a",))], ["one", "two"])
+    faces = Joined([ONE, grey(0, ("1",), ("z",), ("x",), size=5)], ["one", "two"])
+    with pytest.raises(ValueError, match=r"sizes \[\(4, 4\), \(5, 5\)\]; give all sets one size"):
+        faces.images([0, 3])
