@@ -1,4 +1,4 @@
-"""Several sets as one, such as IBUG-500K, which ArcFace (arXiv:1801.07698, section 4.1) joined from two."""
+"""Several sets as one, such as IBUG-500K, which ArcFace (arXiv:1801.07698) joined from two."""
 
 from collections.abc import Sequence
 from typing import Literal
