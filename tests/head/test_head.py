@@ -263,12 +263,12 @@ def test_keywords_of_earlier_versions_are_answered_with_the_new_ones(arguments, 
         (
             {"engine": "dense"},
             "engine is 'dense'; a head takes an object of verisphere.head: Auto(), Dense(), Streamed(...), "
-            "Sampled(...) or Sharded(...)",
+            "Sparse(...), Sampled(...) or Sharded(...)",
         ),
         (
             {"engine": Streamed},
             "engine is <class 'verisphere.head.streamed.Streamed'>; a head takes an object of verisphere.head: Auto(), "
-            "Dense(), Streamed(...), Sampled(...) or Sharded(...)",
+            "Dense(), Streamed(...), Sparse(...), Sampled(...) or Sharded(...)",
         ),
         ({"seed": "x"}, "seed is 'x'; it must be a whole number"),
         ({"centers": 3}, "centers is 3; a head takes SubCenters(...) of verisphere.head"),

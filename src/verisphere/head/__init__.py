@@ -6,6 +6,7 @@ from verisphere.head.head import Head, HeadOutput
 from verisphere.head.interface import SGDStep
 from verisphere.head.sampled import Sampled
 from verisphere.head.sharded import Sharded
+from verisphere.head.sparse import Sparse
 from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.update import HeadSGD
@@ -19,6 +20,7 @@ __all__ = [
     "SGDStep",
     "Sampled",
     "Sharded",
+    "Sparse",
     "Streamed",
     "SubCenters",
 ]

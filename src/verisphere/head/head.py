@@ -1,6 +1,6 @@
 """The head: class centers, a loss over them and the engine that runs it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from verisphere.head.checks import (
 )
 from verisphere.head.deferred import DeferredTensor
 from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest
+from verisphere.head.late_module import LateModule
 from verisphere.head.noise import Noise
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.teacher import Teacher, check_teacher, unit_centers
@@ -67,7 +68,7 @@ class HeadOutput:
     per_sample: Float[Tensor, "batch"]
 
 
-class Head(nn.Module):
+class Head(LateModule):
     """Class centers and a loss over them: from embeddings and labels to one number.
 
     Everything but an engine's products is computed in float32 (float64 if embeddings or centers are), also under
@@ -209,7 +210,7 @@ class Head(nn.Module):
             check_repeated(self.loss, self.draws is not None)
         labels = labels.long()
         with torch.autocast(embeddings.device.type, enabled=False):
-            precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
+            precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.stored.dtype), torch.float32)
             of_teacher = None if teacher is None else unit(teacher.detach().to(precision))
             batch = self.engine.batch(embeddings.to(precision), labels, weights, of_teacher)
             check_labels(batch.labels, self.classes, self.loss)  # of all ranks, so that all raise the same error
@@ -232,17 +233,16 @@ class Head(nn.Module):
         teacher = None
         if batch.teacher is not None and self.teacher is not None:
             teacher = Teacher(batch.teacher, self.teacher.to(dtype))
-        request = ViewRequest(batch.labels, self.subcenters, similarity, dtype, defer, teacher=teacher)
-        view = self.engine.view(self.centers, request)
         query = compared_rows(batch.embeddings, similarity)
         if self.loss.class_bias:
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
+        request = ViewRequest(batch.labels, self.subcenters, similarity, dtype, defer, teacher=teacher)
+        view = self.engine.view(self.stored, replace(request, loss=self.loss, query=query.detach()))
         terms, pull_together = self.loss.terms, self.subcenters.pull_together
         if self.loss.partial_losses(pull_together):
             return self._partial_losses(view, batch, query, share), None
 
         one_pass = self.loss.one_pass(pull_together)
-
         own = view.own(query, center=any(loss.query == "own_center" for _, loss in terms))
         rows = self._rows(view, batch, query, own.cosine)
         known = batch.labels != NO_CLASS
@@ -320,7 +320,7 @@ class Head(nn.Module):
         gradient = self.take_deferred()
         if gradient is None:
             return False
-        with torch.autocast(self.centers.device.type, enabled=False):
+        with torch.autocast(self.stored.device.type, enabled=False):
             gradient.apply(step, buffer)
         return True
 
@@ -339,7 +339,7 @@ class Head(nn.Module):
     def deferred_gradient(self) -> DeferredTensor | None:
         """The deferred gradient; None before a backward pass, and after the centers' gradient was set to None."""
         deferred = self._deferred
-        if deferred is not None and deferred.visible and self.centers.grad is None:
+        if deferred is not None and deferred.visible and self.stored.grad is None:
             self._deferred = None
         return self._deferred
 
@@ -352,7 +352,7 @@ class Head(nn.Module):
         deferred = self.deferred_gradient
         if deferred is None:
             return
-        if self.centers.grad is not None and self.centers.grad is not deferred:
+        if self.stored.grad is not None and self.stored.grad is not deferred:
             raise ValueError(
                 "the centers have a gradient beside the deferred one: does another term of the loss reach them, or is "
                 "the head inside DDP? another term needs torch.optim.SGD and deferred = False; of DDP, wrap the "
@@ -365,8 +365,8 @@ class Head(nn.Module):
 
     def drop_deferred(self) -> None:
         """Drop the deferred gradient, as `zero_grad` does."""
-        if self._deferred is not None and self.centers.grad is self._deferred:
-            self.centers.grad = None
+        if self._deferred is not None and self.stored.grad is self._deferred:
+            self.stored.grad = None
         self._deferred = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -385,7 +385,7 @@ class Head(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy, without the deferred gradient, as copied parameters have no gradients."""
-        return {**self.__dict__, "_deferred": None, "_built_with": is_own(self.loss, self)}
+        return {**super().__getstate__(), "_deferred": None, "_built_with": is_own(self.loss, self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy has its loss as the original has: built with it, or assigned after building."""
@@ -400,12 +400,12 @@ class Head(nn.Module):
                 "a second backward pass came before the step of the first: gradients that accumulate need "
                 "torch.optim.SGD and deferred = False; zero_grad drops the first one"
             )
-        deferred = self._deferred = DeferredTensor(self.centers, gradient, len(self.held) < self.classes)
+        deferred = self._deferred = DeferredTensor(self.stored, gradient, len(self.held) < self.classes)
 
         def place() -> None:
             deferred.visible = True
-            if self.centers.grad is None and self._deferred is deferred:
-                self.centers.grad = deferred
+            if self.stored.grad is None and self._deferred is deferred:
+                self.stored.grad = deferred
 
         # at the end: autograd would add the gradient of another term of the loss to one that stood here before
         torch.autograd.Variable._execution_engine.queue_callback(place)

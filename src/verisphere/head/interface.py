@@ -41,6 +41,15 @@ class SGDStep:
 
 
 @runtime_checkable
+class Late(Protocol):
+    """Centers some of which lack their last steps."""
+
+    def forget(self) -> None:
+        """Make these steps, and expect the centers to be changed by somebody else."""
+        ...
+
+
+@runtime_checkable
 class DeferredGradient(Protocol):
     """A gradient of the centers that has not been computed: what it takes to update them without it."""
 
@@ -81,6 +90,8 @@ class ViewRequest:
         class_weights: how often each class counts in a sum over the classes, and in the mean of `View.spread`; None
             counts each once. A softmax or normalised loss counts each class once whatever the weights are.
         teacher: the teacher, for a loss that reads one.
+        loss: the loss of the head, for an engine that chooses classes by it.
+        query: the rows as they are compared, without gradient, for the same.
     """
 
     labels: Int64[Tensor, "batch"]
@@ -90,6 +101,8 @@ class ViewRequest:
     defer: Callable[[DeferredGradient], None] | None = None
     class_weights: Float[Tensor, "classes"] | None = None
     teacher: Teacher | None = None
+    loss: ClassLoss | None = None
+    query: Float[Tensor, "batch columns"] | None = None
 
 
 @dataclass(frozen=True)
@@ -219,6 +232,11 @@ class Engine(Protocol):
         """Random state of the engine, for the head's `state_dict`; None for an engine without randomness."""
         ...
 
+    @property
+    def late(self) -> Late | None:
+        """The centers, where the engine leaves some without their last steps; None where it does not."""
+        ...
+
     def for_classes(self, classes: int) -> "Engine":
         """The engine for a head with this many classes."""
         ...
@@ -252,7 +270,7 @@ def check_engine(name: str, engine: object) -> None:
     if isinstance(engine, type) or not isinstance(engine, Engine):
         raise TypeError(
             f"{name} is {engine!r}; a head takes an object of verisphere.head: Auto(), Dense(), Streamed(...), "
-            "Sampled(...) or Sharded(...)"
+            "Sparse(...), Sampled(...) or Sharded(...)"
         )
 
 
@@ -262,6 +280,11 @@ class WholeEngine:
     @property
     def draws(self) -> nn.Module | None:
         """None: there is no randomness."""
+        return None
+
+    @property
+    def late(self) -> Late | None:
+        """None: every step is made at once."""
         return None
 
     def for_classes(self, classes: int) -> Any:  # the subclass's own kind; beartype takes no Self outside a class

@@ -185,7 +185,7 @@ class Sampled(WholeEngine):
         renamed = torch.searchsorted(classes, labels).masked_fill(~known, NO_CLASS)
         copies = centers.detach().index_select(0, classes)
         defer = None if request.defer is None else _deferring(request.defer, centers, classes, copies)
-        rows = _Copies.apply(defer, classes, copies, centers)
+        rows = copies_with_gradient(centers, classes, copies, defer)
         teacher = request.teacher
         if teacher is not None:
             teacher = replace(teacher, centers=teacher.centers.index_select(0, classes))
@@ -265,6 +265,16 @@ class ComputedGradient:
     def scale(self, factor: Float[Tensor, ""] | float) -> None:
         """Multiply the gradient by a number."""
         self.gradient.mul_(factor)
+
+
+def copies_with_gradient(
+    centers: Float[Tensor, "classes subcenters columns"],
+    classes: Int64[Tensor, "sampled"],
+    copies: Float[Tensor, "sampled subcenters columns"],
+    defer: Callable[[DeferredGradient], None] | None,
+) -> Float[Tensor, "sampled subcenters columns"]:
+    """Copies of some centers, for autograd: their gradient is that of the centers, or `defer` takes it."""
+    return _Copies.apply(defer, classes, copies, centers)
 
 
 class _Copies(torch.autograd.Function):

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from verisphere.base import collectives
 from verisphere.base.distributed import World, world
 from verisphere.base.vocabulary import NO_CLASS
-from verisphere.head.interface import Batch, Engine, OwnClass, View, ViewRequest, check_engine
+from verisphere.head.interface import Batch, Engine, Late, OwnClass, View, ViewRequest, check_engine
 from verisphere.head.passes import known_shift
 from verisphere.losses.class_loss import ClassLoss
 
@@ -88,6 +88,11 @@ class Sharded:
     def draws(self) -> nn.Module | None:
         """Random state of the inner engine; None for one without randomness."""
         return self.inner.draws
+
+    @property
+    def late(self) -> Late | None:
+        """The late centers of the inner engine."""
+        return self.inner.late
 
     def for_classes(self, classes: int) -> "Sharded":
         """The engine for a head with this many classes."""

@@ -71,7 +71,7 @@ class HeadSGD(torch.optim.SGD):
         if closure is not None:
             with torch.enable_grad():
                 result = closure()
-        group, centers = self._group(), self.head.centers
+        group, centers = self._group(), self.head.stored
         gradient = self.head.take_deferred()
         super().step()
         if gradient is None:
@@ -89,16 +89,27 @@ class HeadSGD(torch.optim.SGD):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop every gradient, the deferred one too."""
         self.head.drop_deferred()
-        self.head.centers.grad = None  # zeros would be a gradient beside the deferred one
+        self.head.stored.grad = None  # zeros would be a gradient beside the deferred one
         super().zero_grad(set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of all steps, also of those that some centers lacked."""
+        self.head.bring_up()
+        return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take another state, after the steps that belong to this one."""
+        self.head.bring_up()
+        super().load_state_dict(state_dict)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy; torch's own keeps a fixed list of names."""
+        self.head.bring_up()
         return {**super().__getstate__(), "head": self.head}
 
     def _group(self) -> dict[str, Any]:
         for group in self.param_groups:
-            if any(parameter is self.head.centers for parameter in group["params"]):
+            if any(parameter is self.head.stored for parameter in group["params"]):
                 if group["dampening"] or group["maximize"]:
                     raise ValueError(
                         f"the group of the head's centers has dampening {group['dampening']} and maximize "

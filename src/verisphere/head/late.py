@@ -1,0 +1,195 @@
+"""Class centers that are updated late: rows without a gradient stand still until somebody needs them.
+
+A step of SGD changes a center w without gradient, and its momentum v, by numbers that are the same for all such
+centers: with the momentum m, the decay d and the rate r of the step
+
+    v' = d w + m v,    w' = w - r v'    (Nesterov: w' = w - r (d w + m v'))
+
+so (w', v') = M (w, v) with a 2 x 2 matrix M of the step. A center that was last written before step t is therefore
+P (w, v) now, P = M_T ... M_t. For each step t this module keeps P itself, and multiplies all of them by the matrix of a
+new step from the left: a product of as many factors as there were steps, in float64, without a quotient, since the
+products of all steps underflow. The direction of a late center turns by at most |P_wv| u / |P_ww + P_wv l|, where v is
+l w plus a part of length u |w| across w; this bounds how far a screen of the centers is out of date.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float, Float32, Int64
+from torch import Tensor
+
+from verisphere.head.interface import SGDStep
+
+#: Steps after which all centers are brought up: the matrices of so many steps are multiplied in each step.
+MOST_STEPS = 2048
+#: Numbers of centers that are brought up, or measured, at once.
+AT_ONCE = 2**22
+
+
+def step_matrix(step: SGDStep) -> list[list[float]]:
+    """The matrix by which a step changes (center, momentum) of a center without gradient.
+
+    >>> step_matrix(SGDStep(rate=0.5, momentum=0.5, weight_decay=0.25))
+    [[0.875, -0.25], [0.25, 0.5]]
+    >>> step_matrix(SGDStep(rate=0.5, momentum=0.5, weight_decay=0.25, nesterov=True))
+    [[0.8125, -0.125], [0.25, 0.5]]
+    """
+    decay, momentum = step.weight_decay, step.momentum
+    of_center, of_momentum = (decay, momentum)
+    if step.nesterov:
+        of_center, of_momentum = decay + momentum * decay, momentum * momentum
+    return [[1.0 - step.rate * of_center, -step.rate * of_momentum], [decay, momentum]]
+
+
+class LateCenters:
+    """Centers and momentum of which some rows lack the last steps, and what it takes to bring them up.
+
+    The object belongs to one head; a copy of it has no centers. It writes centers and momentum without a new version of
+    the tensors, except for `write`: a row that is brought up has the values that it stood for.
+
+    Attributes:
+        rewritten: how often all centers have changed at once.
+    """
+
+    def __init__(self) -> None:
+        self._centers: Tensor | None = None
+        self._buffer: Tensor | None = None
+        self._state: tuple[object, ...] = ()
+        self._behind, self._version, self.rewritten = False, 0, 0
+
+    def __deepcopy__(self, memo: object) -> "LateCenters":
+        """An object without centers: a head brings up its centers before it is copied."""
+        return LateCenters()
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """See `__deepcopy__`."""
+        return LateCenters, ()
+
+    def of(self, centers: Tensor) -> bool:
+        """Take the centers of a head; whether they are those that this object wrote last.
+
+        Raises:
+            ValueError: somebody changed the centers while rows were late.
+        """
+        if self._centers is not None and self._state == _state(centers):
+            return True
+        if self._behind:
+            raise ValueError(
+                "the centers were changed while some of them lacked their last steps, so that these are lost: change "
+                "`head.centers`, which brings up all of them, and not a reference that was kept from before"
+            )
+        self._centers, self._buffer, self._state = centers, None, _state(centers)
+        self.rewritten += 1
+        #: the step before which each class was written last, and for each step the matrix from there to now
+        self._since = torch.zeros(len(centers), dtype=torch.int64, device=centers.device)
+        self._matrices = torch.eye(2, dtype=torch.float64, device=centers.device)[None]
+        #: of each center's momentum over its length: the part along the center, and the length of that across
+        self._along = torch.zeros(centers.shape[:2], dtype=torch.float32, device=centers.device)
+        self._across = torch.zeros_like(self._along)
+        return False
+
+    def forget(self) -> None:
+        """Bring up all centers, and take them for changed: somebody else may write to them."""
+        self.bring_up()
+        self._state = ()
+
+    def rows(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"]:
+        """Centers as they are now."""
+        return self._current(classes)[0]
+
+    def momentum(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"] | None:
+        """Their momentum as it is now; None without momentum."""
+        return self._current(classes)[1]
+
+    def attach(self, buffer: Tensor | None) -> None:
+        """Take the momentum buffer of the coming step."""
+        if buffer is self._buffer and (buffer is None or buffer._version == self._version):
+            return
+        self.bring_up()
+        self._buffer = buffer
+        self._version = 0 if buffer is None else buffer._version
+        for classes in self._parts():
+            self._measure(classes)
+
+    def write(
+        self,
+        classes: Int64[Tensor, " some"],
+        rows: Float[Tensor, "some subcenters columns"],
+        momentum: Float[Tensor, "some subcenters columns"] | None,
+        step: SGDStep,
+    ) -> None:
+        """Write the classes that a step has changed by a gradient; all others are late by one step more."""
+        assert self._centers is not None, "of comes before"
+        self._centers.detach().index_copy_(0, classes, rows)  # a new version, as any engine makes
+        if self._buffer is not None and momentum is not None:
+            self._buffer.data.index_copy_(0, classes, momentum)
+        self._state = _state(self._centers)
+        matrix = torch.tensor(step_matrix(step), dtype=torch.float64, device=self._matrices.device)
+        self._matrices = torch.cat([matrix @ self._matrices, torch.eye(2).to(matrix)[None]])
+        self._since[classes] = len(self._matrices) - 1
+        self._measure(classes)
+        self._behind = True
+        if len(self._matrices) > MOST_STEPS:
+            self.bring_up()
+
+    def bring_up(self, classes: Int64[Tensor, " some"] | None = None) -> None:
+        """Write these classes, or all, as they are now."""
+        if not self._behind or self._centers is None:
+            return
+        for some in self._parts() if classes is None else [classes]:
+            rows, momentum = self._current(some)
+            self._centers.data.index_copy_(0, some, rows)
+            if self._buffer is not None and momentum is not None:
+                self._buffer.data.index_copy_(0, some, momentum)
+            self._since[some] = len(self._matrices) - 1
+            self._measure(some)
+        if classes is None:
+            self._since.zero_()
+            self._matrices, self._behind = self._matrices[-1:], False
+            self.rewritten += 1
+
+    def turned(self) -> Float32[Tensor, "classes subcenters"] | None:
+        """An upper bound of how far each direction is from that of the stored center; None if no center is late."""
+        if not self._behind or self._buffer is None:
+            return None
+        of_center, of_momentum = self._matrices[:, 0].float().index_select(0, self._since)[:, None].unbind(-1)
+        length = of_center + of_momentum * self._along
+        turned = of_momentum.abs() * self._across / length
+        return torch.where(length > 0, 1.0001 * turned, torch.inf).nan_to_num(nan=torch.inf)
+
+    def _current(self, classes: Tensor) -> tuple[Tensor, Tensor | None]:
+        assert self._centers is not None, "of comes before"
+        rows = self._centers.detach().index_select(0, classes)
+        momentum = None if self._buffer is None else self._buffer.detach().index_select(0, classes)
+        if not self._behind:
+            return rows, momentum
+        matrices = self._matrices.index_select(0, self._since.index_select(0, classes)).to(rows.dtype)
+        (from_rows, from_momentum), (to_rows, to_momentum) = (
+            (matrices[:, number, 0, None, None], matrices[:, number, 1, None, None]) for number in (0, 1)
+        )
+        if momentum is None:
+            return rows * from_rows, None
+        return rows * from_rows + momentum * from_momentum, rows * to_rows + momentum * to_momentum
+
+    def _measure(self, classes: Tensor) -> None:
+        """Measure the momentum of classes that have just been written."""
+        if self._buffer is None or self._centers is None:
+            return
+        rows = self._centers.detach().index_select(0, classes)
+        momentum = self._buffer.detach().index_select(0, classes)
+        squared = (rows * rows).sum(2)
+        along = torch.where(squared > 0, (rows * momentum).sum(2) / squared, 0.0)
+        across = torch.linalg.vector_norm(momentum - along[:, :, None] * rows, dim=2) / squared.sqrt()
+        self._along[classes] = along.float()
+        self._across[classes] = torch.where(across == across, across, torch.inf).float()
+
+    def _parts(self) -> Iterator[Tensor]:
+        assert self._centers is not None, "of comes before"
+        at_once = max(AT_ONCE // self._centers.shape[1:].numel(), 1)
+        yield from torch.arange(len(self._centers), device=self._centers.device).split(at_once)
+
+
+def _state(centers: Tensor) -> tuple[object, ...]:
+    """What differs once somebody else has changed the centers, or put others in their place."""
+    version = 0 if centers.is_inference() else centers._version
+    return version, centers.data_ptr(), centers.dtype, centers.device, centers.shape

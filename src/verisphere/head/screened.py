@@ -1,0 +1,268 @@
+"""A screen of the class centers: their directions rounded to a fast type, and which of them may be near a row.
+
+The product of a rounded row and a rounded center differs from their cosine by at most what rounding has taken from
+either (Cauchy and Schwarz), by what the center's direction has turned since it was rounded, and by the summing. So one
+product of low precision, with these bounds, finds every center whose cosine can reach a floor.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Float32, Int64, Shaped
+from torch import Tensor
+
+from verisphere.base.device import full_float32
+from verisphere.head.chunk import inverse_length
+from verisphere.score.exact.screen import exact_int8, int8_unit, product_type, products, true_places
+
+ScreenType = Literal["int8", "bfloat16", "float32"]
+
+#: Largest number of a chunk's products, by device.
+PRODUCTS = {"cpu": 2**20, "cuda": 2**27}
+RUN = 64  # products whose maximum is compared before they are
+ROUNDED_AT_ONCE = 2**22  # numbers
+RAISED_AFTER = 1.5  # the floors rise when the part of the centers that has been seen has grown by this
+#: What rounding to the type takes at most from a product on its way out; and rounding a float64 to float32 first.
+_STORED = {torch.bfloat16: 2.0**-8, torch.int8: 2.0**-22, torch.float32: 2.0**-22, torch.float64: 2.0**-22}
+_NOTHING = -10_000  # a product that marks the own class, or no class
+
+
+@cache
+def fastest_type(device: str) -> ScreenType:
+    """The type whose products are fastest: bfloat16 on a GPU; on a CPU tried once, on a twentieth of a second's work.
+
+    int8 has to be a tenth faster than the others, as its bounds are wider.
+    """
+    if device != "cpu":
+        return "bfloat16"
+    seconds: dict[ScreenType, float] = {}
+    rows = torch.ones(64, 256)
+    for name in ("float32", "bfloat16", "int8"):
+        left = rows.to(getattr(torch, name))
+        right, best = left.repeat(8, 1), float("inf")
+        for _ in range(3):
+            started = time.perf_counter()
+            products(left, right)
+            best = min(best, time.perf_counter() - started)
+        seconds[name] = best * (1.1 if name == "int8" else 1.0)
+    if not exact_int8(rows.shape[1]):
+        del seconds["int8"]
+    return min(seconds, key=lambda name: seconds[name])
+
+
+class Near(NamedTuple):
+    """Pairs of a row and a center whose cosine may reach the row's floor.
+
+    Attributes:
+        row: number of the row.
+        center: number of the center, K for each class.
+        at_least: lower bound of the cosine.
+        at_most: upper bound of the cosine.
+    """
+
+    row: Int64[Tensor, " pairs"]
+    center: Int64[Tensor, " pairs"]
+    at_least: Float32[Tensor, " pairs"]
+    at_most: Float32[Tensor, " pairs"]
+
+
+class Undecided(Exception):
+    """The screen leaves too many pairs open to be worth their exact products."""
+
+
+class CenterScreen:
+    """The directions of all centers in a fast type, and how far each may be from what it stands for.
+
+    For float32 and float64 products the screen consists of the stored centers themselves and one over their lengths.
+
+    Args:
+        centers: the centers as stored.
+        dtype: type of the products: int8, bfloat16, or that of the centers.
+    """
+
+    def __init__(self, centers: Float[Tensor, "classes subcenters columns"], dtype: torch.dtype) -> None:
+        self._centers, self._dtype = centers.detach(), dtype
+        count, device = centers.shape[:2].numel(), centers.device
+        if dtype == torch.int8 and not exact_int8(centers.shape[2]):
+            raise ValueError("products in int8 are not exact on this CPU; choose another type for the screen")
+        self._scale = torch.zeros(count, dtype=centers.dtype, device=device)  # one over the length of each center
+        self._lost = torch.zeros(count, dtype=torch.float32, device=device)
+        self._rounded: Tensor | None = None
+        self._unit = 1.0
+        if dtype in (torch.int8, torch.bfloat16):
+            columns = centers.shape[2]
+            self._rounded = torch.zeros(count + -count % RUN, max(columns, 2), dtype=dtype, device=device)
+        if dtype == torch.int8:
+            some = centers.detach().flatten(0, 1)[:: max(count // 4096, 1)]
+            self._unit = int8_unit((some * inverse_length(some)[:, None]).float())
+        step = max(ROUNDED_AT_ONCE // centers.shape[1:].numel(), 1)
+        for first in range(0, len(centers), step):
+            self._round(slice(first, first + step), self._centers[first : first + step])
+        self._room = torch.empty(0, dtype=product_type(dtype), device=device)
+
+    def renew(self, classes: Int64[Tensor, " some"]) -> None:
+        """Round the stored centers of these classes again."""
+        self._round(classes, self._centers.index_select(0, classes))
+
+    def _round(self, classes: Tensor | slice, stored: Float[Tensor, "some subcenters columns"]) -> None:
+        per_class = self._centers.shape[1]
+        scale = inverse_length(stored.flatten(0, 1))
+        self._scale.view(-1, per_class)[classes] = scale.view(-1, per_class)
+        if self._rounded is None:
+            return
+        units = (stored.flatten(0, 1) * scale[:, None]).float()
+        rounded, lost = rounded_rows(units, self._dtype, self._unit)
+        whole = self._rounded[: len(self._scale), : units.shape[1]].unflatten(0, (-1, per_class))
+        whole[classes] = rounded.unflatten(0, (-1, per_class))
+        self._lost.view(-1, per_class)[classes] = lost.view(-1, per_class)
+
+    def near(
+        self,
+        query: Float[Tensor, "batch columns"],
+        labels: Int64[Tensor, "batch"],
+        turned: Float32[Tensor, "classes subcenters"] | None,
+        floor: Callable[[Float[Tensor, "batch nearest"]], Float[Tensor, "batch"]],
+        most: int,
+    ) -> Near:
+        """Every pair of a row and a center of another class whose cosine may be above the row's floor.
+
+        Args:
+            query: rows of length 1.
+            labels: class of each row, which is excluded; -1 excludes none.
+            turned: how far each direction may be from that of the stored center; None if none has moved.
+            floor: a function of lower bounds of each row's largest cosines, whose result is at most the row's floor.
+            most: largest number of pairs that may remain open.
+
+        Raises:
+            Undecided: more pairs remain open, or a bound is not finite.
+        """
+        off = self._lost if turned is None else self._lost + turned.flatten()
+        left, unit, lost = self._operand(query)
+        # |x w - x'w'| <= |x - x'| |w| + |x'| |w - w'|, and two roundings a term in the sum of the product
+        summing = 0.0 if self._dtype == torch.int8 else 4 * query.shape[1] * torch.finfo(self._sums).eps
+        fixed = lost + summing + 2 * _STORED[self._dtype]
+        longest = 1.0 + lost
+        error = fixed + longest * float(off.max())
+        if not error < 0.5:
+            raise Undecided(f"the screen may be off by {error:.3g} in cosine")
+        batch, per_class, count = len(query), self._centers.shape[1], len(self._scale)
+        best = query.new_full((batch, 1), -torch.inf)
+        floors = floor(best)
+        own = _OwnColumns(labels, per_class)
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        seen = raised = total = 0
+        for first, product in self._products(left, batch):
+            own.mask(product, first, _nothing(product.dtype))
+            runs = product.view(-1, RUN)
+            columns = product.shape[1] // RUN
+            whole = runs.view(_WHOLE[product.element_size()])  # maxima of whole numbers are several times faster
+            tops = whole.amax(1).view(batch, columns)
+            highest = tops.amax(1)
+            value = highest.view(product.dtype).float() * unit
+            # the bits of negative numbers fall as these rise, so that their maximum is not known
+            known = value > 0 if product.is_floating_point() else highest > _nothing(product.dtype)
+            best = best.maximum(torch.where(known, value - error, -torch.inf)[:, None].to(best))
+            seen += product.shape[1]
+            if seen >= RAISED_AFTER * raised or first + product.shape[1] >= count:
+                floors, raised = floors.maximum(floor(best)), seen
+            cut = ((floors - error) / unit).float()
+            cut = cut - 1e-6 * cut.abs() if product.is_floating_point() else cut.floor() - 1
+            cut = cut.clamp(min=_nothing(product.dtype) / 2).to(product.dtype)
+            least = cut.view(whole.dtype)
+            if product.is_floating_point():
+                least = least.masked_fill(cut <= 0, torch.iinfo(whole.dtype).min)
+            hit = true_places(tops >= least[:, None])
+            row = torch.div(hit, columns, rounding_mode="floor")
+            inside = runs.index_select(0, hit)
+            place = true_places(inside >= cut.index_select(0, row)[:, None])
+            run = torch.div(place, RUN, rounding_mode="floor")
+            row = row.index_select(0, run)
+            center = (hit.index_select(0, run) - row * columns) * RUN + place - run * RUN + first
+            parts.append((row, center, inside.view(-1).index_select(0, place).float() * unit))
+            total += len(row)
+            if total > most:
+                raise Undecided(f"more than {most:,} pairs of a row and a center may be near")
+        row, center, value = (torch.cat(column) for column in zip(*parts, strict=True))
+        wide = fixed + longest * off.index_select(0, center)
+        near = (value + wide >= floors.index_select(0, row)) & (center < count)
+        return Near(row[near], center[near], (value - wide)[near], (value + wide)[near])
+
+    @property
+    def _sums(self) -> torch.dtype:
+        return torch.float64 if self._dtype == torch.float64 else torch.float32
+
+    def _operand(self, query: Tensor) -> tuple[Tensor, float, float]:
+        """The rows in the type of the products, the value of 1 in the products, and what rounding took from a row."""
+        if self._rounded is None:
+            return query.to(self._dtype), 1.0, 0.0
+        units = query.float()
+        unit = int8_unit(units) if self._dtype == torch.int8 else 1.0
+        rounded, lost = rounded_rows(units, self._dtype, unit)
+        spare = self._rounded.shape[1] - units.shape[1]
+        return torch.nn.functional.pad(rounded, (0, spare)), unit * self._unit, float(lost.max())
+
+    def _products(self, left: Tensor, batch: int) -> Iterator[tuple[int, Tensor]]:
+        """The first center of each chunk, and its products with all rows; a multiple of RUN columns."""
+        count = len(self._scale)
+        at_most = PRODUCTS.get(left.device.type, PRODUCTS["cuda"])
+        step = max(at_most // (batch * RUN), 1) * RUN
+        right = self._centers.flatten(0, 1) if self._rounded is None else self._rounded
+        with full_float32():
+            for first in range(0, len(right), step):
+                product = products(left, right[first : first + step], self._room if self._rounded is not None else None)
+                if self._rounded is None:
+                    product = product.mul_(self._scale[first : first + step])
+                    spare = -product.shape[1] % RUN
+                    product = torch.nn.functional.pad(product, (0, spare)) if spare else product
+                beyond = first + product.shape[1] - count
+                if beyond > 0:
+                    product[:, -beyond:] = _nothing(product.dtype)
+                yield first, product
+
+
+class _OwnColumns:
+    """Where the own class of each row is among the products of a chunk."""
+
+    def __init__(self, labels: Int64[Tensor, "batch"], per_class: int) -> None:
+        column = labels[:, None] * per_class + torch.arange(per_class, device=labels.device)
+        rows = torch.arange(len(labels), device=labels.device)[:, None].expand_as(column)
+        known = (labels >= 0)[:, None].expand_as(column)
+        self._column, order = column[known].sort()
+        self._row = rows[known][order]
+        self._sorted = self._column.tolist()
+        self._next = 0
+
+    def mask(self, product: Tensor, first: int, value: int) -> None:
+        """Overwrite the own classes in the next chunk."""
+        start = self._next
+        while self._next < len(self._sorted) and self._sorted[self._next] < first + product.shape[1]:
+            self._next += 1
+        here = slice(start, self._next)
+        product[self._row[here], self._column[here] - first] = value
+
+
+_WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _nothing(dtype: torch.dtype) -> int:
+    return -(2**30) if dtype == torch.int32 else _NOTHING
+
+
+def rounded_rows(
+    units: Float32[Tensor, "rows dim"], dtype: torch.dtype, unit: float
+) -> tuple[Shaped[Tensor, "rows dim"], Float32[Tensor, " rows"]]:
+    """Rows in a type, and an upper bound of the length of what each has lost; infinite for a row without direction.
+
+    Args:
+        units: rows of length 1, to within rounding.
+        dtype: int8 or bfloat16.
+        unit: the value of 1 in int8.
+    """
+    rounded = (units / unit).round_().clamp_(-127, 127).to(torch.int8) if dtype == torch.int8 else units.to(dtype)
+    lost = torch.linalg.vector_norm(units - rounded.float() * unit, dim=1)
+    straight = (torch.linalg.vector_norm(units, dim=1) - 1.0).abs() < 1e-3
+    # measuring rounds, and so did the direction; a row is as short as 1 less what rounding takes
+    return rounded, torch.where(straight, lost * (1 + units.shape[1] * 2.0**-23) + 1e-6, torch.inf)

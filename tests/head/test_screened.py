@@ -1,0 +1,101 @@
+"""The screen of the centers: no pair above a floor is missed, whatever the type, and bounds are bounds."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from verisphere.head.screened import CenterScreen, Undecided, fastest_type, rounded_rows
+from verisphere.score.exact.screen import exact_int8
+
+TYPES = [torch.float32, torch.bfloat16, torch.int8, torch.float64]
+
+
+def screened(dtype: torch.dtype, centers: torch.Tensor) -> CenterScreen:
+    if dtype == torch.int8 and not exact_int8(centers.shape[2]):
+        pytest.skip("products in int8 are not exact on this CPU")
+    return CenterScreen(centers, dtype)
+
+
+def drawn(classes: int, subcenters: int, size: int, batch: int, dtype: torch.dtype = torch.float32):
+    generator = torch.Generator().manual_seed(classes)
+    centers = torch.randn(classes, subcenters, size, generator=generator).to(dtype) * 0.3
+    query = F.normalize(torch.randn(batch, size, generator=generator), dim=1).to(dtype)
+    labels = torch.randint(0, classes, (batch,), generator=generator)
+    labels[0] = -1
+    query[1] = F.normalize(centers[labels[1], 0], dim=0)  # at its own center, which is excluded
+    return centers, query, labels
+
+
+def below_best(share: float):
+    """A floor below the best cosine; where none is known, below all."""
+    return lambda nearest: nearest.amax(1).nan_to_num(neginf=-2.0) - share
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize(("classes", "subcenters", "size", "batch"), [(1000, 1, 32, 5), (333, 3, 16, 4), (5, 1, 3, 9)])
+def test_no_pair_is_missed(dtype, classes, subcenters, size, batch, monkeypatch):
+    monkeypatch.setitem(__import__("verisphere.head.screened").head.screened.PRODUCTS, "cpu", 1024)
+    kind = torch.float64 if dtype == torch.float64 else torch.float32
+    centers, query, labels = drawn(classes, subcenters, size, batch, kind)
+    near = screened(dtype, centers).near(query, labels, None, below_best(0.1), 10**6)
+    cosine = query.double() @ F.normalize(centers.flatten(0, 1).double(), dim=1).T
+    known = labels >= 0
+    for number in range(subcenters):
+        cosine[known, labels[known] * subcenters + number] = -torch.inf
+    wanted = (cosine > cosine.amax(1, keepdim=True) - 0.1).nonzero().tolist()
+    found = set(zip(near.row.tolist(), near.center.tolist(), strict=True))
+    assert len(found) == len(near.row)
+    assert {tuple(pair) for pair in wanted} <= found
+    exact = cosine[near.row, near.center]
+    assert (near.at_least <= exact).all()
+    assert (near.at_most >= exact).all()
+    assert (near.at_most - near.at_least).max() < 0.2
+
+
+def test_few_pairs_remain():
+    centers, query, labels = drawn(5000, 1, 64, 8)
+    near = screened(torch.float32, centers).near(query, labels, None, below_best(0.05), 10**6)
+    assert len(near.row) < 8 * 50
+
+
+def test_a_turned_center_is_found_within_its_bound():
+    centers, query, labels = drawn(400, 1, 16, 3)
+    screen = screened(torch.bfloat16, centers)
+    moved = centers.clone()
+    moved[7, 0] += 0.2 * query[2] * centers[7, 0].norm()
+    turned = torch.zeros(400, 1)
+    turned[7] = (F.normalize(moved[7, 0], dim=0) - F.normalize(centers[7, 0], dim=0)).norm() * 1.001
+    cosine = query @ F.normalize(moved[:, 0], dim=1).T
+    near = screen.near(query, labels, turned, below_best(0.0), 10**6)
+    mine = (near.row == 2) & (near.center == 7)
+    bounds = [(float(low), float(high)) for low, high in zip(near.at_least[mine], near.at_most[mine], strict=True)]
+    assert all(low <= cosine[2, 7] <= high for low, high in bounds)
+    centers.copy_(moved)
+    screen.renew(torch.tensor([7]))
+    again = screen.near(query, labels, None, below_best(2.0), 10**6)
+    value = again.at_least[(again.row == 2) & (again.center == 7)]
+    assert cosine[2, 7] - 0.03 < value <= cosine[2, 7]
+
+
+def test_a_row_without_direction_cannot_be_decided():
+    centers, query, labels = drawn(50, 1, 8, 3)
+    centers[4] = 0.0
+    with pytest.raises(Undecided, match="off by inf"):
+        screened(torch.bfloat16, centers).near(query, labels, None, below_best(0.1), 10**6)
+    centers, query, labels = drawn(500, 1, 8, 3)
+    with pytest.raises(Undecided, match="more than 10 pairs"):
+        screened(torch.float32, centers).near(query, labels, None, below_best(1.0), 10)
+
+
+def test_what_a_row_has_lost_is_bounded():
+    units = F.normalize(torch.randn(64, 32, generator=torch.Generator().manual_seed(0)), dim=1)
+    for dtype, unit in ((torch.int8, 0.004), (torch.bfloat16, 1.0)):
+        rounded, lost = rounded_rows(units, dtype, unit)
+        off = (units.double() - rounded.double() * unit).norm(dim=1)
+        assert (off <= lost).all()
+        assert (lost < 1.01 * off + 1e-5).all()
+
+
+def test_the_fastest_type_is_one_of_three():
+    assert fastest_type("cuda") == "bfloat16"
+    assert fastest_type("cpu") in ("int8", "bfloat16", "float32")

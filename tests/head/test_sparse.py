@@ -1,0 +1,345 @@
+"""The sparse engine against the dense one, with its late updates against torch's SGD, and where it falls back."""
+
+import copy
+import logging
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor
+
+from processes import run
+from verisphere.base.distributed import world
+from verisphere.head import Dense, Head, HeadSGD, Sampled, Sharded, Sparse, Streamed, SubCenters
+from verisphere.head.sparse import LONGEST_WAIT
+from verisphere.losses import ArcFace, QMargin
+from verisphere.losses.auxiliary import Intra, WeightedSum
+from verisphere.score.exact.screen import exact_int8
+
+CLASSES, SIZE, BATCH = 400, 32, 12
+SCREENS = ["float32", "bfloat16", "int8"]
+SETTINGS = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
+
+
+def head_of(engine, make=QMargin, dtype=torch.float64, subcenters=1, classes=CLASSES, **options) -> Head:
+    if isinstance(engine, Sparse) and engine.screen == "int8" and not exact_int8(SIZE):
+        pytest.skip("products in int8 are not exact on this CPU")
+    torch.manual_seed(1)
+    centers = SubCenters(subcenters, **options)
+    return Head(make(), classes, SIZE, centers=centers, engine=engine).to(dtype)
+
+
+def batches(count: int, dtype: torch.dtype = torch.float64, classes: int = CLASSES):
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(count):
+        rows = 3 * torch.randn(BATCH, SIZE, generator=generator, dtype=torch.float64)
+        yield rows.to(dtype), torch.randint(0, classes, (BATCH,), generator=generator)
+
+
+def steps(head: Head, optimizer: torch.optim.Optimizer, data) -> list[Tensor]:
+    """Losses and gradients in the rows, and then the centers, after some steps."""
+    found = []
+    for rows, labels in data:
+        optimizer.zero_grad()
+        rows = rows.to(head.stored.device, copy=True).requires_grad_()
+        output = head(rows, labels.to(rows.device))
+        output.loss.backward()
+        optimizer.step()
+        found += [output.loss.detach(), output.per_sample, rows.grad]
+    return [one.cpu() for one in (*found, head.centers.detach().clone())]
+
+
+def compare(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0])
+@pytest.mark.parametrize("subcenters", [1, 3])
+def test_losses_gradients_and_steps_are_those_of_all_classes(screen, alpha, subcenters):
+    def make():
+        return QMargin(alpha)
+
+    dense, sparse = (
+        head_of(Dense(), make, subcenters=subcenters),
+        head_of(Sparse(screen=screen), make, subcenters=subcenters),
+    )
+    reference = torch.optim.SGD(dense.parameters(), **SETTINGS)
+    optimizer = HeadSGD(sparse.parameters(), sparse, **SETTINGS)
+    compare(steps(sparse, optimizer, batches(8)), steps(dense, reference, batches(8)), 1e-10)
+    assert sparse.engine.streamed_steps == 0
+    ours, theirs = (one.state_dict()["state"][0]["momentum_buffer"] for one in (optimizer, reference))
+    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_float32_is_as_near_as_the_streamed_engine(screen):
+    double, sparse = head_of(Dense()), head_of(Sparse(screen=screen), dtype=torch.float32)
+    data = [(rows.float().double(), labels) for rows, labels in batches(4)]
+    expected = steps(double, torch.optim.SGD(double.parameters(), **SETTINGS), data)
+    single = [(rows.float(), labels) for rows, labels in data]
+    found = steps(sparse, HeadSGD(sparse.parameters(), sparse, **SETTINGS), single)
+    compare([one.double() for one in found], expected, 2e-5)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_a_rate_may_change_and_centers_may_be_read_at_any_time(momentum, nesterov):
+    if nesterov and not momentum:
+        pytest.skip("Nesterov needs momentum")
+    settings = {"lr": 0.1, "momentum": momentum, "nesterov": nesterov, "weight_decay": 0.02}
+    dense, sparse = head_of(Dense()), head_of(Sparse())
+    pairs = [
+        (dense, torch.optim.SGD(dense.parameters(), **settings)),
+        (sparse, HeadSGD(sparse.parameters(), sparse, **settings)),
+    ]
+    for number, data in enumerate(batches(25)):
+        for head, optimizer in pairs:
+            optimizer.param_groups[0]["lr"] = 0.1 * 0.8**number
+            steps(head, optimizer, [data]) if number % 10 == 4 else one_step(head, optimizer, *data)
+    compare([sparse.centers.detach()], [dense.centers.detach()], 1e-10)
+    assert sparse.engine.streamed_steps == 0
+
+
+def one_step(head: Head, optimizer: torch.optim.Optimizer, rows: Tensor, labels: Tensor) -> None:
+    """A step, without a look at the centers."""
+    optimizer.zero_grad()
+    head(rows, labels).loss.backward()
+    optimizer.step()
+
+
+def test_few_centers_are_written():
+    head = head_of(Sparse())
+    optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+    before = head.centers.detach().clone()
+    for data in batches(2):
+        one_step(head, optimizer, *data)
+    moved = (head.stored.detach() != before).any(2).any(1)
+    assert 12 < int(moved.sum()) < CLASSES // 2
+    assert bool((head.centers.detach() != before).any(2).any(1).all())  # the decay moves all
+
+
+def test_an_own_class_without_probability_has_its_gradient():
+    """Far from the row, where p is 0; its row of the gradient is that of p - 1."""
+    head = head_of(Sparse(), lambda: QMargin(2.0, 0.5))
+    rows = -head.centers.detach()[:BATCH, 0] * 10
+    rows.requires_grad_()
+    gradient = {}
+    for engine in (Sparse(), Dense()):
+        other = head_of(engine, lambda: QMargin(2.0, 0.5))
+        rows.grad = None
+        other.train().deferred = isinstance(engine, Sparse)
+        other(rows, torch.arange(BATCH)).loss.backward()
+        blocks = torch.cat(list(other.centers.grad.gradient.blocks())) if other.deferred else other.centers.grad[:, 0]
+        gradient[type(engine).__name__] = rows.grad.clone(), blocks
+    ours, theirs = gradient["Sparse"], gradient["Dense"]
+    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-10, atol=1e-14)
+    assert (theirs[1][:BATCH].norm(dim=1) > 0).all()
+    torch.testing.assert_close(ours[1].norm(), theirs[1].norm(), rtol=1e-10, atol=0)
+
+
+def test_weights_and_a_term_beside_are_those_of_the_dense_engine():
+    def make():
+        return WeightedSum([QMargin(), Intra()], [1.0, 0.3])
+
+    ((rows, labels),) = batches(1)
+    weights = torch.rand(BATCH, dtype=torch.float64)
+    found = []
+    for engine in (Sparse(), Dense()):
+        head = head_of(engine, make)
+        head.deferred = isinstance(engine, Sparse)
+        found.append(head(rows, labels, weights))
+    assert head_of(Sparse(), make).engine.streamed_steps == 0
+    torch.testing.assert_close(found[0].loss, found[1].loss, rtol=1e-10, atol=0)
+    torch.testing.assert_close(found[0].per_sample, found[1].per_sample, rtol=1e-10, atol=0)
+
+
+def test_centers_that_are_nearly_equal_are_streamed(caplog):
+    """Counted, said, and tried again after ever more steps."""
+    caplog.set_level(logging.WARNING)
+    dense, sparse = head_of(Dense(), classes=40_000), head_of(Sparse(), classes=40_000)
+    with torch.no_grad():
+        for head in (dense, sparse):
+            head.centers.mul_(1e-4).add_(0.1)
+    made = [head_and_sgd(dense), head_and_sgd(sparse)]
+    found = [steps(head, optimizer, batches(2, classes=40_000)) for head, optimizer in made]
+    compare(found[1], found[0], 1e-9)
+    assert sparse.engine.streamed_steps == 2
+    assert len(caplog.messages) == 1
+    assert "the streamed engine computes a step" in caplog.text
+
+
+def head_and_sgd(head: Head) -> tuple[Head, torch.optim.Optimizer]:
+    sparse = isinstance(head.engine, Sparse)
+    return head, HeadSGD(head.parameters(), head, **SETTINGS) if sparse else torch.optim.SGD(
+        head.parameters(), **SETTINGS
+    )
+
+
+def test_waiting_grows_and_ends():
+    kept, tried = Sparse()._kept, []
+    for step in range(400):
+        if not kept.waits():
+            tried.append(step)
+            kept.undecided("a test")
+    waits = [second - first - 1 for first, second in pairwise(tried)]
+    assert waits[:4] == [1, 3, 7, 15]
+    assert max(waits) == LONGEST_WAIT
+    kept.decided()
+    kept._waiting = 0
+    kept.undecided("again")
+    assert [kept.waits() for _ in range(3)] == [True, False, False]
+
+
+def test_gradients_that_add_up_are_streamed():
+    dense, sparse = head_of(Dense()), head_of(Sparse())
+    for head in (dense, sparse):
+        optimizer = torch.optim.SGD(head.parameters(), **SETTINGS)
+        optimizer.zero_grad()
+        for rows, labels in batches(2):
+            head(rows, labels).loss.backward()
+        optimizer.step()
+    torch.testing.assert_close(sparse.centers, dense.centers, rtol=1e-10, atol=1e-13)
+    assert sparse.engine.streamed_steps == 2
+
+
+def test_without_a_gradient_nothing_is_streamed():
+    dense, sparse = head_of(Dense()).eval(), head_of(Sparse()).eval()
+    ((rows, labels),) = batches(1)
+    with torch.no_grad():
+        torch.testing.assert_close(sparse(rows, labels).loss, dense(rows, labels).loss, rtol=1e-12, atol=0)
+    assert (sparse.engine.steps, sparse.engine.streamed_steps) == (1, 0)
+
+
+def test_clipping_and_scaling_reach_the_gradient():
+    streamed, sparse = head_of(Streamed()), head_of(Sparse())
+    norms = []
+    for head in (streamed, sparse):
+        optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+        scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+        for number, (rows, labels) in enumerate(batches(3)):
+            optimizer.zero_grad()
+            loss = head(rows, labels).loss
+            scaler.scale(loss * (torch.inf if number == 1 else 1.0)).backward()
+            scaler.unscale_(optimizer)
+            if number != 1:
+                norms.append(torch.nn.utils.clip_grad_norm_(head.parameters(), 0.5, foreach=False))
+            scaler.step(optimizer)
+            scaler.update()
+    torch.testing.assert_close(norms[:2], norms[2:], rtol=1e-9, atol=0)
+    torch.testing.assert_close(sparse.centers, streamed.centers, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("first_sparse", [True, False])
+def test_checkpoints_are_those_of_the_other_engines(first_sparse):
+    whole = head_of(Streamed())
+    expected = steps(whole, HeadSGD(whole.parameters(), whole, **SETTINGS), batches(8))
+    data, state = list(batches(8)), None
+    for number, sparse in enumerate((first_sparse, not first_sparse)):
+        head = head_of(Sparse() if sparse else Streamed())
+        optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+        if state is not None:
+            head.load_state_dict(state[0])
+            optimizer.load_state_dict(state[1])
+        for rows, labels in data[4 * number : 4 * number + 4]:
+            one_step(head, optimizer, rows, labels)
+        state = copy.deepcopy((head.state_dict(), optimizer.state_dict()))
+    torch.testing.assert_close(state[0]["centers"], expected[-1], rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("way", ["deepcopy", "to", "load"])
+def test_late_steps_are_made_before_a_head_is_copied_moved_or_loaded(way):
+    """Two steps, and then two of the result; against a head that was read after each."""
+    data, heads = list(batches(4)), [head_of(Sparse()), head_of(Sparse())]
+    for number, head in enumerate(heads):
+        optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+        for rows, labels in data[:2]:
+            one_step(head, optimizer, rows, labels)
+            if number:
+                _ = head.centers
+        if way == "deepcopy":
+            head, optimizer = copy.deepcopy((head, optimizer))
+        elif way == "to":
+            head.to(torch.float32).to(torch.float64)
+        else:
+            other = head_of(Sparse())
+            state = copy.deepcopy((other.state_dict(), optimizer.state_dict()))
+            head.load_state_dict(state[0])
+            optimizer.load_state_dict(state[1])
+        for rows, labels in data[2:]:
+            one_step(head, optimizer, rows, labels)
+        heads[number] = head
+    torch.testing.assert_close(heads[0].centers, heads[1].centers, rtol=1e-6 if way == "to" else 1e-12, atol=1e-8)
+
+
+def test_a_change_of_the_centers_is_noticed():
+    head, dense = head_of(Sparse()), head_of(Dense())
+    optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+    (first, second) = batches(2)
+    one_step(head, optimizer, *first)
+    head.centers.data.copy_(dense.centers.data.flip(0))
+    dense.centers.data.copy_(dense.centers.data.flip(0))
+    torch.testing.assert_close(head(*second).loss, dense(*second).loss, rtol=1e-12, atol=0)
+    one_step(head, optimizer, *first)
+    with torch.no_grad():
+        next(head.parameters()).mul_(2.0)
+    with pytest.raises(ValueError, match=r"change `head\.centers`"):
+        head(*second)
+
+
+def test_a_loss_with_gradients_everywhere_is_refused():
+    ((rows, labels),) = batches(1)
+    with pytest.raises(ValueError, match="the engine is Sparse, but ArcFace has no bound"):
+        head_of(Sparse(), ArcFace)(rows, labels)
+    with pytest.raises(ValueError, match="Intra has no bound"):
+        head_of(Sparse(), Intra)(rows, labels)
+    with pytest.raises(ValueError, match=r"pull_together is 0\.1"):
+        head_of(Sparse(), subcenters=2, pull_together=0.1)(rows, labels)
+    with pytest.raises(ValueError, match="pooling 'softmax'"):
+        head_of(Sparse(), subcenters=2, pooling="softmax")(rows, labels)
+    with pytest.raises(TypeError, match="streamed is Dense"):
+        Sparse(streamed=Dense())
+    with pytest.raises(ValueError, match="screen is 'int4'"):
+        Sparse(screen="int4")
+
+
+def test_inside_a_sample_it_streams():
+    head, other = head_of(Sampled(0.5, Sparse())), head_of(Sampled(0.5, Streamed()))
+    ((rows, labels),) = batches(1)
+    torch.testing.assert_close(head(rows, labels).loss, other(rows, labels).loss, rtol=1e-12, atol=0)
+
+
+# Several ranks ---------------------------------------------------------------------------------------------
+
+
+def trained_by_ranks(engine: Sparse | Streamed) -> tuple[list[Tensor], Head]:
+    torch.manual_seed(1)
+    head = Head(QMargin(), CLASSES, SIZE, engine=Sharded(engine)).double()
+    optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+    share = world().share(BATCH)
+    data = [(rows[share.start : share.stop], labels[share.start : share.stop]) for rows, labels in batches(6)]
+    return steps(head, optimizer, data), head
+
+
+def both_engines() -> tuple[float, int]:
+    (ours, head), (theirs, _) = trained_by_ranks(Sparse()), trained_by_ranks(Streamed())
+    off = max(float(((one - other).abs() / other.abs().max()).max()) for one, other in zip(ours, theirs, strict=True))
+    return off, head.engine.inner.streamed_steps
+
+
+def test_several_ranks_find_what_one_finds():
+    for off, streamed in run(both_engines, 2):
+        assert off < 1e-10
+        assert streamed == 0
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("screen", ["auto", "float32"])
+def test_on_a_gpu_it_is_as_on_a_cpu(screen):
+    cpu, gpu = head_of(Streamed(), dtype=torch.float32), head_of(Sparse(screen=screen), dtype=torch.float32).to("cuda")
+    found = [
+        steps(head, HeadSGD(head.parameters(), head, **SETTINGS), batches(6, torch.float32)) for head in (gpu, cpu)
+    ]
+    compare(*found, 1e-4)
+    assert gpu.engine.streamed_steps == 0
