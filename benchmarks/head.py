@@ -5,13 +5,19 @@ take turns, so that a busy machine is busy for all of them. Memory is the peak o
 less what it was before the head was built. The roofs are measured in the same run: three or four bfloat16 products of
 every row and center, which no exact step can do without.
 
-`python benchmarks/head.py [--classes N ...] [--batch B] [--rounds R] [--only NAME ...] [--allocator default]`. On CUDA,
-where there is one: a million and ten million classes at a batch of 1024. glibc keeps freed memory for everyone, which
-takes page faults out of the comparison; `--allocator default` leaves glibc as whoever does not know of it has it.
+The sparse engine and the streamed one under the same loss take other rows in each step, as a training does: centers
+that few rows have reached and that momentum still moves are a part of the sparse engine's work. "Trained" rows have a
+cosine of 0.7 to their own center, the others point anywhere.
+
+`python benchmarks/head.py [--classes N ...] [--batch B] [--rounds R] [--only NAME ...] [--allocator default]
+[--device cuda]`. On CUDA, which is the default where there is one: a million and ten million classes at a batch of
+1024. `--only "sparse *" "roof: one*"` takes all settings of the sparse engine. glibc keeps freed memory for everyone,
+which takes page faults out of the comparison; `--allocator default` leaves glibc as whoever does not know of it has it.
 """
 
 import argparse
 import ctypes
+import fnmatch
 import gc
 import json
 import math
@@ -55,6 +61,35 @@ def stepping(
         optimizer.step()
 
     return step
+
+
+def q_margin(engine: str, alpha: float = 1.5, scale: float = 64.0, trained: bool = False, screen: str = "auto"):
+    """A head of ours with the loss of an alpha-divergence, and other rows in each step."""
+
+    def build(batch: int, classes: int) -> Step:
+        from verisphere.head import Head, HeadSGD, Sparse, Streamed
+        from verisphere.losses import QMargin
+
+        how = Sparse(screen=screen) if engine == "sparse" else Streamed()
+        torch.manual_seed(0)
+        head = Head(QMargin(alpha, scale=scale), classes, SIZE, engine=how).to(DEVICE)
+        optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+
+        def step() -> None:
+            labels = torch.randint(0, classes, (batch,), device=DEVICE)
+            embeddings = F.normalize(torch.randn(batch, SIZE, device=DEVICE))
+            if trained:
+                own = F.normalize(head.stored.detach()[labels, 0])
+                across = F.normalize(embeddings - (embeddings * own).sum(1, keepdim=True) * own)
+                embeddings = 0.7 * own + math.sqrt(1 - 0.7**2) * across
+            optimizer.zero_grad()
+            head(embeddings.requires_grad_(), labels).loss.backward()
+            optimizer.step()
+
+        step.engine = head.engine  # type: ignore[attr-defined]
+        return step
+
+    return build
 
 
 def ours(
@@ -154,6 +189,30 @@ def products(count: int):
     return build
 
 
+def one_product(dtype: torch.dtype):
+    """One product of all rows and centers, as a screen makes it."""
+
+    def build(batch: int, classes: int) -> Step:
+        def drawn(count: int) -> Tensor:
+            numbers = torch.randn(count, SIZE, device=DEVICE)
+            return (numbers * 30).clamp(-127, 127).to(dtype) if dtype == torch.int8 else numbers.to(dtype)
+
+        query, centers = drawn(batch), torch.cat([drawn(2**16) for _ in range(-(-classes // 2**16))])[:classes]
+        chunk = 2**20 // batch if DEVICE.type == "cpu" else 2**27 // batch
+        multiply = torch._int_mm if dtype == torch.int8 else torch.mm
+        room = torch.empty(batch, chunk, dtype=torch.int32 if dtype == torch.int8 else dtype, device=DEVICE)
+
+        def step() -> None:
+            for first in range(0, classes, chunk):
+                some = centers[first : first + chunk]
+                out = room if len(some) == chunk else room.new_empty(batch, len(some))
+                multiply(query, some.T, out=out)
+
+        return step
+
+    return build
+
+
 def copies(batch: int, classes: int) -> Step:
     """Reading and writing centers and momentum once: the roof of memory."""
     centers, momentum = (torch.zeros(classes, SIZE, device=DEVICE) for _ in range(2))
@@ -169,6 +228,12 @@ VARIANTS: dict[str, Callable[[int, int], Step]] = {
     "roof: 3 bf16 products": products(3),
     "roof: 4 bf16 products": products(4),
     "roof: centers and momentum": copies,
+    "roof: one int8 product": one_product(torch.int8),
+    "roof: one bf16 product": one_product(torch.bfloat16),
+    "roof: one fp32 product": one_product(torch.float32),
+    "sparse a=1.5 s=64, fused update": q_margin("sparse"),
+    "sparse a=1.5 s=64, trained, fused update": q_margin("sparse", trained=True),
+    "streamed a=1.5 s=64, fused update": q_margin("streamed"),
     "streamed bf16, exp kept, fused update": ours("ArcFace", "streamed", "bfloat16", fused=True),
     "streamed bf16, recomputed, fused update": ours("ArcFace", "streamed", "bfloat16", keep=False, fused=True),
     "streamed bf16, exp kept, gradient": ours("ArcFace", "streamed", "bfloat16"),
@@ -192,12 +257,22 @@ VARIANTS: dict[str, Callable[[int, int], Step]] = {
 }
 
 
+#: Settings of the sparse engine, and the streamed engine beside it, which are measured where `--only` names them.
+GRID = {
+    f"{engine} a={alpha} s={scale}{', trained' * trained}": q_margin(engine, alpha, scale, trained)
+    for engine in ("sparse", "streamed")
+    for alpha in (1.25, 1.5, 1.75, 2.0)
+    for scale in (16, 32, 64)
+    for trained in (False, True)
+} | {f"sparse a=1.5 s=64, {screen}": q_margin("sparse", screen=screen) for screen in ("int8", "bfloat16", "float32")}
+
+
 def measure(name: str, batch: int, classes: int, steps: int, keep: bool) -> dict[str, object]:
     """In a fresh process: seconds of a step, and bytes at the peak."""
     if keep:
         keep_everything()
     try:
-        step = VARIANTS[name](batch, classes)
+        step = (VARIANTS | GRID)[name](batch, classes)
         started = time.perf_counter()
         step()  # compiles, and allocates what stays
         wait()
@@ -206,7 +281,7 @@ def measure(name: str, batch: int, classes: int, steps: int, keep: bool) -> dict
         step()
         del step
         before = reset_peak()
-        step = VARIANTS[name](batch, classes)
+        step = (VARIANTS | GRID)[name](batch, classes)
         wall, cpu = [], []
         for _ in range(steps + WARM):
             clocks = time.perf_counter(), time.process_time()
@@ -220,7 +295,9 @@ def measure(name: str, batch: int, classes: int, steps: int, keep: bool) -> dict
         return {"failed": f"{error.name} is not installed"}
     except (MemoryError, RuntimeError) as error:
         return {"failed": str(error).splitlines()[0]}
-    return {"wall": wall[WARM:], "cpu": cpu[WARM:], "memory": peak() - before}
+    engine = getattr(step, "engine", None)
+    streamed = getattr(engine, "streamed_steps", 0)
+    return {"wall": wall[WARM:], "cpu": cpu[WARM:], "memory": peak() - before, "streamed": streamed}
 
 
 def keep_everything() -> None:
@@ -264,7 +341,7 @@ def compare(names: list[str], batch: int, classes: int, rounds: int, allocator: 
             if any("failed" in one for one in found[name]):
                 continue
             command = [sys.executable, __file__, "--child", name, "--classes", str(classes), "--batch", str(batch)]
-            command += ["--allocator", allocator]
+            command += ["--allocator", allocator, "--device", DEVICE.type]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=6 * LIMIT)
                 lines = done.stdout.splitlines()
@@ -275,6 +352,7 @@ def compare(names: list[str], batch: int, classes: int, rounds: int, allocator: 
                 found[name].append({"failed": f"did not finish in {LIMIT:.0f} s a step"})
     case = f"B={batch}, N={classes:,}, d={SIZE}" + (", glibc's own allocator" if allocator == "default" else "")
     roofs: dict[int, float] = {}
+    fastest: list[float] = []
     for name in names:
         failed = next((one["failed"] for one in found[name] if "failed" in one), None)
         if failed is not None:
@@ -283,9 +361,15 @@ def compare(names: list[str], batch: int, classes: int, rounds: int, allocator: 
             continue
         wall, cpu = (statistics.median(one for each in found[name] for one in each[key]) for key in ("wall", "cpu"))
         notes = f"peak {statistics.median(one['memory'] for one in found[name]) / 1e6:.0f} MB"
+        streamed = sum(one["streamed"] for one in found[name])
+        notes += f"; {streamed} steps were streamed" if streamed else ""
+        if name.startswith("roof: one"):
+            fastest.append(cpu if DEVICE.type == "cpu" else wall)
+        elif name.startswith("sparse") and fastest:
+            notes += f"; {(cpu if DEVICE.type == 'cpu' else wall) / min(fastest):.2f} x the fastest single product"
         if name.startswith("roof") and "products" in name:
             roofs[int(name.split()[1])] = cpu if DEVICE.type == "cpu" else wall
-        elif 3 in roofs and not any(word in name for word in ("K=3", "roof", "sampled")):
+        elif 3 in roofs and not any(word in name for word in ("K=3", "roof", "sampled", "a=")):
             count = 4 if "recomputed" in name or "streamed fp32" in name else 3
             share = roofs[count] / (cpu if DEVICE.type == "cpu" else wall)
             notes += f"; {count} bf16 products alone take {share:.0%} of its time"
@@ -294,18 +378,23 @@ def compare(names: list[str], batch: int, classes: int, rounds: int, allocator: 
 
 
 def main() -> None:
-    cuda = DEVICE.type == "cuda"
+    global DEVICE
     torch.set_num_threads(1)  # a share of the products' time means little where threads share them unevenly
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--classes", type=int, nargs="*", default=[10**6, 10**7] if cuda else [10_000, 100_000, 300_000]
-    )
-    parser.add_argument("--batch", type=int, default=1024 if cuda else 128)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default=DEVICE.type)
+    parser.add_argument("--classes", type=int, nargs="*", help="numbers of classes")
+    parser.add_argument("--batch", type=int, help="rows: 128, on CUDA 1024")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=list(VARIANTS), help="variants, by name")
+    parser.add_argument("--only", nargs="*", default=list(VARIANTS), help="variants, by name; * stands for any text")
     parser.add_argument("--allocator", choices=["keep", "default"], default="keep", help="what glibc does (see above)")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    DEVICE = torch.device(options.device)
+    cuda = options.device == "cuda"
+    options.batch = options.batch or (1024 if cuda else 128)
+    options.classes = options.classes or ([10**6, 10**7] if cuda else [10_000, 100_000, 300_000])
+    every = [*VARIANTS, *GRID]
+    options.only = [name for name in every if any(fnmatch.fnmatch(name, wanted) for wanted in options.only)]
     if options.child is not None:
         print(json.dumps(measure(options.child, options.batch, options.classes[0], 3, options.allocator == "keep")))
         return

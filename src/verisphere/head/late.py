@@ -22,8 +22,8 @@ from verisphere.head.interface import SGDStep
 
 #: Steps after which all centers are brought up: the matrices of so many steps are multiplied in each step.
 MOST_STEPS = 2048
-#: Numbers of centers that are brought up, or measured, at once.
-AT_ONCE = 2**22
+#: Numbers of centers that are brought up, or measured, at once, by device.
+AT_ONCE = {"cpu": 2**19, "cuda": 2**25}
 
 
 def step_matrix(step: SGDStep) -> list[list[float]]:
@@ -185,8 +185,10 @@ class LateCenters:
 
     def _parts(self) -> Iterator[Tensor]:
         assert self._centers is not None, "of comes before"
-        at_once = max(AT_ONCE // self._centers.shape[1:].numel(), 1)
-        yield from torch.arange(len(self._centers), device=self._centers.device).split(at_once)
+        numbers = AT_ONCE.get(self._centers.device.type, AT_ONCE["cuda"])
+        at_once = max(numbers // self._centers.shape[1:].numel(), 1)
+        for first in range(0, len(self._centers), at_once):
+            yield torch.arange(first, min(first + at_once, len(self._centers)), device=self._centers.device)
 
 
 def _state(centers: Tensor) -> tuple[object, ...]:

@@ -23,7 +23,7 @@ ScreenType = Literal["int8", "bfloat16", "float32"]
 #: Largest number of a chunk's products, by device.
 PRODUCTS = {"cpu": 2**20, "cuda": 2**27}
 RUN = 64  # products whose maximum is compared before they are
-ROUNDED_AT_ONCE = 2**22  # numbers
+ROUNDED_AT_ONCE = {"cpu": 2**19, "cuda": 2**25}  # numbers, by device
 RAISED_AFTER = 1.5  # the floors rise when the part of the centers that has been seen has grown by this
 #: What rounding to the type takes at most from a product on its way out; and rounding a float64 to float32 first.
 _STORED = {torch.bfloat16: 2.0**-8, torch.int8: 2.0**-22, torch.float32: 2.0**-22, torch.float64: 2.0**-22}
@@ -98,7 +98,8 @@ class CenterScreen:
         if dtype == torch.int8:
             some = centers.detach().flatten(0, 1)[:: max(count // 4096, 1)]
             self._unit = int8_unit((some * inverse_length(some)[:, None]).float())
-        step = max(ROUNDED_AT_ONCE // centers.shape[1:].numel(), 1)
+        numbers = ROUNDED_AT_ONCE.get(device.type, ROUNDED_AT_ONCE["cuda"])
+        step = max(numbers // centers.shape[1:].numel(), 1)
         for first in range(0, len(centers), step):
             self._round(slice(first, first + step), self._centers[first : first + step])
         self._room = torch.empty(0, dtype=product_type(dtype), device=device)
