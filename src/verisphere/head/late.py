@@ -95,7 +95,11 @@ class LateCenters:
 
     def rows(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"]:
         """Centers as they are now."""
-        return self._current(classes)[0]
+        if not self._behind or self._buffer is None:
+            return self._current(classes)[0]
+        rows, momentum = self._stored(classes)
+        matrices = self._matrices_of(classes, rows)
+        return rows.mul_(matrices[0, 0]).addcmul_(momentum, matrices[0, 1])
 
     def momentum(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"] | None:
         """Their momentum as it is now; None without momentum."""
@@ -109,7 +113,7 @@ class LateCenters:
         self._buffer = buffer
         self._version = 0 if buffer is None else buffer._version
         for classes in self._parts():
-            self._measure(classes)
+            self._measure(classes, *self._current(classes))
 
     def write(
         self,
@@ -127,7 +131,7 @@ class LateCenters:
         matrix = torch.tensor(step_matrix(step), dtype=torch.float64, device=self._matrices.device)
         self._matrices = torch.cat([matrix @ self._matrices, torch.eye(2).to(matrix)[None]])
         self._since[classes] = len(self._matrices) - 1
-        self._measure(classes)
+        self._measure(classes, rows, momentum)
         self._behind = True
         if len(self._matrices) > MOST_STEPS:
             self.bring_up()
@@ -136,13 +140,13 @@ class LateCenters:
         """Write these classes, or all, as they are now."""
         if not self._behind or self._centers is None:
             return
-        for some in self._parts() if classes is None else [classes]:
+        for some in self._parts(classes):
             rows, momentum = self._current(some)
             self._centers.data.index_copy_(0, some, rows)
             if self._buffer is not None and momentum is not None:
                 self._buffer.data.index_copy_(0, some, momentum)
             self._since[some] = len(self._matrices) - 1
-            self._measure(some)
+            self._measure(some, rows, momentum)
         if classes is None:
             self._since.zero_()
             self._matrices, self._behind = self._matrices[-1:], False
@@ -158,35 +162,49 @@ class LateCenters:
         return torch.where(length > 0, 1.0001 * turned, torch.inf).nan_to_num(nan=torch.inf)
 
     def _current(self, classes: Tensor) -> tuple[Tensor, Tensor | None]:
-        assert self._centers is not None, "of comes before"
-        rows = self._centers.detach().index_select(0, classes)
-        momentum = None if self._buffer is None else self._buffer.detach().index_select(0, classes)
+        """Centers and momentum as they are now."""
+        rows, momentum = self._stored(classes)
         if not self._behind:
             return rows, momentum
-        matrices = self._matrices.index_select(0, self._since.index_select(0, classes)).to(rows.dtype)
-        (from_rows, from_momentum), (to_rows, to_momentum) = (
-            (matrices[:, number, 0, None, None], matrices[:, number, 1, None, None]) for number in (0, 1)
-        )
+        matrices = self._matrices_of(classes, rows)
         if momentum is None:
-            return rows * from_rows, None
-        return rows * from_rows + momentum * from_momentum, rows * to_rows + momentum * to_momentum
+            return rows.mul_(matrices[0, 0]), None
+        now = (rows * matrices[0, 0]).addcmul_(momentum, matrices[0, 1])
+        return now, momentum.mul_(matrices[1, 1]).addcmul_(rows, matrices[1, 0])
 
-    def _measure(self, classes: Tensor) -> None:
-        """Measure the momentum of classes that have just been written."""
-        if self._buffer is None or self._centers is None:
+    def _stored(self, classes: Tensor) -> tuple[Tensor, Tensor | None]:
+        assert self._centers is not None, "of comes before"
+        momentum = None if self._buffer is None else self._buffer.detach().index_select(0, classes)
+        return self._centers.detach().index_select(0, classes), momentum
+
+    def _matrices_of(self, classes: Tensor, like: Tensor) -> Tensor:
+        """The matrix of each class, entry by entry, to be multiplied with its rows."""
+        matrices = self._matrices.index_select(0, self._since.index_select(0, classes))
+        return matrices.to(like.dtype).movedim(0, 2)[..., None, None]
+
+    def _measure(self, classes: Tensor, rows: Tensor, momentum: Tensor | None) -> None:
+        """Record the momentum of classes that have just been written, beside their centers."""
+        if momentum is None:
             return
-        rows = self._centers.detach().index_select(0, classes)
-        momentum = self._buffer.detach().index_select(0, classes)
-        squared = (rows * rows).sum(2)
-        along = torch.where(squared > 0, (rows * momentum).sum(2) / squared, 0.0)
-        across = torch.linalg.vector_norm(momentum - along[:, :, None] * rows, dim=2) / squared.sqrt()
+        squared, along, of_momentum = (
+            torch.einsum("nkd,nkd->nk", *pair) for pair in ((rows, rows), (rows, momentum), (momentum, momentum))
+        )
+        along = torch.where(squared > 0, along / squared, 0.0)
+        # what the sums have rounded may be across; the difference is never less than that
+        rounding = 8 * rows.shape[2] * torch.finfo(rows.dtype).eps
+        across = (of_momentum - along * along * squared).clamp(min=0) + rounding * of_momentum
+        across = (across / squared).sqrt()
         self._along[classes] = along.float()
         self._across[classes] = torch.where(across == across, across, torch.inf).float()
 
-    def _parts(self) -> Iterator[Tensor]:
+    def _parts(self, classes: Tensor | None = None) -> Iterator[Tensor]:
+        """These classes, or all, in parts whose centers stay in a cache."""
         assert self._centers is not None, "of comes before"
         numbers = AT_ONCE.get(self._centers.device.type, AT_ONCE["cuda"])
         at_once = max(numbers // self._centers.shape[1:].numel(), 1)
+        if classes is not None:
+            yield from classes.split(at_once)
+            return
         for first in range(0, len(self._centers), at_once):
             yield torch.arange(first, min(first + at_once, len(self._centers)), device=self._centers.device)
 

@@ -21,10 +21,10 @@ from verisphere.score.exact.screen import exact_int8, int8_unit, product_type, p
 ScreenType = Literal["int8", "bfloat16", "float32"]
 
 #: Largest number of a chunk's products, by device.
-PRODUCTS = {"cpu": 2**20, "cuda": 2**27}
+PRODUCTS = {"cpu": 2**19, "cuda": 2**27}
 RUN = 64  # products whose maximum is compared before they are
 ROUNDED_AT_ONCE = {"cpu": 2**19, "cuda": 2**25}  # numbers, by device
-RAISED_AFTER = 1.5  # the floors rise when the part of the centers that has been seen has grown by this
+RAISED_AFTER = 2.0  # the floors rise when the part of the centers that has been seen has grown by this
 #: What rounding to the type takes at most from a product on its way out; and rounding a float64 to float32 first.
 _STORED = {torch.bfloat16: 2.0**-8, torch.int8: 2.0**-22, torch.float32: 2.0**-22, torch.float64: 2.0**-22}
 _NOTHING = -10_000  # a product that marks the own class, or no class
@@ -86,6 +86,8 @@ class CenterScreen:
     def __init__(self, centers: Float[Tensor, "classes subcenters columns"], dtype: torch.dtype) -> None:
         self._centers, self._dtype = centers.detach(), dtype
         count, device = centers.shape[:2].numel(), centers.device
+        if dtype == torch.int8 and device.type != "cpu":
+            raise ValueError(f"int8 products are made on a CPU; on {device} bfloat16 is the fast type for the screen")
         if dtype == torch.int8 and not exact_int8(centers.shape[2]):
             raise ValueError("products in int8 are not exact on this CPU; choose another type for the screen")
         self._scale = torch.zeros(count, dtype=centers.dtype, device=device)  # one over the length of each center
@@ -99,14 +101,16 @@ class CenterScreen:
             some = centers.detach().flatten(0, 1)[:: max(count // 4096, 1)]
             self._unit = int8_unit((some * inverse_length(some)[:, None]).float())
         numbers = ROUNDED_AT_ONCE.get(device.type, ROUNDED_AT_ONCE["cuda"])
-        step = max(numbers // centers.shape[1:].numel(), 1)
-        for first in range(0, len(centers), step):
-            self._round(slice(first, first + step), self._centers[first : first + step])
+        self._at_once = max(numbers // centers.shape[1:].numel(), 1)
+        for first in range(0, len(centers), self._at_once):
+            part = slice(first, first + self._at_once)
+            self._round(part, self._centers[part])
         self._room = torch.empty(0, dtype=product_type(dtype), device=device)
 
     def renew(self, classes: Int64[Tensor, " some"]) -> None:
         """Round the stored centers of these classes again."""
-        self._round(classes, self._centers.index_select(0, classes))
+        for some in classes.split(self._at_once):
+            self._round(some, self._centers.index_select(0, some))
 
     def _round(self, classes: Tensor | slice, stored: Float[Tensor, "some subcenters columns"]) -> None:
         per_class = self._centers.shape[1]
@@ -213,7 +217,7 @@ class CenterScreen:
         right = self._centers.flatten(0, 1) if self._rounded is None else self._rounded
         with full_float32():
             for first in range(0, len(right), step):
-                product = products(left, right[first : first + step], self._room if self._rounded is not None else None)
+                product = products(left, right[first : first + step], self._room)
                 if self._rounded is None:
                     product = product.mul_(self._scale[first : first + step])
                     spare = -product.shape[1] % RUN
