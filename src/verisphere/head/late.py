@@ -95,9 +95,11 @@ class LateCenters:
 
     def rows(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"]:
         """Centers as they are now."""
-        if not self._behind or self._buffer is None:
-            return self._current(classes)[0]
         rows, momentum = self._stored(classes)
+        if not self._behind:
+            return rows
+        if momentum is None:
+            return self._current(classes)[0]
         matrices = self._matrices_of(classes, rows)
         return rows.mul_(matrices[0, 0]).addcmul_(momentum, matrices[0, 1])
 
