@@ -10,7 +10,7 @@ from torch import Tensor
 
 from processes import run
 from verisphere.base.distributed import world
-from verisphere.head import Dense, Head, HeadSGD, Sampled, Sharded, Sparse, Streamed, SubCenters
+from verisphere.head import Auto, Dense, Head, HeadSGD, Sampled, Sharded, Sparse, Streamed, SubCenters
 from verisphere.head.sparse import LONGEST_WAIT
 from verisphere.losses import ArcFace, QMargin
 from verisphere.losses.auxiliary import Intra, WeightedSum
@@ -302,6 +302,26 @@ def test_a_loss_with_gradients_everywhere_is_refused():
         Sparse(streamed=Dense())
     with pytest.raises(ValueError, match="screen is 'int4'"):
         Sparse(screen="int4")
+
+
+def test_auto_takes_it_for_many_logits_of_such_a_loss():
+    """Small batches between large ones are dense; ArcFace and torch's SGD get other engines."""
+    dense, auto = head_of(Dense()), head_of(Auto(logits=BATCH * CLASSES - 1))
+    pairs = [
+        (dense, torch.optim.SGD(dense.parameters(), **SETTINGS)),
+        (auto, HeadSGD(auto.parameters(), auto, **SETTINGS)),
+    ]
+    for number, (rows, labels) in enumerate(batches(9)):
+        few = slice(0, 3 if number % 3 == 2 else BATCH)
+        for head, optimizer in pairs:
+            one_step(head, optimizer, rows[few], labels[few])
+    compare([auto.centers.detach()], [dense.centers.detach()], 1e-10)
+    assert (auto.engine._sparse.steps, auto.engine._sparse.streamed_steps) == (6, 0)
+    for make, deferred in ((ArcFace, True), (QMargin, False)):
+        other = head_of(Auto(logits=1), make)
+        other.deferred = deferred
+        other(rows, labels).loss.backward()
+        assert other.engine._sparse.steps == 0
 
 
 def test_inside_a_sample_it_streams():

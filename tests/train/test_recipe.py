@@ -22,6 +22,7 @@ loss:
   class_path: verisphere.losses.margin.ArcFace
   init_args: {margin: 0.3, scale: 32}
 """
+Q_MARGIN = ("--loss", "verisphere.losses.QMargin")
 FIELDS = ", ".join(Recipe.__dataclass_fields__)
 
 
@@ -174,6 +175,12 @@ def test_a_file_that_is_no_recipe(recipe, text, message):
         (["--accumulate", "2", "--engine", "sampled"], "accumulate is 2, which engine sampled cannot"),
         (["--engine", "sampled", "--sample_rate", "0"], r"sample_rate must lie in \(0, 1\], got 0.0"),
         (["--engine", "sampled", "--sample_rate", ".nan"], r"sample_rate must lie in \(0, 1\], got nan"),
+        (["--engine", "sparse"], "engine is sparse, but .*has no bound below which other classes have no gradient"),
+        (
+            ["--engine", "sparse", *Q_MARGIN, "--optimizer.name", "adamw", "--optimizer.rate", "0.001"],
+            "moves every class",
+        ),
+        (["--engine", "sparse", *Q_MARGIN, "--pull_together", "0.1"], r"engine is sparse, but pull_together is 0\.1"),
         (["--engine", "auto", "--sample_rate", "0.2"], "sample_rate 0.2 is for engine sampled, not auto"),
         (
             ["--engine", "sampled", "--optimizer.name", "adamw", "--optimizer.rate", "0.001"],

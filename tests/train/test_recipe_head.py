@@ -2,7 +2,7 @@
 
 import pytest
 
-from verisphere.head import Auto, Dense, Sampled, Streamed, SubCenters
+from verisphere.head import Auto, Dense, Sampled, Sparse, Streamed, SubCenters
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.train.recipe_head import centers_and_engine
 
@@ -20,6 +20,7 @@ def recipe(*overrides: str) -> Recipe:
         (["--engine", "dense"], Dense()),
         (["--engine", "streamed", "--head_precision", "bfloat16"], Streamed("bfloat16")),
         (["--engine", "auto", "--head_precision", "bfloat16"], Auto(Streamed("bfloat16"))),
+        (["--engine", "sparse", "--loss", "verisphere.losses.QMargin"], Sparse(Streamed())),
         (["--engine", "sampled", "--sample_rate", "0.25", "--seed", "3"], Sampled(0.25, Streamed(), seed=3)),
     ],
 )

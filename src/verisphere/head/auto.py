@@ -1,19 +1,22 @@
-"""Dense or streamed, by the size of the batch and the number of centers."""
+"""Dense, sparse or streamed, by the loss, the size of the batch and the number of centers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.base.vocabulary import check_whole
 from verisphere.head.dense import Dense
-from verisphere.head.interface import View, ViewRequest, WholeEngine
+from verisphere.head.interface import Late, View, ViewRequest, WholeEngine
+from verisphere.head.sparse import Sparse, why_not_sparse
 from verisphere.head.streamed import Streamed
 
 
 @dataclass(frozen=True)
 class Auto(WholeEngine):
-    """Dense while the logits are few, else streamed.
+    """Dense while the logits are few, else streamed; sparse instead where the loss and the optimizer allow it.
+
+    The engine `Sparse` needs a loss such as `QMargin` and `HeadSGD`. It streams what it cannot decide.
 
     >>> from verisphere.head import Head
     >>> from verisphere.losses import ArcFace
@@ -30,14 +33,28 @@ class Auto(WholeEngine):
 
     streamed: Streamed = field(default_factory=Streamed)
     logits: int = 2**22
+    _sparse: Sparse = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.streamed, Streamed):
             raise TypeError(f"streamed is {self.streamed!r}; it must be an object: Streamed(...)")
         check_whole("logits", self.logits)
+        object.__setattr__(self, "_sparse", Sparse(self.streamed))
+
+    @property
+    def late(self) -> Late:
+        """The centers, of which the sparse engine may have left some without their last steps."""
+        return self._sparse.late
+
+    def for_classes(self, classes: int) -> "Auto":
+        """The engine with a screen of its own, so that one object may be given to several heads."""
+        return replace(self)
 
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
-        """The centers for a batch, by either engine."""
+        """The centers for a batch, by one of the engines."""
         few = len(request.labels) * centers.shape[:2].numel() <= self.logits
-        engine = Dense() if few else self.streamed
-        return engine.view(centers, request)
+        fused = request.defer is not None and request.class_weights is None and not few
+        if fused and request.loss is not None and why_not_sparse(request.loss, request.subcenters) is None:
+            return self._sparse.view(centers, request)
+        self._sparse.late.bring_up()
+        return (Dense() if few else self.streamed).view(centers, request)

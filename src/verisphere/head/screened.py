@@ -20,6 +20,9 @@ from verisphere.score.exact.screen import exact_int8, int8_unit, product_type, p
 
 ScreenType = Literal["int8", "bfloat16", "float32"]
 
+#: Bytes of each number of the centers; a screen in float32 consists of the centers themselves.
+NUMBER_BYTES: dict[ScreenType, int] = {"int8": 1, "bfloat16": 2, "float32": 0}
+
 #: Largest number of a chunk's products, by device.
 PRODUCTS = {"cpu": 2**19, "cuda": 2**27}
 RUN = 64  # products whose maximum is compared before they are

@@ -15,6 +15,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe
 from verisphere.head.sampled import SAMPLE_RATE
+from verisphere.head.sparse import why_not_sparse
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling, SubCenters
 from verisphere.images.augment import Augment
@@ -56,8 +57,9 @@ class Recipe:
         pooling: how the cosines to the sub-centers of a class are combined: max or softmax.
         temperature: temperature of softmax pooling, above 0; pooling max does not use it.
         pull_together: weight of the mean distance between a class's sub-centers, added to the loss.
-        engine: how the head runs the loss: dense, streamed (class chunks), auto, which streams many classes, or sampled
-            (PartialFC: each step looks at the batch's classes and at random others).
+        engine: how the head runs the loss: dense, streamed (class chunks), sparse (the few classes that have a gradient
+            under a loss such as QMargin), auto, which streams many classes or takes sparse, or sampled (PartialFC: each
+            step looks at the batch's classes and at random others).
         head_precision: precision of the head's products, in all engines but dense: float32, or bfloat16 with float32
             sums and centers.
         sample_rate: share of the classes that a step of engine sampled compares with, in (0, 1].
@@ -104,7 +106,7 @@ class Recipe:
     pooling: Pooling = "max"
     temperature: float = SubCenters.temperature
     pull_together: float = 0.0
-    engine: Literal["dense", "streamed", "auto", "sampled"] = "auto"
+    engine: Literal["dense", "streamed", "sparse", "auto", "sampled"] = "auto"
     head_precision: Precision = "float32"
     sample_rate: float = SAMPLE_RATE
     augment: Augment = field(default_factory=Augment)
@@ -167,6 +169,13 @@ class Recipe:
             raise ValueError(
                 f"optimizer.name {self.optimizer.name!r} moves every class, drawn or not: engine sampled needs sgd"
             )
+        if self.engine == "sparse":
+            centers = SubCenters(self.subcenters, self.pooling, self.temperature, self.pull_together)
+            reason = why_not_sparse(self.loss, centers)
+            if reason is None and self.optimizer.name != "sgd":
+                reason = f"optimizer.name {self.optimizer.name!r} moves every class"
+            if reason is not None:
+                raise ValueError(f"engine is sparse, but {reason}; choose streamed or auto")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or null not to clip, got {self.clip}")
         if self.distill.teachers and self.distill.kl and self.loss.similarity != "cosine":

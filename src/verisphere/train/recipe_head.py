@@ -1,6 +1,6 @@
 """A recipe's fields as the objects that a head takes."""
 
-from verisphere.head import Auto, Dense, Sampled, Streamed, SubCenters
+from verisphere.head import Auto, Dense, Sampled, Sparse, Streamed, SubCenters
 from verisphere.head.interface import Engine
 from verisphere.train.recipe import Recipe
 
@@ -13,6 +13,7 @@ def centers_and_engine(recipe: Recipe) -> tuple[SubCenters, Engine]:
         "dense": Dense(),
         "streamed": streamed,
         "auto": Auto(streamed),
+        "sparse": Sparse(streamed),
         "sampled": Sampled(recipe.sample_rate, streamed, recipe.seed),
     }
     return centers, engines[recipe.engine]

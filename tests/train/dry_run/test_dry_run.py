@@ -186,6 +186,21 @@ def test_auto_takes_the_engine_that_the_head_would(known):
     assert training_cost(recipe(), 2 * few, 2, measurements=known).engine == "dense"
 
 
+def test_a_screen_has_the_bytes_of_its_type(known, monkeypatch):
+    loss = "--loss", "verisphere.losses.QMargin"
+    for name, number in (("int8", 1), ("bfloat16", 2), ("float32", 0)):
+        monkeypatch.setattr("verisphere.train.dry_run.head.fastest_type", lambda device, name=name: name)
+        cost = training_cost(recipe(*loss, "--engine", "sparse"), 1_000_000, measurements=known)
+        assert cost.engine == "sparse"
+        assert cost.memory.screen == 1_000_000 * (512 * number + 32)
+        assert cost.memory.center_gradient == 0
+    assert cost.head_flops == 2 * 128 * 1_000_000 * 512
+    assert training_cost(recipe(*loss), 1_000_000, measurements=known).engine == "sparse"
+    parts = recipe(*loss, "--engine", "sparse", "--accumulate", "2")
+    assert training_cost(parts, 1_000_000, measurements=known).engine == "streamed"
+    assert training_cost(parts, 1_000_000, measurements=known).memory.screen == 0
+
+
 def test_sampling_copies_what_it_draws(known):
     sampled = training_cost(recipe("--engine", "sampled"), 1_000_000, measurements=known)
     assert sampled.memory.sampled == 2 * 100_000 * 512 * 4

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from math import ceil
 
-from verisphere.head import Auto, Streamed
+from verisphere.head import Auto, Streamed, SubCenters
 from verisphere.head.passes import chunk_size
 from verisphere.head.sampled import sample_size
+from verisphere.head.screened import NUMBER_BYTES, fastest_type
+from verisphere.head.sparse import why_not_sparse
 from verisphere.head.streamed import CHUNK_ELEMENTS
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.train.dry_run.measured import DenseCost
@@ -14,6 +16,8 @@ from verisphere.train.recipe import Recipe
 FLOAT = 4
 #: Bytes for each product of a chunk while a loss works on it, and for each number of the chunk's centers.
 _PER_PRODUCT, _PER_CENTER_NUMBER = 24, 10
+#: Bytes that the sparse engine knows of a center: its length, momentum, rounding, and step, and how far it has turned.
+_KNOWN_OF_A_CENTER = 32
 
 
 def states(recipe: Recipe) -> int:
@@ -32,7 +36,7 @@ class HeadWork:
 
     Attributes:
         dense: whether the dense engine computes the loss.
-        engine: the name of the engine: dense, streamed, or sampled.
+        engine: the name of the engine: dense, streamed, sparse, or sampled.
         seen: number of classes that a step compares with.
         batch: rows of the largest part of the global batch.
         columns: number of entries of a center.
@@ -49,6 +53,10 @@ class HeadWork:
         self.dense = recipe.engine == "dense" or (recipe.engine == "auto" and few)
         self.engine = "sampled" if sampled else "dense" if self.dense else "streamed"
         self.deferred = recipe.optimizer.name == "sgd" and recipe.accumulate == 1 and (sampled or not self.dense)
+        centers = SubCenters(recipe.subcenters, recipe.pooling, recipe.temperature, recipe.pull_together)
+        wanted = recipe.engine in ("sparse", "auto") and self.engine == "streamed" and self.deferred
+        if wanted and why_not_sparse(recipe.loss, centers) is None:
+            self.engine = "sparse"
         self._device, self._elements = device, CHUNK_ELEMENTS.get(device, CHUNK_ELEMENTS["cuda"])
 
     @property
@@ -75,6 +83,14 @@ class HeadWork:
     def sampled(self) -> int:
         """Bytes of the drawn classes' centers, of their gradient if computed, and of their momentum in the update."""
         return (1 + self.dense + states(self.recipe)) * self.seen * self.row if self.engine == "sampled" else 0
+
+    @property
+    def screen(self) -> int:
+        """Bytes of the sparse engine's screen, and of what it knows of each center; a screen in float32 has no copy."""
+        if self.engine != "sparse":
+            return 0
+        copied = NUMBER_BYTES[fastest_type(self._device)] * self.columns
+        return self.held * self.recipe.subcenters * (copied + _KNOWN_OF_A_CENTER)
 
     @property
     def products(self) -> int:
@@ -133,6 +149,8 @@ class HeadWork:
         3 products for each row and center, and a fourth if the streamed engine computes them again in its second pass;
         more for a loss that looks for the nearest centers or has a teacher."""
         each = 2 * self.products * self.columns
+        if self.engine == "sparse":  # the screened product; those of the few classes that remain are not counted
+            return each * self.recipe.accumulate
         count = of_teacher = 0
         for loss, keeps in self.terms:
             again = not (keeps or self.one_pass or self.dense)

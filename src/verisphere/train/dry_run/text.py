@@ -32,6 +32,7 @@ _NAMES = {
     "kept": "exponentials kept",
     "logits": "logits, several times over",
     "sampled": "copies of sampled centers",
+    "screen": "screen of the centers",
     "chunks": "a chunk of classes at work",
     "memories": "memories of pair terms",
     "pairs": "pairs at work (at most)",

@@ -61,6 +61,7 @@ class Memory:
         kept: exponentials that the streamed engine keeps for its second pass.
         logits: tensors that the dense engine keeps for its backward, and uses in it.
         sampled: the sampled engine's copies of centers and momentum.
+        screen: the sparse engine's rounded copy of the centers, and what it knows of each.
         chunks: tensors of one chunk of classes.
         memories: the process's share of the memories of pair terms.
         pairs: tensors that a pair term uses in a step, and copies of the centers that it makes.
@@ -82,6 +83,7 @@ class Memory:
     kept: int
     logits: int
     sampled: int
+    screen: int
     chunks: int
     memories: int
     pairs: int
@@ -111,7 +113,7 @@ class TrainingCost:
     Attributes:
         backbone: name of the backbone's class.
         loss: name of the loss's class.
-        engine: engine that runs the head on the classes of a process: dense, streamed, or sampled.
+        engine: engine that runs the head on the classes of a process: dense, streamed, sparse, or sampled.
         classes: number of classes of all processes.
         held: number of classes of the process that holds most.
         processes: world size.
@@ -253,6 +255,7 @@ def _cost(
         "kept": work.kept,
         "logits": work.logits(measured.logits(recipe)) if work.dense else 0,
         "sampled": work.sampled,
+        "screen": work.screen,
         "chunks": work.chunks,
         "pairs": (PAIR_WORK if terms else 0) + center_copies(terms, work.held * recipe.subcenters * row),
         "rows": work.rows * (2 if processes > 1 else 1),
