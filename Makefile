@@ -67,10 +67,10 @@ bench: $(VENV)/.dev
 promises: $(VENV)/.core
 	$(BIN)/python benchmarks/coverage_of_promises.py $(OPTIONS)
 
-# The pictures of docs/losses.md and docs/distillation.md, in place; ONLY=NAME for one of docs/losses.md.
+# The pictures of docs/losses.md, docs/distillation.md and docs/sparse.md, in place; ONLY=NAME for one of docs/losses.md.
 figures: $(VENV)/.core
 	PYTHONPATH=docs $(BIN)/python -m figures docs/images/losses $(if $(ONLY),--only $(ONLY),&& \
-		PYTHONPATH=docs $(BIN)/python -m figures.distillation)
+		PYTHONPATH=docs $(BIN)/python -m figures.distillation && PYTHONPATH=docs $(BIN)/python -m figures.sparse)
 
 # A study whose figures the docs state, by its folder in studies/: make study OF=rules OPTIONS='--data FOLDER'.
 study: $(VENV)/.dev
