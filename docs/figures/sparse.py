@@ -55,14 +55,15 @@ def rows_of(text: str) -> list[Row]:
         raise ValueError("the page has no table that begins with the column classes")
     rows = []
     for line in table[1].splitlines():
-        classes, batch, setting, product, sparse, _, streamed = (cell.strip(" *") for cell in line.strip("|").split("|"))
+        cells = [cell.strip(" *") for cell in line.strip("|").split("|")]
+        classes, batch, setting, product, sparse, _, streamed = cells
         counts = int(classes.replace(",", "")), int(batch.replace(",", ""))
         rows.append(Row(*counts, setting, float(product), float(sparse), float(streamed) if streamed else None))
     return rows
 
 
 def curve_figure(text: str) -> Figure:
-    """A bar for each setting: the sparse step in units of the product alone, and the streamed step where it is known."""
+    """A bar for each setting: the sparse step in units of the product alone, and the streamed one where known."""
     figure, rows = wide_figure(_HEIGHT), rows_of(text)
     axes = figure.subplots()
     for place, row in enumerate(rows):

@@ -192,7 +192,7 @@ def test_waiting_grows_and_ends():
     assert [kept.waits() for _ in range(3)] == [True, False, False]
 
 
-def test_gradients_that_add_up_are_streamed():
+def test_gradients_that_add_up_are_streamed(caplog):
     dense, sparse = head_of(Dense()), head_of(Sparse())
     for head in (dense, sparse):
         optimizer = torch.optim.SGD(head.parameters(), **SETTINGS)
@@ -202,6 +202,9 @@ def test_gradients_that_add_up_are_streamed():
         optimizer.step()
     torch.testing.assert_close(sparse.centers, dense.centers, rtol=1e-10, atol=1e-13)
     assert sparse.engine.streamed_steps == 2
+    assert caplog.messages == [
+        "the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse"
+    ]
 
 
 def test_without_a_gradient_nothing_is_streamed():
@@ -280,6 +283,12 @@ def test_a_change_of_the_centers_is_noticed():
     one_step(head, optimizer, *first)
     head.centers.data.copy_(dense.centers.data.flip(0))
     dense.centers.data.copy_(dense.centers.data.flip(0))
+    torch.testing.assert_close(head(*second).loss, dense(*second).loss, rtol=1e-12, atol=0)
+    optimizer.zero_grad()
+    head(*first).loss.backward()
+    head.centers.data[5:] = dense.centers.data.flip(0)[5:]  # between the backward pass and the step
+    optimizer.step()
+    dense.load_state_dict(head.state_dict())
     torch.testing.assert_close(head(*second).loss, dense(*second).loss, rtol=1e-12, atol=0)
     one_step(head, optimizer, *first)
     with torch.no_grad():

@@ -91,7 +91,8 @@ class LateCenters:
     def forget(self) -> None:
         """Bring up all centers, and take them for changed: somebody else may write to them."""
         self.bring_up()
-        self._state = ()
+        self._state, self._buffer = (), None
+        self.rewritten += 1
 
     def rows(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"]:
         """Centers as they are now."""

@@ -201,6 +201,8 @@ class Sparse(WholeEngine):
                 return self._view_of(centers, request, classes, copies)
         else:
             kept.streamed += 1
+            if whole_gradient and kept.streamed == 1:
+                log.warning("the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse")
         kept.late.of(centers)
         kept.late.bring_up()
         return self.streamed.view(centers, request)
