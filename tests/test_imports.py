@@ -34,7 +34,7 @@ FLOORS = (
     ("base.vocabulary", "base.compiling", "base.distributed"),
     ("base.provenance", "base.trained_on"),
     ("base.identity",),
-    ("base.arrays", "base.seeds", "base.words"),
+    ("base.arrays", "base.mapped", "base.seeds", "base.words"),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 #: The same without parts: at most ten floors, and what lies inside a room is below all that stands above the room.

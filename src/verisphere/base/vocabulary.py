@@ -31,6 +31,7 @@ Union = Literal["all", "within"]
 #: Label of a row whose person has no class: whether two such rows show one person is unknown.
 NO_CLASS = -1
 _MOST_COMPARISONS = 2**63  # more are a mistake in a file
+_ROWS_CHECKED = 1 << 14  # at once
 
 
 @runtime_checkable
@@ -144,10 +145,9 @@ class Embeddings:
 
     def _check(self) -> None:
         rows = len(self)
-        bad = np.flatnonzero(~np.isfinite(self.embeddings).all(axis=1))
+        bad, empty = _not_finite_and_empty(self.embeddings)
         if len(bad):
             raise ValueError(f"{len(bad)} of {rows} embeddings hold NaN or infinity, the first is {self._first(bad)}")
-        empty = np.flatnonzero(~self.embeddings.any(axis=1))
         if len(empty):
             raise ValueError(f"{len(empty)} of {rows} embeddings have length zero, the first is {self._first(empty)}")
         unique, first = np.unique(self.names, return_index=True)
@@ -162,9 +162,11 @@ class Embeddings:
 
     def take(self, rows: np.ndarray) -> "Embeddings":
         """The rows at these positions, in the given order, or the rows that are True in a mask."""
+        from verisphere.base.mapped import rows_at  # imports torch, without which the command line starts quickly
+
         return replace(
             self,
-            embeddings=self.embeddings[rows],
+            embeddings=rows_at(self.embeddings, rows),
             names=self.names[rows],
             identities=self.identities[rows],
             domains=None if self.domains is None else self.domains[rows],
@@ -178,6 +180,13 @@ class Embeddings:
 
     def __len__(self) -> int:
         return len(self.embeddings)
+
+
+def _not_finite_and_empty(rows: Float32[np.ndarray, "rows dim"]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with NaN or infinity, and rows of length zero; a portion of them at a time."""
+    parts = [rows[start : start + _ROWS_CHECKED] for start in range(0, max(len(rows), 1), _ROWS_CHECKED)]
+    wrong = ~np.concatenate([np.isfinite(part).all(axis=1) for part in parts])
+    return np.flatnonzero(wrong), np.flatnonzero(~np.concatenate([part.any(axis=1) for part in parts]))
 
 
 @dataclass(frozen=True, eq=False)

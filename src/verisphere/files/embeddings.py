@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from verisphere.base.identity import crowds, decided, settled
+from verisphere.base.mapped import joined
 from verisphere.base.trained_on import RowsInTraining, pooled_rows
 from verisphere.base.vocabulary import NOBODY, Embeddings, Origin
 from verisphere.base.words import NAMES, FeatureNorm, Names
@@ -283,7 +284,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     if len(set(sizes.values())) > 1:
         raise ValueError(f"embeddings of different sizes cannot be compared: {sizes}")
     return Embeddings(
-        np.concatenate([embeddings.embeddings for _, embeddings in sets]),
+        joined([embeddings.embeddings for _, embeddings in sets]),
         names=np.concatenate([np.char.add(f"{title}/", embeddings.names) for title, embeddings in sets]),
         identities=np.concatenate([embeddings.identities for _, embeddings in sets]),
         domains=np.concatenate(

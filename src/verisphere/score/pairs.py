@@ -12,13 +12,15 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
+from verisphere.base.mapped import is_mapped, room
+
 #: Numbers gathered at once on each side, by device: on a CPU their float64 copies stay in a core's cache.
 NUMBERS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 25}
 COLUMNS_SUMMED = 1 << 14  # summed at once: torch splits longer sums over threads, which would change their rounding
 
 
 def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "rows dim"]:
-    """The rows at length 1, computed in float64 and rounded once to float32.
+    """The rows at length 1, computed in float64 and rounded once to float32; those of mapped rows are mapped.
 
     >>> unit_rows(np.array([[3.0, 4.0]], np.float32))
     tensor([[0.6000, 0.8000]])
@@ -26,7 +28,7 @@ def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "r
     Raises:
         ValueError: a row has length zero, or is not finite.
     """
-    units = np.empty_like(embeddings)
+    units = room(embeddings.shape, torch.float32, is_mapped(embeddings))
     step = max((NUMBERS_AT_ONCE["cpu"] << 5) // max(embeddings.shape[1], 1), 1)
     for start in range(0, len(embeddings), step):
         rows = embeddings[start : start + step].astype(np.float64)
@@ -34,8 +36,8 @@ def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "r
         bad = np.flatnonzero(~((length > 0) & np.isfinite(length)))
         if len(bad):
             raise ValueError(f"embedding {start + bad[0]} has no direction: its length is {length[bad[0]]}")
-        units[start : start + step] = rows / length[:, None]
-    return torch.from_numpy(units)
+        units.numpy()[start : start + step] = rows / length[:, None]
+    return units
 
 
 def pair_scores(

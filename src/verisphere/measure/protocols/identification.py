@@ -14,6 +14,7 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.base.device import full_float32
+from verisphere.base.mapped import rows_at
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Embeddings, Precision, Progress, Rule, quietly
 from verisphere.base.words import FPIRS, RANKS
@@ -137,7 +138,7 @@ def score_probes(
     names, person = np.unique(gallery.identities.astype(str), return_inverse=True)
     order = np.argsort(person, kind="stable")  # the images of a person lie together
     enrolled = torch.from_numpy(person[order].astype(np.int64))
-    rows = unit_rows(gallery.embeddings[order])
+    rows = unit_rows(rows_at(gallery.embeddings, order))
     shown = probes.identities.astype(str)
     place = np.searchsorted(names, shown).clip(max=len(names) - 1)
     person_on = torch.from_numpy(np.where(names[place] == shown, place, -1).astype(np.int64))

@@ -26,6 +26,7 @@ from jaxtyping import Bool, Int64
 
 from verisphere.base.collectives import counts, gathered
 from verisphere.base.distributed import ALONE, World
+from verisphere.base.mapped import is_mapped
 from verisphere.base.vocabulary import Precision, Progress
 from verisphere.score.exact.limits import PAIRS_A_BATCH, SECONDS_BETWEEN_SAVES
 from verisphere.score.exact.tiles import Side, Tiles, scan_tiles
@@ -182,7 +183,10 @@ class Scan:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="verisphere-")))
         for name, side in (("left", self.tiling.left), ("right", self.tiling.right)):
             if side is not None:
-                np.save(folder / f"{name}.npy", side.units.cpu().numpy())
+                if is_mapped(side.units):
+                    side.units.numpy().tofile(folder / f"{name}.rows")
+                else:
+                    np.save(folder / f"{name}.npy", side.units.cpu().numpy())
                 np.savez(folder / f"{name}.npz", people=side.people, domains=side.domains, origin=side.origin)
         tiling = self.tiling
         settings = (tiling.across, tiling.precision, tiling.span, tiling.block)
@@ -326,8 +330,14 @@ def _end_with_parent(folder: Path) -> None:
 
 
 def _side(path: Path) -> Side:
-    units = torch.from_numpy(np.load(path.with_suffix(".npy"), mmap_mode="c"))
+    rows = path.with_suffix(".rows")
     with np.load(path.with_suffix(".npz")) as columns:
+        if rows.exists():
+            numbers = rows.stat().st_size // torch.float32.itemsize
+            units = torch.from_file(str(rows), shared=True, size=numbers, dtype=torch.float32)
+            units = units.view(len(columns["people"]), -1)
+        else:
+            units = torch.from_numpy(np.load(path.with_suffix(".npy"), mmap_mode="c"))
         return Side(units, columns["people"], columns["domains"], columns["origin"])
 
 

@@ -5,7 +5,7 @@ fixed shuffle: every tile is then a random sample of the pairs, and the first ti
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -14,6 +14,7 @@ from jaxtyping import Float32, Float64, Int16, Int64, Shaped
 from torch import Tensor
 
 from verisphere.base.device import full_float32
+from verisphere.base.mapped import is_mapped, room, rows_at
 from verisphere.base.vocabulary import Precision
 from verisphere.score.exact.limits import BORDERS_COUNTED_SINGLY, DENSE_RUNS, KEY_RANGE, RUN_KEYS, SCORES_BEFORE_MERGING
 from verisphere.score.exact.screen import (
@@ -57,7 +58,7 @@ def side_of(
     """Rows in the order of their domains, shuffled inside each."""
     shuffled = np.random.default_rng(0).permutation(len(units))
     order = shuffled[np.argsort(domains[shuffled], kind="stable")]
-    return Side(units[torch.from_numpy(order)], people[order], domains[order], order)
+    return Side(rows_at(units, order), people[order], domains[order], order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +203,21 @@ class Tiles:
 
 
 def _blocks(units: Float32[Tensor, "rows dim"], precision: Precision, block: int) -> list[Rounded]:
-    """Rows in blocks, each rounded separately: the int8 unit then depends on the largest number of few rows only."""
+    """Rows in blocks, each rounded separately: the int8 unit then depends on the largest number of few rows only.
+
+    Of mapped rows the rounded ones are mapped, too.
+    """
     starts = range(0, max(len(units), 1), block)
-    return [rounded(units[start : start + block], precision, start) for start in starts]
+    blocks = (rounded(units[start : start + block], precision, start) for start in starts)
+    if not is_mapped(units) or precision == "float32":  # float32 rows are those of `units`
+        return list(blocks)
+    kept: list[Rounded] = []
+    for start, part in zip(starts, blocks, strict=True):
+        if not kept:
+            rows = room((len(units), part.rows.shape[1]), part.rows.dtype, mapped=True)
+        rows[start : start + block] = part.rows
+        kept.append(replace(part, rows=rows[start : start + block]))
+    return kept
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,76 @@
+"""Rows in temporary files that are mapped into memory, so that a set can be larger than the memory.
+
+Rows that are read from shards are mapped, and so is what is made of mapped rows, row by row. The system reads a page
+when it is needed and drops it when memory runs short. A file has no name, so its space is free when the process ends,
+however it ends. Files lie where `tempfile` puts them: `TMPDIR` names another disk.
+"""
+
+import math
+import os
+import tempfile
+from collections.abc import Sequence
+from mmap import mmap
+from typing import TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int64, Shaped
+from torch import Tensor
+
+Rows = TypeVar("Rows", Tensor, np.ndarray)
+
+_BYTES_AT_ONCE = 1 << 24  # copied at once from one mapped file to another
+
+
+def is_mapped(rows: Tensor | np.ndarray) -> bool:
+    """Whether rows, or those that they are a part of, lie in a mapped file."""
+    base: object = rows
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap) or (isinstance(base, Tensor) and base.untyped_storage().filename is not None)
+
+
+def room(shape: tuple[int, ...], dtype: torch.dtype, mapped: bool) -> Shaped[Tensor, "*shape"]:
+    """Uninitialised memory on the CPU, or a mapped file of this size.
+
+    Raises:
+        OSError: there is no space for the file.
+    """
+    if not mapped:
+        return torch.empty(shape, dtype=dtype)
+    numbers = math.prod(shape)
+    with tempfile.NamedTemporaryFile(prefix="verisphere-") as file:
+        size = max(numbers * dtype.itemsize, 1)
+        try:  # space that was not reserved would be missed when a page is written, which ends the process
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            what = (
+                f"{tempfile.gettempdir()}, where {size:,} bytes of rows were to be mapped (TMPDIR names another disk)"
+            )
+            raise OSError(error.errno, error.strerror, what) from None
+        return torch.from_file(file.name, shared=True, size=numbers, dtype=dtype).view(shape)
+
+
+def rows_at(rows: Rows, places: Int64[np.ndarray, " places"] | Shaped[np.ndarray, " mask"]) -> Rows:
+    """Rows at these positions, or that are True in a mask; of mapped rows a mapped copy.
+
+    >>> rows_at(np.eye(3, dtype=np.float32), np.array([2, 0]))[:, 0].tolist()
+    [0.0, 1.0]
+    """
+    if not is_mapped(rows):
+        return rows[places] if isinstance(rows, np.ndarray) else rows[torch.from_numpy(places)]
+    places = np.flatnonzero(places) if places.dtype == bool else places
+    kept = room((len(places), *rows.shape[1:]), torch.float32, mapped=True)
+    into, source = kept.numpy(), np.asarray(rows)
+    step = max(_BYTES_AT_ONCE // max(source[:1].nbytes, 1), 1)
+    for start in range(0, len(places), step):
+        into[start : start + step] = source[places[start : start + step]]
+    return into if isinstance(rows, np.ndarray) else kept
+
+
+def joined(parts: Sequence[Float32[np.ndarray, "_ dim"]]) -> Float32[np.ndarray, "rows dim"]:
+    """The rows of several sets, one after another; mapped if those of any set are."""
+    if not any(map(is_mapped, parts)):
+        return np.concatenate(parts)
+    whole = room((sum(map(len, parts)), *parts[0].shape[1:]), torch.float32, mapped=True).numpy()
+    return np.concatenate(parts, out=whole)

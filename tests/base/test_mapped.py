@@ -1,0 +1,106 @@
+"""Rows in mapped files: what is made of them is mapped, and every answer is that of rows in memory."""
+
+import errno
+import resource
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from held_bytes import most_held
+from verisphere.base.mapped import is_mapped, joined, room, rows_at
+from verisphere.base.vocabulary import Embeddings
+from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
+from verisphere.score import top_k, unit_rows
+from verisphere.score.exact import tiles
+
+
+def mapped(rows: np.ndarray) -> np.ndarray:
+    kept = room(rows.shape, torch.float32, mapped=True).numpy()
+    kept[:] = rows
+    return kept
+
+
+def drawn(rows: int, dim: int = 16) -> Embeddings:
+    chance = np.random.default_rng(0)
+    people = np.arange(rows) // 4
+    numbers = chance.normal(size=(rows // 4 + 1, dim))[people] + chance.normal(size=(rows, dim))
+    return Embeddings(numbers, identities=people, domains=np.where(chance.random(rows) < 0.5, "day", "night"))
+
+
+def test_a_part_of_mapped_rows_is_mapped_and_a_copy_in_memory_is_not() -> None:
+    rows = mapped(np.eye(4, dtype=np.float32))
+    assert is_mapped(rows)
+    assert is_mapped(rows[1:])
+    assert is_mapped(np.asarray(rows))
+    assert not is_mapped(rows[[0, 1]])
+    assert not is_mapped(rows.copy())
+    assert not is_mapped(torch.eye(2))
+
+
+@pytest.mark.parametrize("places", [np.array([3, 0, 0]), np.array([True, False, False, True])])
+def test_chosen_rows_are_those_of_indexing_and_stay_mapped(places: np.ndarray) -> None:
+    held = np.arange(12, dtype=np.float32).reshape(4, 3)
+    chosen = rows_at(mapped(held), places)
+    np.testing.assert_array_equal(chosen, held[places])
+    assert is_mapped(chosen)
+    assert not is_mapped(rows_at(held, places))
+
+
+def test_rows_of_several_sets_are_mapped_together_if_one_is() -> None:
+    held = np.arange(12, dtype=np.float32).reshape(4, 3)
+    whole = joined([held, mapped(held)])
+    np.testing.assert_array_equal(whole, np.concatenate([held, held]))
+    assert is_mapped(whole)
+    assert not is_mapped(joined([held, held]))
+
+
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_all_pairs_of_mapped_rows_have_the_figures_of_rows_in_memory(processes: int) -> None:
+    held = drawn(300)
+    lying = Embeddings(mapped(held.embeddings), held.names, held.identities, held.domains)
+    assert is_mapped(lying.embeddings)
+    assert is_mapped(lying.take(np.arange(7)).embeddings)
+    fars = ("1e-1", "1e-2", "1e-3")
+    for precision in ("int8", "bfloat16", "float32", "float64"):
+        few, many = (PairsOfSet(rows, precision=precision, processes=n) for rows, n in ((held, 1), (lying, processes)))
+        assert all_pairs(few, fars) == all_pairs(many, fars)
+
+
+def test_the_rounded_rows_of_mapped_rows_are_mapped() -> None:
+    units = unit_rows(mapped(drawn(100).embeddings))
+    assert is_mapped(units)
+    for precision in ("int8", "bfloat16", "float32", "float64"):
+        for part in tiles._blocks(units, precision, 32):
+            assert is_mapped(part.rows)
+
+
+def test_top_k_of_mapped_rows_is_that_of_rows_in_memory() -> None:
+    held = drawn(300).embeddings
+    for one, other in zip(
+        top_k(unit_rows(held), unit_rows(held), 3), top_k(*[unit_rows(mapped(held))] * 2, 3), strict=True
+    ):
+        assert torch.equal(one, other)
+
+
+def test_a_scan_of_mapped_rows_holds_a_small_part_of_them() -> None:
+    held = drawn(20_000, 64)
+    lying = Embeddings(mapped(held.embeddings), held.names, held.identities)
+    took = [most_held(partial(PairsOfSet, rows, precision="int8")) for rows in (held, lying)]
+    assert took[0] > took[1] + 2 * held.embeddings.nbytes  # units, and units in the order of the tiles
+
+
+def test_no_space_for_a_mapped_file_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(OSError, match="TMPDIR names another disk") as caught:
+            room((1 << 16,), torch.float32, mapped=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.errno in (errno.EFBIG, errno.ENOSPC)
+    assert not list(tmp_path.iterdir())
