@@ -508,6 +508,17 @@ def reseal_model(files: Files) -> Files:
     return files | {f"{folder}model.json": sealed.encode()}
 
 
+def reseal_shards(files: Files) -> Files:
+    """A folder of shards whose digests fit again."""
+    folder, manifest = _document(files, "manifest.json")
+    for shard in manifest.get("shards", ()) if manifest is not None else ():
+        for suffix, digest in ((".npy", "sha256"), (".npz", "columns_sha256")):
+            content = files.get(f"{folder}{shard['name']}{suffix}")
+            if content is not None:
+                shard[digest] = hashlib.sha256(content).hexdigest()
+    return files if manifest is None else files | {f"{folder}manifest.json": json.dumps(manifest).encode()}
+
+
 def reseal_checkpoint(files: Files) -> Files:
     """A checkpoint whose digests fit again."""
     folder, state = _document(files, "state.json")

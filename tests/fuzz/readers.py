@@ -24,6 +24,7 @@ from fuzz.containers import (
     reseal_checkpoint,
     reseal_model,
     reseal_onnx,
+    reseal_shards,
     with_second_file,
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
@@ -343,6 +344,9 @@ def _promise_of_purity(folder: Path) -> None:
 
 READERS = {
     "embeddings": Reader(("embeddings", "plain embeddings"), lambda folder: read_embeddings(folder / "set.npz")),
+    "shards": Reader(
+        ("shards", "shards in int8"), lambda folder: read_embeddings(folder / "set"), reseal=reseal_shards
+    ),
     "scores csv": Reader(("scores.csv",), lambda folder: read_scores(folder / "scores.csv")),
     "growing table": Reader(("scores.csv",), lambda folder: list(growing_rows(folder / "scores.csv", Place()))),
     "scores npz": Reader(("scores.npz",), lambda folder: read_scores(folder / "scores.npz")),

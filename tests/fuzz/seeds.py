@@ -18,10 +18,11 @@ from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Redrawin
 from verisphere.cli import main
 from verisphere.decide import Review, gallery_threshold, operating_point
 from verisphere.files.calibration import Source
-from verisphere.files.embeddings import write_embeddings
+from verisphere.files.embeddings import columns_of, write_embeddings
 from verisphere.files.gallery_calibration import GalleryCalibration, PromisedGallery
 from verisphere.files.leak_figures import LeakFigures, LeakRow
 from verisphere.files.results import json_text
+from verisphere.files.sharded import shortened_rows, write_manifest, write_shard
 from verisphere.files.verdicts import Verdict
 from verisphere.files.work import ScanState
 from verisphere.measure.precision import PrecisionDrop, RangeImages, precision_drop
@@ -277,7 +278,16 @@ def _arrays(folder: Path) -> dict[str, Files]:
         plain, embeddings=some.embeddings.astype(np.float64), names=some.names, identities=np.arange(COUNT) // 2
     )
     np.savez(scores, score=np.linspace(-1, 1, 20), label=np.arange(20) % 2, domain=np.array(["a", "b"] * 10))
+    for store in ("float32", "int8"):
+        for number in range(2):
+            part = small_set().take(np.arange(number * COUNT // 2, (number + 1) * COUNT // 2))
+            kept, units = shortened_rows(part.embeddings, store)
+            columns = columns_of(part) | ({} if units is None else {"units": units})
+            write_shard(folder / store / "set", number, kept, columns, 0.01, {})
+        write_manifest(folder / store / "set", SIZE, store, 2)
     return {
+        "shards": files_of(folder / "float32"),
+        "shards in int8": files_of(folder / "int8"),
         "embeddings": {"set.npz": (folder / "set.npz").read_bytes()},
         "plain embeddings": {"set.npz": plain.getvalue()},
         "scores.npz": {"scores.npz": scores.getvalue()},

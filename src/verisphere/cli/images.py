@@ -115,7 +115,7 @@ def add_embed(verbs: Verbs) -> None:
         less_memory="lower --batch-size or --workers",
         examples=(
             "verisphere embed runs/first faces.zip --out embeddings.npz",
-            "verisphere embed model aligned --out embeddings.npz --flip --workers 4",
+            "verisphere embed model aligned --out embedded --store int8 --flip --workers 4",
         ),
     )
     add_names(verb)
@@ -126,7 +126,12 @@ def add_embed(verbs: Verbs) -> None:
         "name, for its untrained network",
     )
     verb.add_argument("faces", type=Path, help=SET)
-    verb.add_argument("--out", type=Path, required=True, metavar="OUT.npz", help="embeddings file to write")
+    out = "embeddings file to write (.npz), or, without a suffix, a folder of shards, which a stopped run continues"
+    verb.add_argument("--out", type=Path, required=True, metavar="OUT", help=out)
+    shards = "rows of a shard, whole batches; the memory that is taken grows with them, not with the set (32768)"
+    verb.add_argument("--shards", type=int, metavar="ROWS", help=shards)
+    stored = "of a folder of shards: numbers of the stored rows; how far scores move is printed (float32)"
+    verb.add_argument("--store", choices=("float32", "float16", "int8"), default="float32", help=stored)
     verb.add_argument("--people", type=Path, help="embed only the people of this list")
     _add_for_far(verb)
     add_embedding_options(verb)

@@ -144,8 +144,9 @@ def identify(options: argparse.Namespace) -> Outcome:
     from verisphere.ship.deciding import Choice
     from verisphere.ship.identify import identify as run
     from verisphere.ship.identify import identify_each
+    from verisphere.ship.opened_gallery import is_embeddings
 
-    photographs = [path for path in (options.probe, options.gallery) if path.suffix.lower() != ".npz"]
+    photographs = [path for path in (options.probe, options.gallery) if not is_embeddings(path)]
     if options.each is not None:
         refuse_unread(options, ("top",), "--each lists one person for each probe")
         if options.explain:

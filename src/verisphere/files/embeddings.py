@@ -119,7 +119,9 @@ def known_people(embeddings: Embeddings, source: str | Path) -> Embeddings:
 
 
 def read_embeddings(path: str | Path) -> Embeddings:
-    """Reads and checks an embeddings file, or a table of embeddings (see `verisphere.files.vectors`).
+    """Reads and checks an embeddings file, a folder of shards, or a table of embeddings.
+
+    See `verisphere.files.sharded` and `verisphere.files.vectors`; the rows of shards are mapped, not held.
 
     Identities and domains that are numbers become strings. NaN among them is refused, since all rows with NaN would
     become one person; so is an identity that is the text of a missing value, and so are identities that are equal once
@@ -128,7 +130,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
     decided about names. No other array is read.
     """
     table = Path(path)
-    if table.is_dir():
+    if table.is_dir() and not is_table(table):
         raise FileNotFoundError(
             f"{path}: there is no such file, it is a folder; verisphere embed MODEL FACES --out FILE.npz makes an "
             "embeddings file"
@@ -155,7 +157,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
     origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
     with errors_naming(path), np.errstate(over="ignore", invalid="ignore"):  # infinity and NaN are refused
         known, rule = rows_in_training(arrays, len(rows)), names_rule_of(arrays.get("names_rule"))
-        numbers = rows.astype(np.float32)
+        numbers = rows.astype(np.float32, copy=False)
         embeddings = Embeddings(numbers, **columns, origin=origin, in_training=known, names_rule=rule)
     for field, word in (("domains", "domain"), ("media", "medium"), ("templates", "template")):
         column = getattr(embeddings, field)
@@ -225,6 +227,12 @@ def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
     """Writes an embeddings file completely, or not at all."""
     if Path(path).suffix != ".npz":
         raise ValueError(f"{path}: an embeddings file ends in .npz")
+    columns = columns_of(embeddings)
+    write_whole(path, lambda partial: np.savez(partial, embeddings=embeddings.embeddings, **columns))
+
+
+def columns_of(embeddings: Embeddings) -> dict[str, Any]:
+    """The arrays of an embeddings file except the rows."""
     columns: dict[str, Any] = {"names": embeddings.names, "identities": embeddings.identities}
     for field in OPTIONAL:
         if (column := getattr(embeddings, field)) is not None:
@@ -237,7 +245,7 @@ def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
         columns |= {} if known.digests is None else {"digests": known.digests}
     if embeddings.names_rule is not None:
         columns["names_rule"] = np.array(embeddings.names_rule)
-    write_whole(path, lambda partial: np.savez(partial, embeddings=embeddings.embeddings, **columns))
+    return columns
 
 
 def rule_of_all(rules: Collection[Names | None]) -> Names | None:

@@ -34,6 +34,7 @@ from verisphere.files.matrices import (
 )
 from verisphere.files.npz import header_in_npz, names_in_npz, read_npz, rows_in_npz
 from verisphere.files.results import EvaluatedFile
+from verisphere.files.sharded import digest_of_embeddings, manifest_of
 from verisphere.files.vectors import is_table
 
 ROWS_AT_ONCE = 8192
@@ -100,15 +101,15 @@ class StreamedRows:
 
 def is_features(path: Path) -> bool:
     """Whether a path holds features: a folder of them, or a matrix (.bin)."""
-    return path.is_dir() or path.suffix.lower() == SUFFIX
+    return (path.is_dir() and manifest_of(path) is None) or path.suffix.lower() == SUFFIX
 
 
 def evaluated(path: Path, embeddings: Embeddings | None = None) -> EvaluatedFile:
     """The record of an evaluated file: its name, its digest, and what its embeddings record."""
     if embeddings is None:
-        return EvaluatedFile(path.name, digest(path))
+        return EvaluatedFile(path.name, digest_of_embeddings(path))
     known = embeddings.shared_with_training
-    return EvaluatedFile(path.name, digest(path), embeddings.origin, known, embeddings.names_rule)
+    return EvaluatedFile(path.name, digest_of_embeddings(path), embeddings.origin, known, embeddings.names_rule)
 
 
 def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = True) -> StreamedRows:
@@ -116,7 +117,7 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = 
 
     People of the training are counted even if the column of the people is not asked for; the columns are `names`,
     followed by `identities` if people are needed. Where each row is a person of its own, identities are not `compared`.
-    A table of embeddings (.npy, CSV, parquet) is read into memory.
+    A table of embeddings (.npy, CSV, parquet) is read into memory; the rows of a folder of shards are mapped.
     """
     if is_table(path):
         return _held(path, read_embeddings(path))
@@ -172,7 +173,7 @@ def open_templates(
     pictures names those to read from a folder, whose feature files have the path of a picture and an ending, or the
     rows of a matrix.
     """
-    if path.is_dir():
+    if path.is_dir() and manifest_of(path) is None:
         listed = None if pictures is None else read_pictures(pictures)
         names = pictures_in(path, ending) if listed is None else listed.pictures
         return _folder(path, names, None if listed is None else listed.people, ending)

@@ -1,4 +1,4 @@
-"""Embeddings from elsewhere, as tables: .npy with a list beside it, CSV, parquet (extra: data).
+"""Embeddings from elsewhere, as tables: .npy with a list beside it, CSV, parquet (extra: data); and folders of shards.
 
 The list, or the table, has a row for each image: its `name`, its `identity`, and optionally its `domain`, `medium` and
 `template`. In a CSV, all other columns are the numbers of the embedding, in order; their names differ only in a counter
@@ -18,6 +18,7 @@ from verisphere.files.disk import check_file
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import most_unpacked, read_npy
 from verisphere.files.parquet_table import ParquetTable, longest_text, open_parquet, rows_of_lists
+from verisphere.files.sharded import manifest_of, read_shards
 from verisphere.files.text import csv_rows
 
 SUFFIXES = (".npy", ".csv", ".tsv", ".parquet")
@@ -38,13 +39,15 @@ _INDEX = ("Unnamed: ", "__index_level_")  # pandas' name for a column of row num
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is an array or a table, by its suffix; an archive of arrays with such a suffix is not one."""
-    return path.suffix.lower() in SUFFIXES and path.is_file() and not zipfile.is_zipfile(path)
+    """Whether a path is a folder of shards, or by its suffix an array or a table, and no archive of arrays."""
+    return manifest_of(path) is not None or (
+        path.suffix.lower() in SUFFIXES and path.is_file() and not zipfile.is_zipfile(path)
+    )
 
 
 def holds_vectors(path: Path) -> bool:
     """Whether a table holds embeddings: a CSV does if its header has `identity`, or a likely misspelling of it."""
-    if not is_table(path) or path.suffix.lower() in (".npy", ".parquet"):
+    if not is_table(path) or path.suffix.lower() in (".npy", ".parquet") or manifest_of(path) is not None:
         return is_table(path)
     header = _header(path)
     slips = any(word in cell.lower() for cell in header for word in ("name", "identity"))
@@ -53,6 +56,8 @@ def holds_vectors(path: Path) -> bool:
 
 def read_vectors(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an embeddings file: `embeddings`, `names`, `identities`, and `domains` where there are any."""
+    if manifest_of(path) is not None:
+        return read_shards(path)
     check_file(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":

@@ -11,6 +11,7 @@ from verisphere.base.vocabulary import Embeddings
 from verisphere.files.disk import check_file, real_path
 from verisphere.files.embeddings import read_known_people
 from verisphere.files.npz import names_in_npz
+from verisphere.files.sharded import manifest_of
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.folder import is_model_folder
@@ -48,7 +49,7 @@ def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool 
     given = open_faces(faces, trust=trust) if faces is not None else None
     files: list[tuple[Path, Path | None]] = []
     for path in paths:
-        if path.is_dir():
+        if path.is_dir() and manifest_of(path) is None:
             require_run(path)
             in_run = [file for file in sorted(path.glob("*.npz")) if _has_embeddings(file)]
             files += [(file, path) for file in in_run] or [(path, path)]

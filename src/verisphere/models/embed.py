@@ -11,7 +11,7 @@ import torch
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
-from verisphere.base.distributed import world
+from verisphere.base.distributed import World, world
 from verisphere.base.identity import decided, settled
 from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Preprocessing, Progress, printable, quietly
@@ -21,6 +21,7 @@ from verisphere.files.disk import check_writable, refuse_overwriting
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, nearest_recipes, packaged_recipes
+from verisphere.files.sharded import Store
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
@@ -146,11 +147,13 @@ def embed(
     workers: int = 0,
     precision: torch.dtype = torch.float32,
     progress: Progress = quietly,
+    here: World | None = None,
 ) -> Embeddings:
     """Embed images, and record the origin, and which people and images the model was trained on.
 
-    The ranks of a joined group share the work, and each returns all embeddings. The embedding of the mirror image is
-    added as `flip` says; by default by the setting of the exported model, else not. bfloat16 is by autocast.
+    The ranks of a joined group share the work, and each returns all embeddings, unless `here` is this process alone.
+    The embedding of the mirror image is added as `flip` says; by default by the setting of the exported model, else
+    not. bfloat16 is by autocast.
     """
     template = faces.source.template
     if None not in (template, model.template) and template != model.template:
@@ -176,7 +179,7 @@ def embed(
         flip=flip and not model.fixed,
         precision=precision,
         progress=progress,
-        here=world(),
+        here=world() if here is None else here,
         trained_on=model.trained_on,
     )
     origin = origin_of(model, flip, precision, images, faces.source)
@@ -214,17 +217,24 @@ def embed_faces(
     precision: torch.dtype = torch.float32,
     device: torch.device,
     trust: bool = False,
+    shards: int | None = None,
+    store: Store = "float32",
     progress: Progress = quietly,
 ) -> str:
-    """Embed aligned images into an embeddings file; returns one line that describes the file.
+    """Embed aligned images into an embeddings file, or a folder of shards; returns one line that describes it.
 
     The ranks of a joined group share the images, and rank 0 writes. For a FAR, people are counted before anything is
-    embedded (`enough_people`). The other options are those of `open_model`, `open_faces` and `embed`.
+    embedded (`enough_people`). A folder takes rows by `shards` at a time, stored as `store`; what a stopped run has
+    written there stands. The other options are those of `open_model`, `open_faces` and `embed`.
     """
     refuse_overwriting(out, [model, faces, people])
-    if out.suffix != ".npz":
-        raise ValueError(f"--out {out}: an embeddings file ends in .npz")
-    check_writable(out)
+    whole = out.suffix == ".npz"
+    if not whole and out.suffix:
+        raise ValueError(f"--out {out}: an embeddings file ends in .npz, and a folder of shards in no suffix")
+    if whole and (shards, store) != (None, "float32"):
+        raise ValueError(f"--out {out}: --shards and --store are of a folder of shards, whose name has no suffix")
+    if whole:
+        check_writable(out)
     if for_far is not None:
         promised_rate(for_far)
     if not 0 <= workers <= MOST_WORKERS:
@@ -240,17 +250,18 @@ def embed_faces(
     enough, needed = (True, "") if for_far is None else enough_people(for_far, len(images.people))
     if needed and world().first:
         log.log(logging.INFO if enough else logging.WARNING, "%s: %s", faces, needed)
-    embeddings = embed(
-        opened,
-        images,
-        str(faces),
-        flip=flip,
-        batch_size=batch_size,
-        workers=workers,
-        precision=precision,
-        progress=progress,
-    )
-    if world().first:
-        write_embeddings(out, embeddings)
+    how: dict[str, Any] = {"flip": flip, "batch_size": batch_size, "workers": workers, "precision": precision}
+    note = ""
+    if whole:
+        embeddings = embed(opened, images, str(faces), **how, progress=progress)
+        if world().first:
+            write_embeddings(out, embeddings)
+    else:
+        from verisphere.models.embed_shards import embed_in_shards  # it embeds by this module
+
+        made_by = {**opened.made_by, "named": str(model)}
+        manifest = embed_in_shards(opened, made_by, images, str(faces), out, shards, store, how, progress)
+        note = f", {len(manifest.shards)} shards of {store}"
+        note += f"; no score moved by more than {2 * manifest.moved:.3g}" if manifest.moved else ""
     counts = f"{len(images)} images of {len(images.people)} people, {opened.backbone.embedding_size} numbers each"
-    return f"{printable(str(out))}: {counts}" + (f"\n{needed}" if needed else "")
+    return f"{printable(str(out))}: {counts}{note}" + (f"\n{needed}" if needed else "")

@@ -46,6 +46,7 @@ from verisphere.files.embeddings import read_known_people
 from verisphere.files.json_values import shortened
 from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
+from verisphere.files.sharded import digest_of_embeddings
 from verisphere.files.vectors import holds_vectors
 from verisphere.files.verdicts import Suspicious, Verdict, resolved
 from verisphere.measure.protocols.all_pairs import PairsOfSet
@@ -136,7 +137,7 @@ class EmbeddingsSet:
     @classmethod
     def read(cls, path: Path, progress: Progress = quietly) -> "EmbeddingsSet":
         """An embeddings file."""
-        return cls(read_known_people(path), path, digest(path), progress)
+        return cls(read_known_people(path), path, digest_of_embeddings(path), progress)
 
     def with_rows(self, rows: Embeddings) -> "EmbeddingsSet":
         """Other rows of the same file, or its people spelled otherwise."""
@@ -368,9 +369,9 @@ CalibratedFile: TypeAlias = EmbeddingsSet | ScoresFile
 
 def open_file(path: Path, progress: Progress) -> CalibratedFile:
     """A file of either kind: an .npz by the arrays in it, a table with identities, or else a scores file in CSV."""
-    check_file(path)
     if holds_vectors(path):
         return EmbeddingsSet.read(path, progress)
+    check_file(path)
     if not zipfile.is_zipfile(path):
         return ScoresFile(path)
     arrays = names_in_npz(path)

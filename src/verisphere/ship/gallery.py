@@ -22,11 +22,11 @@ from verisphere.decide import (
     one_probe_each,
 )
 from verisphere.decide.statistics import NEAREST
-from verisphere.files.disk import digest
 from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.json_values import shown
+from verisphere.files.sharded import digest_of_embeddings
 from verisphere.files.verdicts import Suspicious, Verdict, resolved
 from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
 from verisphere.measure.sides import check_alike, check_sides
@@ -264,7 +264,7 @@ def refuse_changed(before: GalleryCalibration, file: Path, strangers: Path, coho
             continue
         if path is None:
             raise ValueError(f"{file}: its rule needs the {what} {shown(source.file)}; name this file by --{what}")
-        if source.sha256 not in (digest(path), digest_of_rows(read_known_people(path))):
+        if source.sha256 not in (digest_of_embeddings(path), digest_of_rows(read_known_people(path))):
             raise ValueError(
                 f"{path}: not the {what} of {file.name}, {shown(source.file)}, by its SHA-256; a calibration "
                 "is repeated with the same people, or made anew without --again"

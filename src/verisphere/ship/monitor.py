@@ -21,7 +21,6 @@ from verisphere.base.words import printable, share
 from verisphere.decide import Far, GuaranteedThreshold, disjoint_pairs, exact_rate
 from verisphere.decide.watch import ALARM, FALSE_ALARMS, Limits, RateTest, anytime_bounds, reference_limits
 from verisphere.files.calibration import Calibration, Source
-from verisphere.files.disk import check_file, digest
 from verisphere.files.embeddings import read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration
@@ -29,6 +28,7 @@ from verisphere.files.growing import Place, growing_rows
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
 from verisphere.files.scores import read_scores
+from verisphere.files.sharded import digest_of_embeddings
 from verisphere.files.text import as_number, columns_of
 from verisphere.files.work import ScanState, changed_values
 from verisphere.report.tables import rate_text
@@ -254,8 +254,7 @@ def reference_scores(path: Path, source: Source, seed: int) -> Scores:
     Of embeddings, these are the impostor scores that a threshold with this seed was chosen from, and a genuine score of
     each person with several images.
     """
-    check_file(path)
-    if digest(path) != source.sha256:
+    if digest_of_embeddings(path) != source.sha256:
         raise ValueError(f"{path}: not the file calibrated on ({source.file}, SHA-256 {source.sha256[:12]}...)")
     if source.kind == "scores":
         return read_scores(path)

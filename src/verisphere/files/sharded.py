@@ -1,0 +1,286 @@
+"""Embeddings in shards: a folder of rows as .npy files, their names and people as .npz files, and a manifest.
+
+    manifest.json        what a row is, and each shard with its digests
+    rows-00000000.npy    the first rows
+    rows-00000000.npz    their names, identities and what else an embeddings file has, and `units` of int8 rows
+
+A stored row is float32; or float16; or int8 numbers times a number of 16 bits, its unit. Float32 holds each of these
+exactly, and every reader takes them so: all figures are those of the stored rows. How far a row was turned when it was
+stored is measured: no score differs by more than the sum of both rows' `moved` from that of the rows as embedded.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Shaped
+
+from verisphere.base.mapped import room
+from verisphere.base.vocabulary import Origin
+from verisphere.files.disk import check_file, digest, write_text, write_whole
+from verisphere.files.documents import read_json, read_json_file
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import from_json, shown
+from verisphere.files.npz import npy_portions, read_npz
+
+Store: TypeAlias = Literal["float32", "float16", "int8"]
+
+MANIFEST = "manifest.json"
+KIND, FORMAT = "embeddings in shards", 1
+#: Arrays of a shard with an entry for each row, and those that are the same for all.
+OF_ROWS = ("names", "identities", "domains", "digests", "trained_people", "trained_images", "units")
+OF_ALL = ("origin", "trained_record", "names_rule")
+_NAME = re.compile(r"rows-\d{8}")
+_MOST_NUMBERS = 1 << 16  # of a row
+_ROWS_AT_ONCE = 1 << 13
+_ROUNDED = 2.0**-22  # more than a row of length 1 moves when it is rounded to float32, twice
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some rows of a set.
+
+    Attributes:
+        name: name of the files, without their suffixes.
+        rows: number of rows.
+        sha256: digest of the .npy file.
+        columns_sha256: digest of the .npz file.
+    """
+
+    name: str
+    rows: int
+    sha256: str
+    columns_sha256: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"a shard is called {shown(self.name)}; its name is rows- and eight digits")
+        if self.rows < 1:
+            raise ValueError(f"shard {self.name} has {self.rows} rows; allowed is 1 or more")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder of shards holds.
+
+    Attributes:
+        rows: number of rows.
+        dim: numbers in a row.
+        store: type of the stored numbers.
+        moved: the largest distance by which a row, at length 1, was moved when it was stored; 0 for float32.
+        columns: arrays of each shard.
+        origin: model and settings that made the embeddings, if known.
+        shards: the shards, in the order of the rows.
+    """
+
+    rows: int
+    dim: int
+    store: Store
+    moved: float
+    columns: tuple[str, ...]
+    origin: Origin | None
+    shards: tuple[Shard, ...]
+
+    def __post_init__(self) -> None:
+        names, rows = {shard.name for shard in self.shards}, sum(shard.rows for shard in self.shards)
+        if not 1 <= self.dim <= _MOST_NUMBERS:
+            raise ValueError(f"dim is {self.dim}; allowed are 1 to {_MOST_NUMBERS:,} numbers a row")
+        if len(names) < len(self.shards) or rows != self.rows or not rows:
+            raise ValueError(f"{len(names):,} different shards have {rows:,} rows, it states {self.rows:,}")
+        if not 0 <= self.moved < 2:
+            raise ValueError(f"moved is {self.moved}; rows of length 1 move by 0 to 2")
+        if odd := [name for name in self.columns if name not in (*OF_ROWS, *OF_ALL)]:
+            raise ValueError(f"its columns name {shown(odd[0])}; allowed are {', '.join((*OF_ROWS, *OF_ALL))}")
+        if not {"names", "identities"} <= set(self.columns):
+            raise ValueError(f"its columns are {', '.join(self.columns) or 'none'}; names and identities are missing")
+
+
+def manifest_of(path: Path) -> Path | None:
+    """The manifest of a folder of shards, which may be named by itself; None where a path is none."""
+    manifest = path if path.name == MANIFEST else path / MANIFEST
+    return manifest if manifest.is_file() else None
+
+
+def digest_of_embeddings(path: Path) -> str:
+    """SHA-256 of an embeddings file; of a folder of shards that of its manifest, which has those of all files."""
+    manifest = manifest_of(path)
+    if manifest is None:
+        check_file(path)
+    return digest(manifest or path)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of a folder of shards."""
+    with errors_naming(path):
+        fields = read_json_file(path)
+        kind = (fields.get("kind"), fields.get("format")) if isinstance(fields, dict) else None
+        if kind != (KIND, FORMAT):
+            raise ValueError(f"not the manifest of {KIND}, format {FORMAT}, but {shown(kind or fields)}")
+        return from_json(Manifest, fields)
+
+
+def read_shards(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a folder of shards: `embeddings`, as mapped rows, and the columns; all digests are compared."""
+    manifest_path = manifest_of(path)
+    assert manifest_path is not None
+    manifest, folder = read_manifest(manifest_path), manifest_path.parent
+    columns = [_columns(folder, shard, manifest) for shard in manifest.shards]
+    for shard, arrays in zip(manifest.shards, columns, strict=True):
+        if differing := [name for name in OF_ALL if name in arrays and arrays[name] != columns[0][name]]:
+            raise ValueError(f"{folder / shard.name}.npz: {differing[0]} differs from that of the first shard")
+    portions = [_portions(folder, shard, manifest) for shard in manifest.shards]
+    for of_shard in portions:
+        next(of_shard)  # the header of every shard is checked before space is taken for all rows
+    rows = room((manifest.rows, manifest.dim), torch.float32, mapped=True).numpy()
+    start = 0
+    for of_shard, arrays in zip(portions, columns, strict=True):
+        units, first = arrays.get("units"), start
+        for part in of_shard:
+            stop = start + len(part)
+            rows[start:stop] = widened(part, None if units is None else units[start - first : stop - first])
+            start = stop
+    of_rows = {name: np.concatenate([arrays[name] for arrays in columns]) for name in columns[0] if name in OF_ROWS}
+    of_rows.pop("units", None)
+    return {"embeddings": rows, **of_rows, **{name: columns[0][name] for name in columns[0] if name in OF_ALL}}
+
+
+def _columns(folder: Path, shard: Shard, manifest: Manifest) -> dict[str, np.ndarray]:
+    """The columns of a shard, of the lengths and of the origin that the manifest states."""
+    path = folder / f"{shard.name}.npz"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: a shard that {MANIFEST} names is missing")
+    if digest(path) != shard.columns_sha256:
+        raise ValueError(f"{path}: not the file that {MANIFEST} names, by its SHA-256; it was changed or damaged")
+    arrays = read_npz(path, manifest.columns)
+    if missing := [name for name in manifest.columns if name not in arrays]:
+        raise ValueError(f"{path}: no array {missing[0]}, which {MANIFEST} states")
+    for name, column in arrays.items():
+        wanted = () if name in OF_ALL else (shard.rows,)
+        if column.shape != wanted:
+            raise ValueError(f"{path}: {name} has shape {column.shape}; a shard of {shard.rows:,} rows has {wanted}")
+    units = arrays.get("units")
+    if (units is not None) != (manifest.store == "int8") or (units is not None and units.dtype != np.float32):
+        raise ValueError(f"{path}: rows in int8 have float32 units, and others none; its rows are {manifest.store}")
+    with errors_naming(path):
+        origin = read_json(str(arrays["origin"])) if "origin" in arrays else None
+    if origin != (None if manifest.origin is None else json.loads(json.dumps(asdict(manifest.origin)))):
+        raise ValueError(f"{path}: made by another model or from other images than {MANIFEST} states; a set has one")
+    return arrays
+
+
+def _portions(folder: Path, shard: Shard, manifest: Manifest) -> Iterator[np.ndarray]:
+    """An empty array once the header of a shard's rows is checked, then the rows, whose digest is compared at last."""
+    path = folder / f"{shard.name}.npy"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: a shard that {MANIFEST} names is missing")
+    known = hashlib.sha256()
+    yield from npy_portions(path, (shard.rows, manifest.dim), np.dtype(manifest.store), _ROWS_AT_ONCE, known.update)
+    if known.hexdigest() != shard.sha256:
+        raise ValueError(f"{path}: not the file that {MANIFEST} names, by its SHA-256; it was changed or damaged")
+
+
+# --- what a stored row is ---
+
+
+def shortened_rows(
+    rows: Float32[np.ndarray, "rows dim"], store: Store
+) -> tuple[Shaped[np.ndarray, "rows dim"], Float32[np.ndarray, " rows"] | None]:
+    """Rows in the type to store, and the units of int8 rows; a number beyond float16 becomes infinite.
+
+    A unit has 16 bits, so that its product with a whole number of 7 has no more than the 24 that float32 holds.
+
+    >>> numbers, units = shortened_rows(np.array([[1.0, -0.5, 0.251]], np.float32), "int8")
+    >>> numbers.tolist(), widened(numbers, units).tolist()
+    ([[127, -64, 32]], [[1.00001859664917, -0.5039463639259338, 0.2519731819629669]])
+    """
+    if store != "int8":
+        with np.errstate(over="ignore"):
+            return rows.astype(store, copy=False), None
+    bits = (np.abs(rows).max(axis=1) / np.float32(127)).view(np.uint32)
+    units = ((bits + np.uint32(0xFF)) & np.uint32(0xFFFFFF00)).view(np.float32)
+    steps = np.rint(rows / np.where(units, units, 1)[:, None])
+    return steps.clip(-127, 127).astype(np.int8), units
+
+
+def widened(
+    numbers: Shaped[np.ndarray, "rows dim"], units: Float32[np.ndarray, " rows"] | None
+) -> Float32[np.ndarray, "rows dim"]:
+    """Stored rows as float32."""
+    rows = numbers.astype(np.float32, copy=False)
+    return rows if units is None else rows * units[:, None]
+
+
+def moved(rows: Float32[np.ndarray, "rows dim"], stored: Float32[np.ndarray, "rows dim"]) -> float:
+    """The largest distance between a row and the stored one, both at length 1, with the rounding of `unit_rows`.
+
+    u v - u' v' = (u - u') v + u' (v - v'), so no score changes by more than the distances of both rows together.
+    """
+    furthest = 0.0
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        one, other = (part[start : start + _ROWS_AT_ONCE].astype(np.float64) for part in (rows, stored))
+        for part in (one, other):
+            part /= np.linalg.norm(part, axis=1, keepdims=True)
+        furthest = max(furthest, float(np.linalg.norm(one - other, axis=1).max()))
+    return furthest * (1 + 1e-9) + _ROUNDED if furthest else 0.0
+
+
+# --- writing ---
+
+
+def shard_name(number: int) -> str:
+    """Name of the files of a shard, by its number from 0.
+
+    >>> shard_name(12)
+    'rows-00000012'
+    """
+    return f"rows-{number:08d}"
+
+
+def is_written(folder: Path, number: int) -> bool:
+    """Whether a shard is there; its columns are written last."""
+    return (folder / f"{shard_name(number)}.npz").is_file()
+
+
+def about_shard(folder: Path, number: int) -> Any:
+    """What determined the rows of a shard, as JSON values."""
+    path = folder / f"{shard_name(number)}.npz"
+    arrays = read_npz(path, ("about",))
+    with errors_naming(path):
+        return read_json(str(arrays.get("about", "null")))
+
+
+def write_shard(
+    folder: Path,
+    number: int,
+    numbers: Shaped[np.ndarray, "rows dim"],
+    columns: Mapping[str, np.ndarray],
+    furthest: float,
+    about: Mapping[str, Any],
+) -> None:
+    """Write the files of a shard, each whole; `about` says what determines its rows, as JSON values."""
+    rows, beside = (folder / f"{shard_name(number)}{suffix}" for suffix in (".npy", ".npz"))
+    write_whole(rows, lambda partial: np.save(partial, numbers))
+    known = {"sha256": digest(rows), "moved": furthest, "about": json.dumps(about)}
+    arrays: dict[str, Any] = {**columns, **{name: np.array(value) for name, value in known.items()}}
+    write_whole(beside, lambda partial: np.savez(partial, **arrays))
+
+
+def write_manifest(folder: Path, dim: int, store: Store, count: int) -> None:
+    """Write the manifest of shards that are all there, which makes them a set."""
+    shards, furthest = list[Shard](), 0.0
+    for number in range(count):
+        path = folder / f"{shard_name(number)}.npz"
+        arrays = read_npz(path, (*OF_ROWS, *OF_ALL, "sha256", "moved"))
+        shards.append(Shard(shard_name(number), len(arrays["names"]), str(arrays["sha256"]), digest(path)))
+        furthest = max(furthest, float(arrays["moved"]))
+    columns = tuple(name for name in (*OF_ROWS, *OF_ALL) if name in arrays)
+    origin = from_json(Origin, read_json(str(arrays["origin"]))) if "origin" in arrays else None
+    rows = sum(shard.rows for shard in shards)
+    manifest = Manifest(rows, dim, store, furthest, columns, origin, tuple(shards))
+    write_text(folder / MANIFEST, json.dumps({"kind": KIND, "format": FORMAT, **asdict(manifest)}, indent=1) + "\n")

@@ -1,0 +1,113 @@
+"""Embedding into a folder of shards: in memory that does not grow with the rows, and continued after any stop."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verisphere.base.collectives import on_every_rank, on_first_rank
+from verisphere.base.distributed import ALONE, world
+from verisphere.base.identity import decided, settled
+from verisphere.base.vocabulary import Embeddings, Progress, quietly
+from verisphere.files.embeddings import columns_of
+from verisphere.files.errors import errors_naming
+from verisphere.files.sharded import (
+    MANIFEST,
+    Manifest,
+    Store,
+    about_shard,
+    is_written,
+    moved,
+    read_manifest,
+    shortened_rows,
+    widened,
+    write_manifest,
+    write_shard,
+)
+from verisphere.files.work import changed_values, refuse_other, result_folder
+from verisphere.images.faces import Faces
+from verisphere.models.embed import EmbeddingModel, embed
+
+ROWS = 1 << 15  # of a shard
+
+
+def embed_in_shards(
+    model: EmbeddingModel,
+    made_by: Mapping[str, Any],
+    faces: Faces,
+    images: str,
+    out: Path,
+    rows: int | None,
+    store: Store,
+    how: Mapping[str, Any],
+    progress: Progress = quietly,
+) -> Manifest:
+    """Embed images into a folder of shards, and write its manifest last.
+
+    The ranks of a joined group divide the shards that are missing. A shard has whole batches, so its rows are those of
+    `embed` for the whole set.
+
+    Args:
+        model: the model.
+        made_by: what determines an embedding, as JSON values; a folder that was begun with something else is refused.
+        faces: the images.
+        images: the path of the images, for the origin.
+        out: the folder.
+        rows: rows of a shard, rounded up to whole batches; None for the default.
+        store: type of the stored numbers.
+        how: flip, batch_size, workers and precision, as `embed` takes them.
+        progress: reports the progress over the shards.
+    """
+    rows, batch = ROWS if rows is None else rows, max(how["batch_size"], 1)  # `embed` refuses a wrong batch size
+    if rows < 1:
+        raise ValueError(f"--shards is {rows}; a shard has 1 row or more")
+    rows = -(-rows // batch) * batch
+    names, identities = np.array(faces.names), np.array(faces.identities)
+    with errors_naming(images):
+        (people,) = settled([("", names, identities)], decided(faces.names_rule))
+    count, digest = -(-len(faces) // rows), hashlib.sha256()
+    for column in (names, identities):
+        digest.update(column.tobytes())
+    options = {name: str(value) for name, value in how.items() if name != "workers"}
+    about = {"model": dict(made_by), "images": digest.hexdigest(), "rows": rows, "store": store, **options}
+
+    def begin() -> str:
+        written = [number for number in range(count) if is_written(out, number)]
+        for before in [about_shard(out, number) for number in written[:1]]:
+            refuse_other(out, "embedding", changed_values("the embedding", before, about))
+        return json.dumps(sorted({*range(count)} - {*written}))
+
+    def write(number: int) -> None:
+        part = range(number * rows, min((number + 1) * rows, len(faces)))
+        embedded = embed(model, faces.select(part), images, **how, here=ALONE)
+        place = slice(part.start, part.stop)
+        kept, units = shortened_rows(embedded.embeddings, store)
+        stored = widened(kept, units)
+        spelled = frozenset(people[place].tolist())
+        # what readers read is checked before it is written
+        checked: Embeddings = replace(embedded, embeddings=stored, identities=people[place], spelled=spelled)
+        columns = columns_of(checked) | ({} if units is None else {"units": units})
+        write_shard(out, number, kept, columns, moved(embedded.embeddings, stored), about)
+
+    def write_each(numbers: Sequence[int]) -> None:
+        for number in numbers:
+            write(number)
+
+    def finish() -> str:
+        write_manifest(out, model.backbone.embedding_size, store, count)
+        return ""
+
+    with result_folder(out):
+        missing = [int(number) for number in json.loads(on_first_rank(begin))]
+        turns = [missing[turn : turn + world().size] for turn in range(0, len(missing), world().size)]
+        done = count - len(missing)
+        for turn in progress(turns, "embedding shards", len(turns) + done, done):
+            mine = turn[world().rank : world().rank + 1]
+            on_every_rank(partial(write_each, mine))
+        on_first_rank(finish)
+    return read_manifest(out / MANIFEST)

@@ -1,0 +1,133 @@
+"""Embedding into a folder of shards: the rows of one file, by any number of starts and ranks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from processes import forked
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.sharded import MANIFEST
+from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
+from verisphere.measure.render import render_zip
+from verisphere.models import embed_shards
+from verisphere.models.embed import embed_faces
+
+CPU = torch.device("cpu")
+NET = """class_path: verisphere.backbones.MobileFaceNet
+init_args: {embedding_size: 8, width: 0.1, activation: relu}
+"""
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shards")
+    render_zip(SyntheticFaces(people=5, images=4, seed=3), folder / "faces.zip", None)
+    (folder / "net.yaml").write_text(NET)
+    embed_faces(folder / "net.yaml", folder / "faces.zip", folder / "whole.npz", device=CPU, batch_size=3)
+    return folder
+
+
+def in_shards(there: Path, out: Path, shards: int | None = 6, **how: object) -> str:
+    return embed_faces(there / "net.yaml", there / "faces.zip", out, device=CPU, batch_size=3, shards=shards, **how)  # type: ignore[arg-type]
+
+
+def alike(there: Path, out: Path) -> bool:
+    one, other = read_embeddings(there / "whole.npz"), read_embeddings(out)
+    same_names = one.names.tolist() == other.names.tolist() and one.identities.tolist() == other.identities.tolist()
+    return same_names and one.embeddings.tobytes() == other.embeddings.tobytes()
+
+
+@pytest.mark.parametrize("shards", [1, 6, 7, None])
+def test_shards_of_any_size_hold_the_rows_of_one_file(there: Path, tmp_path: Path, shards: int | None) -> None:
+    assert "20 images of 5 people, 8 numbers each" in in_shards(there, tmp_path / "out", shards)
+    assert alike(there, tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.suffix not in (".npy", ".npz")) == [
+        MANIFEST
+    ]
+
+
+def test_what_a_stopped_run_has_written_stands(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    first = embed_shards.embed
+
+    def stopping(*words: object, **how: object) -> object:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return first(*words, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(embed_shards, "embed", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        in_shards(there, tmp_path / "out")
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("rows-*")}
+    assert sorted(kept) == ["rows-00000000.npy", "rows-00000000.npz", "rows-00000001.npy", "rows-00000001.npz"]
+    assert not (tmp_path / "out" / MANIFEST).exists()
+    in_shards(there, tmp_path / "out")
+    assert len(calls) == 5  # the third was stopped, and is made anew
+    assert all((tmp_path / "out" / name).stat().st_mtime_ns == at for name, at in kept.items())
+    assert alike(there, tmp_path / "out")
+
+
+def test_a_folder_that_was_begun_otherwise_is_refused(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = embed_shards.write_manifest
+    monkeypatch.setattr(embed_shards, "write_manifest", lambda *_: (_ for _ in ()).throw(OSError("no space")))
+    with pytest.raises(OSError, match="no space"):
+        in_shards(there, tmp_path / "out")
+    monkeypatch.setattr(embed_shards, "write_manifest", first)
+    with pytest.raises(ValueError, match="holds another embedding: the embedding: store was 'float32' and is 'int8'"):
+        in_shards(there, tmp_path / "out", store="int8")
+    in_shards(there, tmp_path / "out")
+    with pytest.raises(FileExistsError, match="a folder that is not empty"):
+        in_shards(there, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("out", "how", "message"),
+    [
+        ("out.csv", {}, "a folder of shards in no suffix"),
+        ("out.npz", {"shards": 5}, "--shards and --store are of a folder"),
+        ("out.npz", {"shards": None, "store": "int8"}, "--shards and --store are of a folder"),
+        ("out", {"shards": 0}, "--shards is 0"),
+        ("out", {"flip": True, "workers": -1}, "--workers -1"),
+    ],
+)
+def test_wrong_options_leave_nothing(there: Path, tmp_path: Path, out: str, how: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        in_shards(there, tmp_path / out, **how)
+    assert not list(tmp_path.iterdir())
+
+
+def test_stored_rows_are_near_and_the_line_says_how_near(there: Path, tmp_path: Path) -> None:
+    line = in_shards(there, tmp_path / "out", store="int8")
+    assert "4 shards of int8; no score moved by more than 0.0" in line
+    assert json.loads((tmp_path / "out" / MANIFEST).read_text())["store"] == "int8"
+    one, other = (read_embeddings(path).embeddings for path in (there / "whole.npz", tmp_path / "out"))
+    assert 0 < np.abs(one - other).max() <= np.abs(one).max() / 254 * 1.001
+
+
+@pytest.mark.slow
+@pytest.mark.faults
+def test_killed_while_it_embeds_and_continued_by_another_number_of_ranks(there: Path, tmp_path: Path) -> None:
+    command = ["embed", there / "net.yaml", there / "faces.zip", "--out", tmp_path / "out"]
+    command += ["--shards", "1", "--batch-size", "1", "--workers", "0"]
+    alone = [*forked(), *map(str, command)]
+    process = subprocess.Popen(alone, stderr=subprocess.DEVNULL)
+    while process.poll() is None and len(list((tmp_path / "out").glob("rows-*.npz"))) < 3:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    ranks = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "verisphere"]
+    subprocess.run([*ranks, *map(str, command)], check=True, env=os.environ, capture_output=True)
+    embed_faces(there / "net.yaml", there / "faces.zip", tmp_path / "one.npz", device=CPU, batch_size=1)
+    one, other = read_embeddings(tmp_path / "one.npz"), read_embeddings(tmp_path / "out")
+    assert one.embeddings.tobytes() == other.embeddings.tobytes()
