@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from held_bytes import most_held
+from verisphere.base import mapped as mapped_rows
 from verisphere.base.mapped import is_mapped, joined, room, rows_at
 from verisphere.base.vocabulary import Embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
@@ -40,8 +41,12 @@ def test_a_part_of_mapped_rows_is_mapped_and_a_copy_in_memory_is_not() -> None:
     assert not is_mapped(torch.eye(2))
 
 
-@pytest.mark.parametrize("places", [np.array([3, 0, 0]), np.array([True, False, False, True])])
-def test_chosen_rows_are_those_of_indexing_and_stay_mapped(places: np.ndarray) -> None:
+@pytest.mark.parametrize("places", [np.array([3, 0, 0, 2, 1, 3]), np.array([True, False, False, True])])
+@pytest.mark.parametrize("together", [1, 2, 5, 99])
+def test_chosen_rows_are_those_of_indexing_and_stay_mapped(
+    places: np.ndarray, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped_rows, "_BYTES_AT_ONCE", 12 * together)
     held = np.arange(12, dtype=np.float32).reshape(4, 3)
     chosen = rows_at(mapped(held), places)
     np.testing.assert_array_equal(chosen, held[places])

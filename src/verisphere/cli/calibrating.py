@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.base.words import STATISTIC_NAMES, printable
+from verisphere.cli.dry_run import add_cost
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
@@ -296,6 +297,7 @@ def add_calibrate(verbs: Verbs) -> None:
     add_accept_training_people(verb)
     add_accept_unrecorded(verb, "check on files")
     add_trust_code(verb)
+    add_cost(verb, "calibrate", "file")
 
 
 def add_accept_training_people(verb: argparse.ArgumentParser) -> None:

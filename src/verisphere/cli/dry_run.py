@@ -1,13 +1,15 @@
-"""`--dry-run` of trainings, experiments and searches: its options, and what does not go with it."""
+"""`--dry-run`: the options of that of trainings, and what does not go with it; and that of measurements."""
 
 import argparse
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from verisphere.cli.parsing import options_as
+from verisphere.cli.parsing import Outcome, options_as
 from verisphere.cli.results import add_json
 
 if TYPE_CHECKING:
+    from verisphere.measure.cost import Kind
     from verisphere.train.dry_run.text import DryRunOptions
 
 _OF_DRY_RUN = ("classes", "images", "processes", "memory", "json")
@@ -36,6 +38,25 @@ def add_dry_run(verb: argparse.ArgumentParser, what: str, processes: bool = True
         "--memory", type=float, metavar="GIB", help="with --dry-run: memory of one process (that of this device)"
     )
     add_json(verb, "with --dry-run: also write the figures as JSON")
+
+
+def add_cost(verb: argparse.ArgumentParser, kind: "Kind", of: str = "embeddings", others: str = "") -> None:
+    """Add `--dry-run` to a verb that compares embeddings, which are in these options."""
+    what = "compare nothing; print pairs, bytes, CPU hours by measured rates, and memory"
+    verb.add_argument("--dry-run", action="store_true", help=what)
+    run = verb.get_default("verb")
+
+    @functools.wraps(run)
+    def run_or_say(options: argparse.Namespace) -> Outcome:
+        if not options.dry_run:
+            return run(options)
+        from verisphere.measure.cost import cost_of
+
+        named = getattr(options, of)
+        paths = named if isinstance(named, list) else [named]
+        return cost_of(kind, paths, getattr(options, others) if others else (), getattr(options, "far", None) or ())
+
+    verb.set_defaults(verb=run_or_say)
 
 
 def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:

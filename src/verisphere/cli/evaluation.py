@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.base.words import FARS, REPLICATES
+from verisphere.cli.dry_run import add_cost
 from verisphere.cli.evaluation_options import (
     add_comparing,
     add_far,
@@ -141,6 +142,7 @@ def add_all_pairs(kinds: Verbs) -> None:
     _redrawing(verb)
     _curve(verb)
     _scan(verb)
+    add_cost(verb, "all-pairs")
 
 
 def _evaluation(

@@ -3,6 +3,7 @@
 import argparse
 
 from verisphere.base.words import FPIRS, RANKS
+from verisphere.cli.dry_run import add_cost
 from verisphere.cli.evaluation_options import (
     add_closed_set,
     add_feature_norm,
@@ -100,3 +101,4 @@ def add_identification(kinds: Verbs) -> None:
     add_json(verb)
     add_plot(verb, "CMC and TPIR over FPIR")
     add_screen(verb, "float32")
+    add_cost(verb, "identification", "probes", "gallery")

@@ -100,6 +100,10 @@ def _add_for_far(verb: argparse.ArgumentParser) -> None:
 
 def embed(options: argparse.Namespace) -> str:
     """Embed aligned images with a trained model, or an untrained one."""
+    if options.dry_run:
+        from verisphere.measure.cost import cost_of_embedding
+
+        return options_as(cost_of_embedding, options, **embedding_options(options)).text()
     from verisphere.models.embed import embed_faces
 
     return options_as(embed_faces, options, **embedding_options(options), progress=progress())
@@ -135,6 +139,8 @@ def add_embed(verbs: Verbs) -> None:
     verb.add_argument("--people", type=Path, help="embed only the people of this list")
     _add_for_far(verb)
     add_embedding_options(verb)
+    what = "embed one batch alone; print CPU hours by its time, bytes and memory"
+    verb.add_argument("--dry-run", action="store_true", help=what)
 
 
 def add_embedding_options(verb: argparse.ArgumentParser) -> None:

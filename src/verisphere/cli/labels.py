@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from verisphere.cli.dry_run import add_cost
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_output
@@ -181,6 +182,7 @@ def _add_duplicates(kinds: Verbs) -> None:
     verb.add_argument("--workers", type=int, default=0, help="processes that read images (0: this one)")
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write; new unless --merge")
     add_trust_code(verb)
+    add_cost(verb, "duplicates")
 
 
 def _add_overlap(kinds: Verbs) -> None:

@@ -1,0 +1,139 @@
+"""What a measuring command would take of a set: pairs, bytes, CPU time by measured rates, and memory."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from verisphere.base.words import printable
+from verisphere.decide import Far, exact_rate
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.npz import header_in_npz, read_npz
+from verisphere.files.results import Result
+from verisphere.files.sharded import manifest_of, read_manifest
+from verisphere.files.vectors import is_table
+from verisphere.models.described_faces import open_faces
+from verisphere.models.embed import embed, open_model
+
+Kind: TypeAlias = Literal["all-pairs", "calibrate", "identification", "duplicates", "cluster"]
+
+# Pairs a CPU second of one core at 512 numbers a row: medians of benchmarks/results.csv (all_pairs, clusters).
+PAIRS_A_SECOND = {"all-pairs": 1.68e8, "calibrate": 1.68e8, "identification": 1.69e8, "duplicates": 1.4e8,
+                  "cluster": 1.4e8}  # fmt: skip
+_AT_A_HIGH_FAR, _HIGH_FAR = 4.4e7, 5e-3  # of all pairs where a FAR is higher than this
+_LINKAGE = 3.3e-4  # CPU seconds a face
+_HELD = 3.25  # times the bytes of the rows: as read, at length 1, in the order of tiles, and in int8
+_PROGRAM, _OF_A_ROW = 500_000_000, 150  # bytes of memory: of the program, and of the names and people of a row
+
+
+@dataclass(frozen=True)
+class Cost(Result):
+    """What a command would take.
+
+    Attributes:
+        source: the set.
+        rows: rows, or images.
+        dim: numbers in a row.
+        pairs: pairs that would be compared, at most.
+        read: bytes of rows to read.
+        cpu_hours: hours of one core.
+        memory: bytes of memory of one process.
+        mapped: bytes of mapped files in the folder of temporary files.
+        rate: the rate that the hours are by, in words.
+    """
+
+    source: str
+    rows: int
+    dim: int
+    pairs: int
+    read: int
+    cpu_hours: float
+    memory: int
+    mapped: int
+    rate: str
+
+    def text(self) -> str:
+        """The figures, a line each."""
+        mapped = f", and {self.mapped / 1e9:.3g} GB of mapped files (TMPDIR)" if self.mapped else ""
+        pairs = f"pairs    {self.pairs:,} at most\n" if self.pairs else ""
+        return (
+            f"{printable(self.source)}: {self.rows:,} rows of {self.dim} numbers; nothing was computed\n{pairs}"
+            f"read     {self.read / 1e9:.3g} GB\nCPU      {self.cpu_hours:.3g} hours of one core, {self.rate}\n"
+            f"memory   {self.memory / 1e9:.3g} GB a process{mapped}"
+        )
+
+
+def cost_of(kind: Kind, paths: Sequence[Path], others: Sequence[Path] = (), fars: Sequence[Far] = ()) -> Cost:
+    """What a command would take of embeddings files, whose rows are not read.
+
+    Args:
+        kind: the command.
+        paths: embeddings files; several are compared as one set.
+        others: embeddings files of galleries, for identification.
+        fars: target FARs.
+    """
+    sizes, further = [_size(path) for path in paths], [_size(path) for path in others]
+    rows, people = (sum(size[place] for size in sizes) for place in (0, 2))
+    dim, enrolled = sizes[0][1], sum(size[0] for size in further) or people
+    pairs = {"identification": rows * enrolled, "duplicates": rows * (rows - 1) // 2 + people * (people - 1) // 2}
+    count = pairs.get(kind, rows * (rows - 1) // 2)
+    high = kind == "all-pairs" and any(exact_rate(far) > _HIGH_FAR for far in fars)
+    rate = (_AT_A_HIGH_FAR if high else PAIRS_A_SECOND[kind]) * 512 / dim
+    seconds = count / rate + (_LINKAGE * rows if kind == "cluster" else 0)
+    every, sharded = [*sizes, *further], manifest_of(paths[0]) is not None
+    held = sum(math.ceil(_HELD * 4 * size[0] * size[1]) for size in every)
+    of_rows = _PROGRAM + _OF_A_ROW * sum(size[0] for size in every)
+    words = f"at {rate:.2g} pairs a second, as measured (docs/scale.md); another CPU differs"
+    read = sum(size[3] for size in every)
+    title = ", ".join(map(str, [*paths, *others]))
+    memory = (of_rows, held) if sharded else (of_rows + held, 0)
+    return Cost(title, rows, dim, count, read, seconds / 3600, *memory, words)
+
+
+def cost_of_embedding(
+    model: Path,
+    faces: Path,
+    device: torch.device,
+    *,
+    people: Path | None = None,
+    flip: bool | None = None,
+    batch_size: int = 128,
+    precision: torch.dtype = torch.float32,
+    trust: bool = False,
+) -> Cost:
+    """What embedding a set would take, by the time of one batch of its images, which is embedded and dropped."""
+    opened = open_model(model, device, trust)
+    images = open_faces(faces, people, opened.backbone.input_size, trust)
+    some = images.select(range(min(batch_size, len(images))))
+    for _ in range(2):  # the first batch allocates
+        began = time.perf_counter(), time.process_time()
+        embed(opened, some, str(faces), flip=flip, batch_size=batch_size, precision=precision)
+    wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
+    hours, dim = max(cpu, 1e-9) / len(some) * len(images) / 3600, opened.backbone.embedding_size
+    words = f"by {len(some)} images in {cpu:.3g} CPU seconds and {wall:.3g} seconds on {device}, decoding included"
+    memory = _PROGRAM + 4 * dim * len(images) + _OF_A_ROW * len(images)
+    return Cost(str(faces), len(images), dim, 0, 4 * dim * len(images), hours, memory, 0, words)
+
+
+def _size(path: Path) -> tuple[int, int, int, int]:
+    """Rows, numbers in a row, people, and bytes of the rows, from headers and identities."""
+    manifest = manifest_of(path)
+    if manifest is not None:
+        stated = read_manifest(manifest)
+        files = [manifest.parent / f"{shard.name}.npz" for shard in stated.shards]
+        people = np.concatenate([read_npz(file, ("identities",))["identities"] for file in files])
+        width = np.dtype(stated.store).itemsize
+        return stated.rows, stated.dim, len(np.unique(people)), stated.rows * stated.dim * width
+    if is_table(path):
+        read = read_embeddings(path)
+        return *read.embeddings.shape, len(np.unique(read.identities)), path.stat().st_size
+    shape, dtype = header_in_npz(path, "embeddings")
+    if len(shape) != 2:
+        raise ValueError(f"{path}: embeddings must be (rows, dim), got {shape}")
+    people = read_npz(path, ("identities",)).get("identities", np.arange(shape[0]))
+    return shape[0], shape[1], len(np.unique(people)), math.prod(shape) * dtype.itemsize

@@ -1,0 +1,85 @@
+"""What a command would take of a set: counted by hand, by the same rates for a file and for shards."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from verisphere.base.vocabulary import Embeddings
+from verisphere.cli import main
+from verisphere.files.embeddings import columns_of, write_embeddings
+from verisphere.files.sharded import write_manifest, write_shard
+from verisphere.measure.cost import PAIRS_A_SECOND, cost_of
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    rows = Embeddings(np.ones((10, 256), np.float32), identities=np.arange(10) // 2)
+    write_embeddings(tmp_path / "set.npz", rows)
+    for number in range(2):
+        part = rows.take(np.arange(5 * number, 5 * number + 5))
+        write_shard(tmp_path / "set", number, part.embeddings, columns_of(part), 0.0, {})
+    write_manifest(tmp_path / "set", 256, "float32", 2)
+    return {"file": tmp_path / "set.npz", "shards": tmp_path / "set"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs"),
+    [("all-pairs", 45), ("calibrate", 45), ("cluster", 45), ("duplicates", 45 + 10), ("identification", 50)],
+)
+def test_pairs_bytes_and_hours_are_those_of_a_count_by_hand(kind, pairs, files: dict[str, Path]) -> None:
+    costs = {name: cost_of(kind, [path], fars=["1e-4"]) for name, path in files.items()}
+    for cost in costs.values():
+        assert (cost.rows, cost.dim, cost.pairs, cost.read) == (10, 256, pairs, 10 * 256 * 4)
+        further = 3.3e-4 * 10 if kind == "cluster" else 0
+        assert cost.cpu_hours * 3600 == pytest.approx(pairs / (2 * PAIRS_A_SECOND[kind]) + further)
+        assert f"{pairs} at most" in cost.text()
+    assert costs["file"].memory == costs["shards"].memory + costs["shards"].mapped
+    assert costs["file"].mapped == 0 < costs["shards"].mapped == 3.25 * 10 * 256 * 4
+
+
+def test_a_gallery_and_a_high_far_count(files: dict[str, Path]) -> None:
+    assert cost_of("identification", [files["file"]], [files["shards"], files["file"]]).pairs == 200
+    low, high = (cost_of("all-pairs", [files["file"]], fars=[far]).cpu_hours for far in ("1e-4", "1e-1"))
+    assert high > 2 * low
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "all-pairs", "set.npz", "--far", "1e-4"],
+        ["evaluate", "identification", "set.npz"],
+        ["clean", "duplicates", "set.npz", "--out", "out"],
+        ["cluster", "set.npz", "--threshold", "0.5", "--out", "out"],
+        ["calibrate", "set.npz", "--far", "1e-1", "--out", "out.json"],
+    ],
+)
+def test_dry_runs_write_nothing(
+    words: list[str], files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(files["file"].parent)
+    before = sorted(Path().iterdir())
+    assert not main([*words, "--dry-run"])
+    assert "10 rows of 256 numbers; nothing was computed" in capsys.readouterr().out
+    assert sorted(Path().iterdir()) == before
+
+
+def test_embedding_is_timed_on_one_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
+    from verisphere.measure.render import render_zip
+
+    monkeypatch.chdir(tmp_path)
+    render_zip(SyntheticFaces(people=3, images=2, seed=3), Path("faces.zip"), None)
+    Path("net.yaml").write_text(
+        "class_path: verisphere.backbones.MobileFaceNet\ninit_args: {embedding_size: 8, width: 0.1, activation: relu}\n"
+    )
+    threads = torch.get_num_threads()
+    assert not main(["embed", "net.yaml", "faces.zip", "--out", "out.npz", "--batch-size", "2", "--dry-run"])
+    torch.set_num_threads(threads)
+    said = capsys.readouterr().out
+    assert "6 rows of 8 numbers; nothing was computed" in said
+    assert "by 2 images in" in said
+    assert not Path("out.npz").exists()
