@@ -116,7 +116,6 @@ def test_stored_rows_are_near_and_the_line_says_how_near(there: Path, tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.faults
 def test_killed_while_it_embeds_and_continued_by_another_number_of_ranks(there: Path, tmp_path: Path) -> None:
     command = ["embed", there / "net.yaml", there / "faces.zip", "--out", tmp_path / "out"]
     command += ["--shards", "1", "--batch-size", "1", "--workers", "0"]
