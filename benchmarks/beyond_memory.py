@@ -123,6 +123,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--limit", type=int, default=None, metavar="MIB")
     parser.add_argument("--far", action="append")
+    parser.add_argument("--screen", default="int8")
     parser.add_argument("--store", default="float32")
     parser.add_argument("--shards", type=int, default=AT_ONCE)
     parser.add_argument("--folder", type=Path, help="where the set and the mapped files lie (the folder of TMPDIR)")
@@ -141,9 +142,12 @@ def main() -> None:
         drawn(Path(room, "set"), options.rows, options.dim)
         fars = options.far or ["1e-4"]
         command = ["evaluate", "all-pairs", f"{room}/set", *(word for far in fars for word in ("--far", far))]
+        command += ["--screen", options.screen]
         case = f"all pairs, {options.rows:,} rows, d={options.dim}: {options.rows * options.dim * 4 >> 20} MiB of rows"
         pairs = options.rows * (options.rows - 1) // 2
-        measured(case, f"verisphere, FAR {', '.join(fars)}", command, pairs, "pairs", options.limit)
+        measured(
+            case, f"verisphere, FAR {', '.join(fars)}, screen {options.screen}", command, pairs, "pairs", options.limit
+        )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import torch
 
 from held_bytes import most_held
 from verisphere.base import mapped as mapped_rows
-from verisphere.base.mapped import is_mapped, joined, room, rows_at
+from verisphere.base.mapped import few_rows_at, is_mapped, joined, room, rows_at
 from verisphere.base.vocabulary import Embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.score import top_k, unit_rows
@@ -52,6 +52,15 @@ def test_chosen_rows_are_those_of_indexing_and_stay_mapped(
     np.testing.assert_array_equal(chosen, held[places])
     assert is_mapped(chosen)
     assert not is_mapped(rows_at(held, places))
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_few_rows_are_those_of_indexing_in_memory(first: int) -> None:
+    held = np.arange(4096, dtype=np.float32).reshape(512, 8)[first:]
+    for rows in (held, mapped(np.arange(4096, dtype=np.float32).reshape(512, 8))[first:]):
+        chosen = few_rows_at(rows, np.array([0, 7, 400]))
+        np.testing.assert_array_equal(chosen, held[[0, 7, 400]])
+        assert not is_mapped(chosen)
 
 
 def test_rows_of_several_sets_are_mapped_together_if_one_is() -> None:

@@ -5,11 +5,13 @@ when it is needed and drops it when memory runs short. A file has no name, so it
 however it ends. Files lie where `tempfile` puts them: `TMPDIR` names another disk.
 """
 
+import ctypes
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
-from mmap import mmap
+from mmap import MADV_NORMAL, MADV_RANDOM, PAGESIZE, mmap
 from typing import TypeVar
 
 import numpy as np
@@ -42,7 +44,10 @@ def room(shape: tuple[int, ...], dtype: torch.dtype, mapped: bool) -> Shaped[Ten
     with tempfile.NamedTemporaryFile(prefix="verisphere-") as file:
         size = max(numbers * dtype.itemsize, 1)
         try:  # space that was not reserved would be missed when a page is written, which ends the process
-            os.posix_fallocate(file.fileno(), 0, size)
+            if sys.platform == "linux":
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                os.truncate(file.fileno(), size)
         except OSError as error:
             what = (
                 f"{tempfile.gettempdir()}, where {size:,} bytes of rows were to be mapped (TMPDIR names another disk)"
@@ -76,6 +81,20 @@ def rows_at(rows: Rows, places: Int64[np.ndarray, " places"] | Shaped[np.ndarray
         vicinity = into[start : start + step]
         vicinity[by_source[arrivals[start : start + step]] - start] = vicinity.copy()
     return into if isinstance(rows, np.ndarray) else kept
+
+
+def few_rows_at(rows: Float32[np.ndarray, "rows dim"], places: Int64[np.ndarray, " places"]) -> np.ndarray:
+    """Few rows, at ascending positions, in memory; of mapped rows no neighbours are read along with them."""
+    if not is_mapped(rows):
+        return rows[places]
+    libc, page = ctypes.CDLL(None), PAGESIZE
+    first = rows.__array_interface__["data"][0] // page * page
+    size = ctypes.c_size_t(rows.__array_interface__["data"][0] + rows.nbytes - first)
+    libc.madvise(ctypes.c_void_p(first), size, MADV_RANDOM)
+    try:
+        return rows[places]
+    finally:
+        libc.madvise(ctypes.c_void_p(first), size, MADV_NORMAL)
 
 
 def joined(parts: Sequence[Float32[np.ndarray, "_ dim"]]) -> Float32[np.ndarray, "rows dim"]:

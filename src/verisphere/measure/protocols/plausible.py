@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float32, Float64, Int64
 from scipy.special import stdtrit
 
 from verisphere.base.identity import CROWD, CROWD_TIMES
+from verisphere.base.mapped import few_rows_at
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
 from verisphere.decide.plausible import (
@@ -394,5 +395,6 @@ def _scores(
 ) -> np.ndarray:
     """Score of each pair of rows, the second of `others` if they are given; only these rows are normalised."""
     (first, one), (second, other) = (np.unique(rows, return_inverse=True) for rows in (left, right))
-    units = unit_rows(embeddings[first]), unit_rows((embeddings if others is None else others)[second])
+    sides = (embeddings, first), (embeddings if others is None else others, second)
+    units = [unit_rows(few_rows_at(rows, places)) for rows, places in sides]
     return pair_scores(units[0], torch.from_numpy(one), torch.from_numpy(other), units[1]).numpy()
