@@ -40,7 +40,7 @@ def degrees_of_freedom(influence: Float64[np.ndarray, " people"]) -> float:
 
 
 def share_bounds(
-    share: float, error: float, comparisons: float, influence: Float64[np.ndarray, " people"], people: int
+    share: float, error: float, comparisons: int | float, influence: Float64[np.ndarray, " people"], people: int
 ) -> tuple[float, float]:
     """The 95 % bounds of a share whose comparisons share people; at least as wide as those of independent ones.
 

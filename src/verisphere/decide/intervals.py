@@ -195,7 +195,7 @@ def tar_at_target(
 def share_interval(
     value: float,
     replicates: Float64[np.ndarray, " replicates"],
-    comparisons: float,
+    comparisons: int | float,
     influence: Float64[np.ndarray, " people"],
     people: int,
 ) -> Interval:
