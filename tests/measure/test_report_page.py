@@ -1,6 +1,7 @@
 """The page: well-formed, nothing fetched, nothing run, every name escaped, every number at its place."""
 
 import dataclasses
+import json
 import re
 
 import numpy as np
@@ -17,16 +18,19 @@ from verisphere.measure.report_findings import (
     Calibrated,
     Comparison,
     Contents,
+    Control,
     File,
     Findings,
     SampleImage,
     SamplePair,
     Samples,
     Shipped,
+    Stops,
     Training,
 )
+from verisphere.measure.report_first import leading
 from verisphere.measure.report_page import plot_name, report_page
-from verisphere.report.tables import rate_text
+from verisphere.report.tables import one_in, tar_text
 
 EVIL = '<script>alert("1")</script> & $x$'
 RANDOM = np.random.default_rng(0)
@@ -34,6 +38,7 @@ GENUINE, IMPOSTOR = RANDOM.normal(0.6, 0.1, 300), RANDOM.normal(0.0, 0.1, 2000)
 NIGHT = RANDOM.normal(0.5, 0.1, 100), RANDOM.normal(0.1, 0.1, 900)
 EDGES = np.linspace(-1, 1.5, 51)
 FARS = ("1e-2", "1e-3", "1e-4")
+COUNTS = np.array([[0, 2000, 200, 300], [9, 2000, 290, 300]])
 
 
 def findings(title: str = "ours", person: str = "Ann") -> Findings:
@@ -51,7 +56,6 @@ def findings(title: str = "ours", person: str = "Ann") -> Findings:
         headline=points[0],
         interval=Interval(points[0].tar, 0.91, 0.99, 1000),
         one=one_threshold(domains, far="1e-2"),
-        without_domains="",
         curve=roc(GENUINE, IMPOSTOR),
         histogram=count_scores(GENUINE, IMPOSTOR, EDGES),
         by_domain={name: count_scores(*both, EDGES) for name, both in domains.items()},
@@ -68,7 +72,11 @@ def training(title: str = "run", measured: bool = True) -> Training:
 
 def contents(*found: Findings, **changes: object) -> Contents:
     asked = Asked(FARS, str(changes.pop("far", "1e-2")), Redrawing(1000, 0), degrees=False, progress=quietly)
-    whole = Contents("A report", asked, found, (), None, None, (training(),))
+    sets = tuple(
+        Stops(one.title, True, (0.5, 0.3), {ALL: COUNTS, "night": COUNTS}, {1: COUNTS[:, 0] / 9}) for one in found
+    )
+    control = Control(sets, ("", "1e-2"), ("1e-2", ""), 1, (("1e-2", 0.5),)) if found else None
+    whole = Contents("A report", asked, found, (), None, None, (training(),), control)
     return dataclasses.replace(whole, **changes)  # type: ignore[arg-type]
 
 
@@ -101,38 +109,43 @@ def test_every_name_is_text():
         trainings=(run,),
     )
     text = rendered(whole)
-    assert "<script" not in text
+    assert text.count("<script") == 1  # that of the control
     page = Page(text)
-    assert not page.all("script")
     assert page.text.count(EVIL) > 15  # and it reads as it was written
-    assert any(EVIL in (image["alt"] or "") for image in page.all("img"))
+    assert any(EVIL in (image["aria-label"] or "") for image in page.all("svg"))
+    (control,) = (box for box in page.all("div") if box.get("id") == "control")
+    assert json.loads(control["data-control"])["sets"][0]["title"] == EVIL
 
 
 def test_the_summary_says_the_headline_with_its_interval():
     page = shown(contents(findings()))
     point = findings().headline
     assert point.impostor_accepted == 20  # of 2,000 at FAR 1e-2
-    assert "which lets 20 of 2,000 impostor pairs pass (FAR 1e-2)" in page.text
-    assert "91.0\N{NO-BREAK SPACE}% to 99.0\N{NO-BREAK SPACE}% if people are redrawn" in page.text
-    assert "0.9100 to 0.9900" in page.text
+    assert "Here 1 in 100 pairs of strangers passed (20 of 2,000; 95 %: 1 in 163 to 64.9)" in page.text
+    assert "TAR; 95 % over people: 91.00 to 99.00\N{NO-BREAK SPACE}%" in page.text
+    assert "fitted on these pairs for FAR 1 in 100 (1e-2)" in page.text
+    assert "Nobody. This threshold was fitted on these very people" in page.text
 
 
 def test_below_resolution_no_rate_is_stated():
     whole = findings()
     page = shown(contents(dataclasses.replace(whole, headline=whole.points[2], interval=None), far="1e-4"))
-    assert "Its 2,000 impostor pairs cannot show FAR 1e-4, which takes at least 10,000" in page.text
-    assert "1e-4 *" in page.text
+    assert "2,000 pairs of strangers cannot show FAR 1 in 10,000 (1e-4), which takes at least 10,000" in page.text
+    assert "1 in 10,000 (1e-4) *" in page.text
     assert "* below resolution: 2,000 impostor pairs cannot show a FAR this low." in page.text
 
 
 def test_sets_are_compared_side_by_side():
     pair = Comparison("ours", "theirs", "1e-2", Interval(0.02, -0.01, 0.05, 1000))
     page = shown(contents(findings(), findings("theirs"), comparisons=(pair,)))
-    assert "+0.0200" in page.text
-    assert "-0.0100 to +0.0500" in page.text
-    assert "may be chance" in page.text
+    said = "ours recognises more than theirs: 2.00 points of TAR (95 % over people: -1.00 to +5.00); may be chance."
+    assert f"At FAR 1 in 100 (1e-2) {said}" in page.text
+    pair = Comparison("ours", "theirs", "1e-2", Interval(-0.02, -0.05, -0.01, 1000))
+    page = shown(contents(findings(), findings("theirs"), comparisons=(pair,)))
+    said = "theirs recognises more than ours: 2.00 points of TAR (95 % over people: +1.00 to +5.00); beyond chance."
+    assert f"At FAR 1 in 100 (1e-2) {said}" in page.text
     assert "TAR at each FAR" in page.text
-    assert "Differences" not in shown(contents(findings())).text
+    assert "Compared" not in shown(contents(findings())).text
 
 
 def test_each_domain_has_its_row():
@@ -142,9 +155,11 @@ def test_each_domain_has_its_row():
     for name, domain in found.one.domains.items():
         assert name in page.text
         assert f"{domain.threshold:.4f}" in page.text
-        assert f"{domain.neg_log10_far:.3f}" in page.text
-    without = dataclasses.replace(found, one=None, without_domains="the embeddings name no domains.")
-    assert "The embeddings name no domains." in shown(contents(without)).text
+        assert tar_text(domain.tar_own) in page.text
+    without = dataclasses.replace(found, one=None)
+    assert "omain" not in shown(contents(without, control=None)).text.replace("of all domains, pairs", "").replace(
+        "A domain's own", ""
+    ).replace("across domains", "")
     assert not [name for name in plots(contents(without)) if name.startswith("domains")]
 
 
@@ -201,22 +216,26 @@ def test_a_far_above_the_promised_one_is_called_out():
     night = found.shipped[0].points["ours"]["night"]
     assert night.far_lower_95 > 0.01  # by hand: impostors at night score 0.1 higher
     page = shown(contents(findings(), calibrated=found))
-    said = f"night {rate_text(night.far)} (at least {rate_text(0.02)} over people)"
-    assert f"above the promised one of 1e-2: {said}." in page.text
+    said = f"night {one_in(night.far)} (at least 1 in 50 over people)"
+    assert f"above the promised one of 1 in 100 (1e-2): {said}." in page.text
+    assert f"Here the measured rate is above the promised one: {said}." in page.text
     assert "A promise is about two new people, one image of each" in page.text
-    assert "1e-2 all pairs" in page.text
-    assert "1e-2 night" in page.text
+    assert "1 in 100 (1e-2) all pairs" in page.text
+    assert "1 in 100 (1e-2) night" in page.text
     assert "does not test them" not in page.text
     kept = {"ours": {ALL: found.shipped[0].points["ours"][ALL]}}
     within = dataclasses.replace(
         found, shipped=(Shipped(found.shipped[0].threshold, kept, {"ours": {}}),), own=frozenset(["ours"])
     )
     page = shown(contents(findings(), calibrated=within))
-    assert "The measured FAR is consistent with the promise." in page.text
+    assert "ours: the measured FAR is consistent with the promise." in page.text
     spread = {"ours": {"night": Interval(night.far, 0.004, 0.5, 100)}}  # above by binomial bounds alone
     undecided = dataclasses.replace(found, shipped=(dataclasses.replace(found.shipped[0], over_people=spread),))
-    assert "The measured FAR is consistent with the promise." in shown(contents(findings(), calibrated=undecided)).text
-    assert "This is the set that the thresholds were found on, so it does not test them." in page.text
+    assert (
+        "ours: the measured FAR is consistent with the promise."
+        in shown(contents(findings(), calibrated=undecided)).text
+    )
+    assert "ours is the set that the thresholds were found on, so it does not test them." in page.text
 
 
 def test_each_file_is_listed_once():
@@ -227,6 +246,28 @@ def test_each_file_is_listed_once():
     assert "runs/mine/ours.npz" in page.text
 
 
-def test_the_summary_begins_with_the_figure_that_is_asked_for():
-    text = rendered(contents(findings()))
-    assert re.findall(r'<th scope="col">(.*?)</th>', text)[:3] == ["Set", "TAR", "95 % over people"]
+def test_the_first_screen_says_how_good_at_which_threshold_and_for_whom():
+    page = shown(contents(findings("untrained"), findings(), calibrated=calibrated("ours")))
+    assert [words for tag, words in page.words if tag == "dt"][:3] == [
+        "How good",
+        "At which threshold",
+        "Promised for whom",
+    ]
+    shipped = calibrated("ours").shipped[0]
+    point = shipped.points["ours"][ALL]
+    first = page.text[: page.text.index("Move the threshold", page.text.index("How good"))]
+    assert f"{tar_text(point.tar)} of the pairs of the same person are recognised" in first
+    assert f"{point.threshold:.4f}: the same person if the score is above" in first
+    assert "the shipped threshold for FAR 1 in 100 (1e-2), tried on these pairs" in first
+    assert shipped.threshold.promise() in first
+    assert "untrained" not in first.replace("Report: untrained", "")
+    (picture,) = (svg for svg in page.all("svg") if svg.get("class") == "scores")
+    assert f"{point.impostor_accepted:,} of 2,000 pairs of strangers pass" in picture["aria-label"]
+
+
+def test_a_threshold_that_was_not_tried_on_a_set_promises_nothing_about_it():
+    page = shown(contents(findings(), calibrated=calibrated("other")))
+    assert "the thresholds of cal.npz were not tried on this set" in page.text
+    assert leading([findings(), findings("other")], calibrated("other")) == 1
+    own = dataclasses.replace(calibrated("other"), own=frozenset(["other"]))
+    assert leading([findings(), findings("other")], own) == 1  # no other set has the thresholds

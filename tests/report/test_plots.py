@@ -234,7 +234,7 @@ def test_domains_at_one_threshold(tmp_path: Path):
     for axes, name in zip(figure.axes, ("day", "night"), strict=True):
         common, own = (line.get_xdata()[0] for line in axes.lines)
         assert (common, own) == (result.calibration_threshold, result.domains[name].threshold)
-        assert axes.texts[0].get_text().endswith(f"its own: {own:.4f}")
+        assert axes.get_title(loc="left").endswith(f"its own threshold {own:.4f}")
     assert legend(figure)[-2:] == [f"the one threshold: {result.calibration_threshold:.4f}", "its own threshold"]
     save_plot(figure, tmp_path / "domains.png")
 
@@ -248,7 +248,7 @@ def test_of_many_domains_the_furthest_are_drawn():
     domains, result = many_domains(MOST_DOMAINS + 8)
     figure = domains_plot(counted(domains), result, "a set")
     assert len(figure.axes) == MOST_DOMAINS
-    shown = [axes.texts[0].get_text().split("\n")[0] for axes in figure.axes]
+    shown = [axes.get_title(loc="left").split(":")[0] for axes in figure.axes]
     distance = {name: abs(one.threshold - result.calibration_threshold) for name, one in result.domains.items()}
     left_out = set(domains) - set(shown)
     assert max(distance[name] for name in left_out) <= min(distance[name] for name in shown)

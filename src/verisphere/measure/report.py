@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, requir
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set, tar_differences
 from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
+from verisphere.measure.report_control import control
 from verisphere.measure.report_findings import (
     ALL,
     Asked,
@@ -47,6 +49,7 @@ from verisphere.measure.report_findings import (
     ShippedGallery,
     Training,
 )
+from verisphere.measure.report_first import leading
 from verisphere.measure.report_folder import require_free, write_report
 from verisphere.measure.report_inputs import ReportInput, distinct_titles, report_inputs
 from verisphere.measure.report_samples import find_samples
@@ -55,6 +58,8 @@ from verisphere.models.image_sources import recorded_sources
 from verisphere.report.tables import number, table
 
 __all__ = ["ReportInput", "ReportResult", "make_report", "report_inputs"]
+
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True)
@@ -140,18 +145,26 @@ def _made(
             pairs = PairsOfSet(_with_usable_domains(rows), asked.progress)
             findings.append(_measure(entry, rows, pairs, asked))
         sets.append(pairs)
+    shipped = (
+        _calibrated(calibration, findings, sets, asked.redrawing) if isinstance(calibration, Calibration) else None
+    )
+    lead = leading(findings, shipped) if findings else 0
     contents = Contents(
         title=title or (f"Report: {', '.join(titles)}" if len(titles) <= 3 else f"Report on {len(titles)} sets"),
         asked=asked,
         findings=tuple(findings),
         comparisons=tuple(_comparisons(findings, sets, first, asked)),
-        calibrated=_calibrated(calibration, findings, sets, asked.redrawing)
-        if isinstance(calibration, Calibration)
-        else None,
+        calibrated=shipped,
         gallery=_of_gallery(calibration, findings) if isinstance(calibration, GalleryCalibration) else None,
         trainings=tuple(_trainings(inputs)),
+        control=control(_first(findings, lead), _first(sets, lead), shipped, asked) if findings else None,
     )
     return ReportResult(write_report(out, contents), _summary(findings, asked.far))
+
+
+def _first(entries: Sequence[_Entry], lead: int) -> list[_Entry]:
+    """The entries, the leading one first."""
+    return [entries[lead], *entries[:lead], *entries[lead + 1 :]]
 
 
 def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
@@ -221,11 +234,6 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
     place = [exact_rate(far) for far in asked.targets].index(exact_rate(asked.one_far))
     headline = result.operating_points[place]
     one_threshold: OneThreshold | None = None if result.one_threshold is None else result.one_threshold[place]
-    no_domains = (
-        "the embeddings name no domains (cameras, places, ...), so there is nothing to compare at one threshold."
-        if embeddings.domains is None
-        else "none of the domains has both genuine and impostor pairs."
-    )
     genuine = pairs.all_scores(genuine=True)
     histogram, by_domain = histograms(pairs, genuine, degrees=asked.degrees)
     interval = None
@@ -244,7 +252,6 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
         headline=headline,
         interval=interval,
         one=one_threshold,
-        without_domains="" if one_threshold is not None else no_domains,
         curve=thinned_curve(pairs),
         histogram=histogram,
         by_domain=by_domain,

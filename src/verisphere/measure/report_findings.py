@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from jaxtyping import Float64, Int64
+
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Progress, Redrawing
 from verisphere.decide import Curve, Far, Interval, OneThreshold
 from verisphere.decide.guarantee import GuaranteedThreshold
@@ -93,7 +96,6 @@ class Findings:
         headline: the operating point at the FAR of the one threshold.
         interval: interval of the TAR of the headline over redrawn people; None below resolution.
         one: the domains at the one threshold, if there are domains.
-        without_domains: the reason why `one` is None; else empty.
         curve: thinned ROC curve.
         histogram: histogram of all pairs.
         by_domain: histogram of the pairs within each domain.
@@ -111,7 +113,6 @@ class Findings:
     headline: OperatingPoint
     interval: Interval | None
     one: OneThreshold | None
-    without_domains: str
     curve: Curve
     histogram: Histogram
     by_domain: Mapping[str, Histogram]
@@ -199,8 +200,47 @@ class Training:
 
 
 @dataclass(frozen=True, eq=False)
+class Stops:
+    """The thresholds of the control of one set, which fall while its FAR rises.
+
+    Attributes:
+        title: title of the set.
+        covered: whether the promised thresholds are of the model of this set.
+        thresholds: a threshold for each stop of the control.
+        counts: numbers of accepted and of all impostor pairs, of accepted and of all genuine pairs at each stop; over all
+            pairs under the name `ALL`, and within each domain.
+        fpir: for each size of a gallery, the mean share of strangers found at each stop.
+    """
+
+    title: str
+    covered: bool
+    thresholds: tuple[float, ...]
+    counts: Mapping[str, Int64[np.ndarray, "stops 4"]]
+    fpir: Mapping[int, Float64[np.ndarray, " stops"]]
+
+
+@dataclass(frozen=True)
+class Control:
+    """The stops of all sets, at equal FAR over all pairs; at a promised threshold a set that it is for has it itself.
+
+    Attributes:
+        sets: the stops of each set, the leading one first.
+        names: a name for each stop: the target FAR that it is the threshold of, else empty.
+        promises: the promised FAR of each stop; empty between promised thresholds.
+        start: the stop that the page begins with.
+        promised: promised FARs with their thresholds, which rise.
+    """
+
+    sets: tuple[Stops, ...]
+    names: tuple[str, ...]
+    promises: tuple[str, ...]
+    start: int
+    promised: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Contents:
-    """Everything on a page."""
+    """Everything on a page; there is no control without sets."""
 
     title: str
     asked: Asked
@@ -209,3 +249,4 @@ class Contents:
     calibrated: Calibrated | None
     gallery: ShippedGallery | None
     trainings: tuple[Training, ...]
+    control: Control | None = None

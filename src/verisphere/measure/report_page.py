@@ -6,47 +6,51 @@ from functools import partial
 
 from verisphere.decide.intervals import COVERAGE
 from verisphere.measure import report_rates
+from verisphere.measure.report_control import control_page
 from verisphere.measure.report_findings import Contents, File, Findings, SamplePair, Training
+from verisphere.measure.report_first import summary
 from verisphere.report.blocks import Page, Plot, Section
-from verisphere.report.html import Markup, breakable, definitions, table, tag
+from verisphere.report.html import Markup, breakable, definitions, fold, table, tag
 from verisphere.report.outcome import training_outcome
 from verisphere.report.pictures import SHOWS_PEOPLE, face_row, image_line, pair_cards
 from verisphere.report.plots import det_plot, roc_plot
 from verisphere.report.score_plots import MOST_DOMAINS, domains_plot, histogram_plot
-from verisphere.report.tables import number
+from verisphere.report.tables import number, tar_text, target_text
 from verisphere.report.training_plot import training_plot
 
 
 def report_page(contents: Contents) -> Page:
     """The page; a section without content is omitted."""
     measured, trainings = contents.findings, contents.trainings
-    sections = [Section("Summary", "summary", report_rates.summary(contents))]
+    detail: list[Markup] = []
     if measured:
-        sections.append(Section("Operating points", "points", report_rates.operating_points(contents)))
-    if measured and contents.comparisons:
-        sections.append(Section("Differences", "differences", report_rates.differences(contents)))
-    if measured:
-        sections += [
-            Section("Domains at one threshold", "domains", report_rates.domains(contents)),
-            Section("Curves", "curves", _curves(contents)),
-            Section("Scores", "scores", _scores(contents)),
-        ]
-    if contents.calibrated is not None:
-        sections.append(Section("Calibrated thresholds", "calibrated", report_rates.calibrated(contents.calibrated)))
-    if contents.gallery is not None:
-        sections.append(Section("Threshold of a gallery", "gallery", report_rates.of_gallery(contents.gallery)))
-    if trainings:
-        sections.append(Section("Training", "training", _trainings(trainings)))
-    if measured:
-        sections.append(Section("Pairs at the error boundary", "pairs", _sample_pairs(measured)))
-    if trainings:
-        recipes = [
-            tag("details", tag("summary", f"{run.title}: recipe.yaml"), tag("pre", run.recipe)) for run in trainings
-        ]
-        sections.append(Section("Recipe", "recipe", recipes))
-    sections.append(Section("How each number was made", "method", _provenance(contents)))
+        detail.append(fold("Operating points with counts and bounds", *report_rates.operating_points(contents)))
+    detail += [fold(f"{run.title}: recipe.yaml", tag("pre", run.recipe)) for run in trainings]
+    detail.append(fold("How each number was made", *_provenance(contents)))
+    sections = [
+        Section("In short", "summary", summary(contents)),
+        Section("Move the threshold", "threshold", [] if contents.control is None else control_page(contents.control)),
+        Section("Compared", "compared", report_rates.comparison(contents) if len(measured) > 1 else []),
+        Section("Domains at one threshold", "domains", [*report_rates.domains(contents), *_domain_scores(contents)]),
+        Section("Curves", "curves", _curves(contents) if measured else []),
+        Section("Scores", "scores", _scores(contents)),
+        Section(
+            "Promised thresholds",
+            "promised",
+            [] if contents.calibrated is None else report_rates.calibrated(contents.calibrated),
+        ),
+        Section(
+            "Threshold of a gallery",
+            "gallery",
+            [] if contents.gallery is None else report_rates.of_gallery(contents.gallery),
+        ),
+        Section("Training", "training", _trainings(trainings)),
+        Section("Pairs at the error boundary", "pairs", _sample_pairs(measured) if measured else []),
+        Section("Details", "details", detail),
+    ]
     made = "Beside this page lie the plots as PNG and SVG, in plots/, and the numbers, in figures.json."
-    return Page(contents.title, sections, made)
+    script = None if contents.control is None else "control.js"
+    return Page(contents.title, [part for part in sections if part.blocks], made, script=script)
 
 
 def plot_name(kind: str, number: int, title: str) -> str:
@@ -62,17 +66,17 @@ def _curves(contents: Contents) -> list[Plot]:
     """ROC and DET."""
     curves = {findings.title: findings.curve for findings in contents.findings}
     reached = "; ".join(
-        f"{findings.title} reaches TAR {number(findings.headline.tar, 3)} at FAR {contents.asked.far}"
+        f"{findings.title} reaches TAR {tar_text(findings.headline.tar)} at FAR {target_text(contents.asked.far)}"
         for findings in contents.findings
         if not findings.headline.below_resolution
     )
     totals = ", ".join(f"{title} {curve.impostor_total:,}" for title, curve in curves.items())
     roc = (
-        "ROC: the share of genuine pairs accepted over the share of impostor pairs accepted; higher is better. "
+        "The share of genuine pairs accepted over the share of impostor pairs accepted; higher is better. "
         f"Impostor pairs: {totals}."
     )
     det = (
-        "DET: the share of genuine pairs rejected, 1 - TAR, over the same FAR, both on normal-deviate scales; lower is "
+        "The share of genuine pairs rejected, 1 - TAR, over the same FAR, both on normal-deviate scales; lower is "
         "better. Nothing is drawn where fewer than ten impostor pairs of the largest set decide."
     )
     return [
@@ -82,13 +86,16 @@ def _curves(contents: Contents) -> list[Plot]:
 
 
 def _scores(contents: Contents) -> list[Plot]:
-    """Histograms with thresholds, of each set and of its domains."""
-    plots = []
-    for place, findings in enumerate(contents.findings, start=1):
-        plots.append(_all_scores(contents, findings, place))
-        if findings.one is not None:
-            plots.append(_domain_scores(findings, place, contents.asked.degrees))
-    return plots
+    """Histograms with thresholds, of each set."""
+    return [_all_scores(contents, findings, place) for place, findings in enumerate(contents.findings, start=1)]
+
+
+def _domain_scores(contents: Contents) -> list[Plot]:
+    """Histograms of the domains of each set, with their own thresholds."""
+    numbered = enumerate(contents.findings, start=1)
+    return [
+        _within(findings, place, contents.asked.degrees) for place, findings in numbered if findings.one is not None
+    ]
 
 
 def _all_scores(contents: Contents, findings: Findings, place: int) -> Plot:
@@ -106,7 +113,7 @@ def _all_scores(contents: Contents, findings: Findings, place: int) -> Plot:
     )
     marked = {f"threshold at FAR {point.far_target}": point.threshold}
     calibrated = {
-        f"calibrated, FAR {shipped.threshold.far_target}": shipped.threshold.threshold
+        f"promised, FAR {shipped.threshold.far_target}": shipped.threshold.threshold
         for shipped in (() if contents.calibrated is None else contents.calibrated.shipped)
         if title in shipped.points
     }
@@ -115,7 +122,7 @@ def _all_scores(contents: Contents, findings: Findings, place: int) -> Plot:
     return Plot(plot_name("scores", place, title), draw, alt, caption)
 
 
-def _domain_scores(findings: Findings, place: int, degrees: bool) -> Plot:
+def _within(findings: Findings, place: int, degrees: bool) -> Plot:
     """The scores within each domain of a set."""
     title, result = findings.title, findings.one
     assert result is not None
@@ -126,8 +133,8 @@ def _domain_scores(findings: Findings, place: int, degrees: bool) -> Plot:
     )
     most = f" Of {len(result.domains)} domains, the {MOST_DOMAINS} whose own lies furthest from the one."
     caption = (
-        f"{title}: the same within each domain. The full line is the one threshold, the dashed line the "
-        f"domain's own.{most if len(result.domains) > MOST_DOMAINS else ''}"
+        f"{title}: genuine and impostor scores within each domain. The full line is the one threshold, the dashed line "
+        f"the domain's own.{most if len(result.domains) > MOST_DOMAINS else ''}"
     )
     draw = partial(domains_plot, findings.by_domain, result, f"Domains of {title}", degrees)
     return Plot(plot_name("domains", place, title), draw, alt, caption)
@@ -153,7 +160,7 @@ def _training(run: Training, place: int) -> Markup | Plot:
         plot_name("training", place, run.title),
         partial(training_plot, run.entries, f"Training of {run.title}"),
         f"Curves of the training of {run.title}. At the end: {last}.",
-        f"Run {run.title}{people}: what it logged, over its epochs. At the end: {last}.{outcome}",
+        f"{run.title}{people}: what it logged, over its epochs. At the end: {last}.{outcome}",
     )
 
 
@@ -169,9 +176,7 @@ def _sample_pairs(measured: Sequence[Findings]) -> list[Markup]:
     parts = [tag("p", told)]
     for findings in measured:
         samples = findings.samples
-        parts.append(
-            tag("h3", f"Set {findings.title}: {len(findings.embeddings):,} images of {findings.people:,} people")
-        )
+        parts.append(tag("h3", f"{findings.title}: {len(findings.embeddings):,} images of {findings.people:,} people"))
         if samples.missing:
             parts.append(tag("p", f"No pictures: {samples.missing}", class_="note"))
         for heading, pairs, genuine in (
@@ -213,8 +218,7 @@ def _provenance(contents: Contents) -> list[Markup]:
     ]
     return [
         *([definitions(*_rules(contents))] if contents.findings else []),
-        *([tag("h3", "Models"), *models] if models else []),
-        tag("h3", "Files"),
+        *models,
         table("What was read", ["File", "SHA-256"], rows, prose=True),
     ]
 
@@ -253,8 +257,8 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
         ),
         (
             "One threshold",
-            f"The threshold at FAR {contents.asked.far} over the impostor pairs of all domains, pairs across domains "
-            "included. A domain's own threshold has the same FAR over the pairs within it.",
+            f"The threshold at FAR {target_text(contents.asked.far)} over the impostor pairs of all domains, pairs "
+            "across domains included. A domain's own threshold has the same FAR over the pairs within it.",
         ),
         (
             "Plots",

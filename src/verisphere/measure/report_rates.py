@@ -1,15 +1,19 @@
-"""The sections of a report page with rates: summary, operating points, differences, domains, calibrated thresholds."""
+"""The sections of a report page with rates: comparison, operating points, domains, promised thresholds."""
 
 import math
 from collections.abc import Iterator, Sequence
 
 from verisphere.base.vocabulary import OperatingPoint
-from verisphere.base.words import NAMES_TAKEN
 from verisphere.decide import DomainResult, OneThreshold, exact_rate
-from verisphere.measure.report_findings import Calibrated, Contents, Findings, ShippedGallery, Training
+from verisphere.measure.report_findings import (
+    Calibrated,
+    Comparison,
+    Contents,
+    ShippedGallery,
+)
 from verisphere.report.calibration_tables import AGAIN
-from verisphere.report.html import Markup, definitions, joined, table, tag
-from verisphere.report.tables import bounds_text, neg_log10_far_text, number, percent, rate_text
+from verisphere.report.html import Markup, definitions, fold, joined, table, tag
+from verisphere.report.tables import number, one_in, one_in_bounds, tar_bounds, tar_text, target_text
 
 NONE = "\N{EN DASH}"
 _PROMISE = (
@@ -20,109 +24,65 @@ _PROMISE = (
 )
 
 
-def _between(low: float, high: float) -> str:
-    return f"{number(low)} to {number(high)}"
+# --- comparison, operating points ---
 
 
-# --- summary ---
-
-
-def summary(contents: Contents) -> list[Markup]:
-    """The measured sets, and the TAR at the FAR of the one threshold, as text and as a table."""
-    words = [tag("p", tag("strong", line)) for findings in contents.findings for line in findings.first]
-    words += [tag("p", _in_words(findings), class_="lead") for findings in contents.findings]
-    words += [_unmeasured(run) for run in contents.trainings if not run.measured]
-    if not contents.findings:
-        return words
+def comparison(contents: Contents) -> list[Markup]:
+    """The TAR of all sets at every FAR in one table, and which differences are beyond chance, in words."""
     rows = [
-        [
-            findings.title,
-            _tar(findings.headline),
-            NONE if findings.interval is None else _between(findings.interval.lower_95, findings.interval.upper_95),
-            number(findings.headline.threshold),
-            f"{len(findings.embeddings):,}",
-            f"{findings.people:,}",
-            f"{findings.headline.genuine_total:,}",
-            f"{findings.headline.impostor_total:,}",
-        ]
-        for findings in contents.findings
+        [target_text(points[0].far_target), *(_tar(point) for point in points)]
+        for points in zip(*(findings.points for findings in contents.findings), strict=True)
     ]
-    header = ["Set", "TAR", "95 % over people", "Threshold", "Images", "People", "Genuine pairs", "Impostor pairs"]
-    return [*words, table(f"All pairs at FAR {contents.asked.far}", header, rows)]
-
-
-def _in_words(findings: Findings) -> Markup:
-    point, interval = findings.headline, findings.interval
-    what = joined(
-        "Set ",
-        tag("strong", findings.title),
-        f": {len(findings.embeddings):,} images of {findings.people:,} people"
-        f"{NAMES_TAKEN[findings.embeddings.names_rule]}, every two compared once. ",
-    )
-    if point.below_resolution:
-        rate = exact_rate(point.far_target)
-        return joined(
-            what,
-            f"Its {point.impostor_total:,} impostor pairs cannot show FAR {point.far_target}",
-            f", which takes at least {math.ceil(1 / rate):,}" if rate else "",
-            "; the operating points say what they do show.",
+    header = ["FAR target", *(findings.title for findings in contents.findings)]
+    parts = [table("TAR at each FAR, each set at its own threshold", header, rows)]
+    if contents.comparisons:
+        told = (
+            "Sets of the same images of the same people, each at its own threshold. People are redrawn "
+            f"{contents.asked.redrawing.replicates:,} times, alike for both, so what they have in common cancels. A "
+            "difference may be chance where the interval holds zero."
         )
-    within = f", {percent(interval.lower_95)} to {percent(interval.upper_95)} if people are redrawn" if interval else ""
-    return joined(
-        what,
-        f"At the threshold {number(point.threshold)}, which lets {point.impostor_accepted:,} of "
-        f"{point.impostor_total:,} impostor pairs pass (FAR {point.far_target}), it recognises ",
-        tag("strong", percent(point.tar)),
-        f" of the {point.genuine_total:,} genuine pairs{within}.",
-    )
+        parts.append(tag("ul", *(tag("li", _difference(one)) for one in contents.comparisons)))
+        parts.append(tag("p", told, class_="note"))
+    return parts
 
 
-def _unmeasured(run: Training) -> Markup:
-    told = (
-        ": a run without embeddings, so there is nothing here about people it has not seen. Embed faces into its "
-        "folder, and make the report again:"
-    )
-    command = f"verisphere embed {run.folder} FACES --out {run.folder}/name.npz"
-    return joined(tag("p", tag("strong", run.title), told), tag("pre", command))
-
-
-# --- operating points, differences ---
+def _difference(found: Comparison) -> Markup:
+    """A difference in words: which set recognises more, how much more, and whether it may be chance."""
+    interval, far = found.interval, target_text(found.far_target)
+    more, fewer = (found.ours, found.theirs) if interval.value >= 0 else (found.theirs, found.ours)
+    sign = 1 if interval.value >= 0 else -1
+    low, high = sorted((100 * sign * interval.lower_95, 100 * sign * interval.upper_95))
+    size = f"{abs(100 * interval.value):.2f} points of TAR (95 % over people: {low:+.2f} to {high:+.2f})"
+    chance = "may be chance" if low <= 0 <= high else "beyond chance"
+    return joined(f"At FAR {far} ", tag("strong", more), f" recognises more than {fewer}: {size}; ",
+                  tag("strong", f"{chance}."))  # fmt: skip
 
 
 def operating_points(contents: Contents) -> list[Markup]:
-    """TAR at every FAR: all sets in one table, then each set with counts and bounds."""
-    parts: list[Markup] = []
-    if len(contents.findings) > 1:
-        rows = [
-            [points[0].far_target, *(_tar(point) for point in points)]
-            for points in zip(*(findings.points for findings in contents.findings), strict=True)
-        ]
-        parts.append(
-            table("TAR at each FAR", ["FAR target", *(findings.title for findings in contents.findings)], rows)
-        )
-    parts += [_points_table(f"{findings.title}: all pairs", findings.points) for findings in contents.findings]
+    """TAR at every FAR with counts and bounds, a table a set."""
     note = (
         "Accept iff score > threshold. These bounds are exact binomial ones, which take pairs as independent; pairs "
-        "that share people are not, so rely on the wider interval over redrawn people in the summary."
+        "that share people are not, so rely on the wider interval over redrawn people where it is given."
     )
+    parts = [_points_table(f"{findings.title}: all pairs", findings.points) for findings in contents.findings]
     return [*parts, tag("p", note, class_="note")]
 
 
 def _tar(point: OperatingPoint) -> str:
-    return NONE if point.below_resolution else number(point.tar)
+    return NONE if point.below_resolution else tar_text(point.tar)
 
 
 def _points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
     """Operating points with counts and bounds; without a TAR if there are too few impostors for the target."""
     rows = [
         [
-            point.far_target + (" *" if point.below_resolution else ""),
+            target_text(point.far_target) + (" *" if point.below_resolution else ""),
             number(point.threshold),
             _tar(point),
-            NONE if point.below_resolution else _between(point.tar_lower_95, point.tar_upper_95),
+            NONE if point.below_resolution else tar_bounds(point.tar_lower_95, point.tar_upper_95),
             f"{point.genuine_accepted:,} of {point.genuine_total:,}",
-            rate_text(point.far),
-            bounds_text(point.far_lower_95, point.far_upper_95),
+            one_in(point.far),
+            one_in_bounds(point.far_lower_95, point.far_upper_95),
             f"{point.impostor_accepted:,} of {point.impostor_total:,}",
         ]
         for point in points
@@ -136,44 +96,18 @@ def _points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
     return table(caption, header, rows, note)
 
 
-def differences(contents: Contents) -> list[Markup]:
-    """Differences of models on the same images, and whether they can be chance."""
-    rows = [
-        [
-            f"{comparison.ours} less {comparison.theirs}",
-            comparison.far_target,
-            f"{comparison.interval.value:+.4f}",
-            f"{comparison.interval.lower_95:+.4f} to {comparison.interval.upper_95:+.4f}",
-            "may be chance" if comparison.interval.lower_95 <= 0 <= comparison.interval.upper_95 else "beyond chance",
-        ]
-        for comparison in contents.comparisons
-    ]
-    told = (
-        "Sets of the same images of the same people. Each has its own threshold at the same FAR. People are redrawn "
-        f"{contents.asked.redrawing.replicates:,} times, alike for both, so what people have in common cancels. A "
-        "difference may be chance where the interval holds zero."
-    )
-    header = ["Sets", "FAR target", "Difference of TAR", "95 % over people", "Reads as"]
-    return [tag("p", told), table("TAR of one set less TAR of another", header, rows)]
-
-
 # --- domains ---
 
 
 def domains(contents: Contents) -> list[Markup]:
-    """Each domain at the one threshold, and at its own threshold."""
-    if (
-        all(findings.one is None for findings in contents.findings)
-        and len({f.without_domains for f in contents.findings}) == 1
-    ):
-        told = contents.findings[0].without_domains
-        return [tag("p", told[:1].upper() + told[1:])]
+    """Each domain at the one threshold, and at its own threshold; of sets without domains nothing."""
     parts = []
     for findings in contents.findings:
-        told = findings.without_domains if findings.one is None else _far_in_words(findings.one)
-        parts.append(tag("p", tag("strong", findings.title), f": {told}"))
         if findings.one is not None:
-            parts.append(_domains_table(findings.title, findings.one))
+            parts.append(tag("p", tag("strong", findings.title), f": {_far_in_words(findings.one)}"))
+            parts.append(
+                fold(f"{findings.title}: each domain in figures", _domains_table(findings.title, findings.one))
+            )
     return parts
 
 
@@ -181,26 +115,24 @@ def _domains_table(title: str, result: OneThreshold) -> Markup:
     rows = [
         [
             name,
-            number(domain.tar),
+            tar_text(domain.tar),
             _far(domain),
-            bounds_text(domain.far_lower_95, domain.far_upper_95),
-            neg_log10_far_text(domain),
+            one_in_bounds(domain.far_lower_95, domain.far_upper_95),
             number(domain.threshold),
-            NONE if domain.below_resolution else number(domain.tar_own),
+            NONE if domain.below_resolution else tar_text(domain.tar_own),
             f"{domain.genuine_total:,}",
             f"{domain.impostor_total:,}",
         ]
         for name, domain in result.domains.items()
     ]
-    header = ["Domain", "TAR", "FAR", "95 % bounds", "-log10 FAR", "Own threshold", "TAR at own"]
-    header += ["Genuine pairs", "Impostor pairs"]
+    header = ["Domain", "TAR", "FAR", "95 % bounds", "Own threshold", "TAR at own", "Genuine pairs", "Impostor pairs"]
     threshold = number(result.calibration_threshold)
-    caption = f"{title}: every domain at the one threshold {threshold}, FAR {result.far_target} over all"
+    caption = f"{title}: every domain at the one threshold {threshold}, FAR {target_text(result.far_target)} over all"
     return table(caption, header, rows, _domains_note(result))
 
 
 def _far(domain: DomainResult) -> str:
-    return rate_text(domain.far) if domain.impostor_accepted else f"0 (< {rate_text(1 / domain.impostor_total)})"
+    return one_in(domain.far) if domain.impostor_accepted else f"none of {domain.impostor_total:,}"
 
 
 def _far_in_words(result: OneThreshold) -> str:
@@ -209,16 +141,19 @@ def _far_in_words(result: OneThreshold) -> str:
     if len(ranked) == 1:
         return f"there is one domain with both genuine and impostor pairs, {low_name}."
     factor = f", a factor of {high.far / low.far:,.3g}" if low.far > 0 else ""
-    return f"the one threshold gives FAR {_far(low)} in {low_name} and {_far(high)} in {high_name}{factor}."
+    return (
+        f"at the one threshold {number(result.calibration_threshold)} strangers pass most often in {high_name}, "
+        f"{_far(high)}, and least often in {low_name}, {_far(low)}{factor}."
+    )
 
 
 def _domains_note(result: OneThreshold) -> str:
     deviation = number(math.sqrt(result.neg_log10_far_variance), 3)
     notes = [
-        f"Over domains: TAR mean {number(result.tar_mean)}, standard deviation "
-        f"{number(math.sqrt(result.tar_variance))}; -log10 FAR mean {number(result.neg_log10_far_mean, 3)}, standard "
-        f"deviation {deviation}; gamma, the root mean "
-        f"square distance of the own thresholds from the one, {number(result.gamma)}."
+        f"Over domains: TAR mean {tar_text(result.tar_mean)}, standard deviation "
+        f"{100 * math.sqrt(result.tar_variance):.2f} points; -log10 FAR mean {number(result.neg_log10_far_mean, 3)}, "
+        f"standard deviation {deviation}; gamma, the root mean square "
+        f" distance of the own thresholds from the one, {number(result.gamma)}."
     ]
     unresolved = [name for name, domain in result.domains.items() if domain.below_resolution]
     if unresolved:
@@ -235,19 +170,17 @@ def _domains_note(result: OneThreshold) -> str:
 
 def calibrated(calibration: Calibrated) -> list[Markup]:
     """The thresholds of a calibration, their guarantees, and their rates on the sets of the page."""
-    promises = definitions(
-        *(
-            (
-                f"FAR {shipped.threshold.far_target}, {shipped.threshold.guarantee}",
-                f"{shipped.threshold.meaning()}; {shipped.threshold.misses()}",
-            )
-            for shipped in calibration.shipped
-        )
-    )
+    thresholds = [shipped.threshold for shipped in calibration.shipped]
+    promises = [
+        tag("p", tag("strong", f"FAR {target_text(found.far_target)}, {found.guarantee}"), f". {found}")
+        for found in thresholds
+    ]
+    exactly = (tag("p", f"{found.meaning()}; {found.misses()}") for found in thresholds)
     titles = list(dict.fromkeys(title for shipped in calibration.shipped for title in shipped.points))
     return [
         tag("p", f"Found on {calibration.file.name}; each with what it promises."),
-        promises,
+        *promises,
+        fold("The exact wording", *exactly),
         *([tag("p", _PROMISE)] if titles else []),
         *(part for title in titles for part in _tried(calibration, title)),
         *(tag("p", note, class_="note") for note in calibration.notes),
@@ -259,7 +192,7 @@ def of_gallery(shipped: ShippedGallery) -> list[Markup]:
     calibration = shipped.calibration
     about = f"Found on {calibration.strangers.file} for the gallery {calibration.gallery.file} ({calibration.gallery})."
     promises = (
-        (f"FPIR {found.fpir_target}, {found.guarantee}", f"{found.meaning()}; {found.misses()}")
+        (f"FPIR {target_text(found.fpir_target)}, {found.guarantee}", f"{found.meaning()}; {found.misses()}")
         for found in calibration.thresholds
     )
     notes = [tag("p", tag("strong", note[:1].upper() + note[1:])) for note in shipped.notes]
@@ -272,11 +205,11 @@ def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
     points = [(name, point) for shipped in calibration.shipped for name, point in shipped.points[title].items()]
     rows = [
         [
-            f"{point.far_target}{' *' if point.below_resolution else ''} {name or 'all pairs'}",
-            number(point.tar),
-            _between(point.tar_lower_95, point.tar_upper_95),
-            rate_text(point.far),
-            bounds_text(point.far_lower_95, point.far_upper_95),
+            f"{target_text(point.far_target)}{' *' if point.below_resolution else ''} {name or 'all pairs'}",
+            tar_text(point.tar),
+            tar_bounds(point.tar_lower_95, point.tar_upper_95),
+            one_in(point.far),
+            one_in_bounds(point.far_lower_95, point.far_upper_95),
             f"{point.genuine_total:,}",
             f"{point.impostor_total:,}",
         ]
@@ -286,22 +219,25 @@ def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
     header = ["FAR promised, pairs", "TAR", bounds, "FAR measured", bounds, "Genuine pairs", "Impostor pairs"]
     below = any(point.below_resolution for _, point in points)
     note = "* too few impostor pairs to show a FAR this low." if below else ""
-    yield table(f"{title}: the calibrated thresholds on all its pairs", header, rows, note)
-    above = [f"of {far}: {', '.join(names)}" for far, names in _above(calibration, title).items()]
+    yield fold(
+        f"{title}: the promised thresholds in figures",
+        table(f"{title}: the promised thresholds on all its pairs", header, rows, note),
+    )
+    above = [f"of {target_text(far)}: {', '.join(names)}" for far, names in above_promise(calibration, title).items()]
     if above:
-        yield tag("p", tag("strong", "The measured FAR is above the promised one"), f" {'; '.join(above)}.")
+        yield tag("p", tag("strong", f"{title}: the measured FAR is above the promised one"), f" {'; '.join(above)}.")
     else:
-        yield tag("p", "The measured FAR is consistent with the promise.")
+        yield tag("p", f"{title}: the measured FAR is consistent with the promise.")
     if title in calibration.own:
-        yield tag("p", "This is the set that the thresholds were found on, so it does not test them.")
+        yield tag("p", f"{title} is the set that the thresholds were found on, so it does not test them.")
 
 
-def _above(calibration: Calibrated, title: str) -> dict[str, list[str]]:
+def above_promise(calibration: Calibrated, title: str) -> dict[str, list[str]]:
     """For each target, the pools whose FAR is above it in more than 97.5 % of redrawings of the people."""
     above: dict[str, list[str]] = {}
     for shipped in calibration.shipped:
         for name, interval in shipped.over_people[title].items():
             if interval.lower_95 > exact_rate(shipped.threshold.far_target):
-                shown = f"{name or 'all pairs'} {rate_text(interval.value)} (at least {rate_text(interval.lower_95)}"
+                shown = f"{name or 'all pairs'} {one_in(interval.value)} (at least {one_in(interval.lower_95)}"
                 above.setdefault(shipped.threshold.far_target, []).append(f"{shown} over people)")
     return above

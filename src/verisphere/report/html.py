@@ -7,9 +7,9 @@ from itertools import chain
 
 from verisphere.base.vocabulary import printable
 
-_EMPTY = ("img", "meta", "wbr")
+_EMPTY = ("img", "input", "meta", "wbr")
 _VERBATIM = ("title", "pre", "code")  # elements that must not, or should not, contain markup
-_POWER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?e-\d+(?![\w-])")
+_WHOLE = re.compile(r"(?<![\w.-])(?:\d+(?:\.\d+)?e-\d+(?![\w-])|1 in \d[\d,.]*\d\b|\d+ %)")
 
 
 class Markup(str):
@@ -42,9 +42,9 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
 
 
 def joined(*parts: str) -> Markup:
-    """The concatenation of parts; a number such as 1e-3 stays on one line, although browsers break lines at a dash."""
+    """The concatenation of parts; a rate such as 1e-3, 1 in 100 or 95 % stays on one line."""
     whole = r'<span class="nowrap">\g<0></span>'
-    return Markup("".join(part if isinstance(part, Markup) else _POWER.sub(whole, _escaped(part)) for part in parts))
+    return Markup("".join(part if isinstance(part, Markup) else _WHOLE.sub(whole, _escaped(part)) for part in parts))
 
 
 def _escaped(part: str) -> str:
@@ -77,6 +77,11 @@ def table(
         tag("div", grid, class_="scroll", role="region", aria_label=f"Table: {caption}", tabindex="0"),
         tag("p", note, class_="note") if note else "",
     )
+
+
+def fold(summary: str, *children: str) -> Markup:
+    """Details that are shown when their summary is opened."""
+    return tag("details", tag("summary", summary), *children)
 
 
 def section(heading: str, anchor: str, *children: str) -> Markup:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from verisphere.base.vocabulary import printable
 from verisphere.decide import Curve
+from verisphere.decide.point import short_far
 from verisphere.files.disk import write_whole
 
 INK, PALE, LINES = "#1f2933", "#9aa5b1", "#e4e7eb"
@@ -93,6 +94,7 @@ def draw_roc(axes: Axes, curves: Mapping[str, Curve]) -> None:
         (line,) = axes.plot(curve.far[seen], curve.tar[seen], color=colour, linestyle=dashes, label=in_picture(name))
         line.set_drawstyle("steps-post" if seen.sum() < MOST_STEPS else "default")
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda rate, _: _rate_mark(rate))
     axes.set_xlim(left, 1)
     axes.set_ylim(0, 1.005)
     axes.set_xlabel("FAR (false accept rate)")
@@ -149,10 +151,13 @@ def _deviates(axis: Axis, low: float, high: float) -> None:
     for rate in _MARKED_RATES:
         if low <= rate <= high and all(abs(ndtri(rate) - ndtri(other)) > 0.08 * (end - begin) for other in marks):
             marks.append(rate)
-    axis.set_ticks(
-        ndtri(marks), labels=["1e-4" if rate == 1e-4 else f"{rate:g}".replace("e-0", "e-") for rate in marks]
-    )
+    axis.set_ticks(ndtri(marks), labels=[_rate_mark(rate) for rate in marks])
     axis.set_view_interval(begin, end, ignore=True)
+
+
+def _rate_mark(rate: float) -> str:
+    """A rate on an axis: powers of ten in the short form that a page has beside 1 in N."""
+    return short_far(f"{rate:.0e}") if f"{rate:.0e}".startswith("1e-") else f"{rate:g}"
 
 
 def _finish(axes: Axes, title: str, curves: Mapping[str, Curve]) -> None:

@@ -14,12 +14,11 @@ from verisphere.decide import Curve, OneThreshold
 from verisphere.decide.histogram import Histogram
 from verisphere.files.calibration import Calibration
 from verisphere.report.plots import INK, LINES, MOST_STEPS, PALE, in_picture, new_figure, tidy
-from verisphere.report.tables import number
+from verisphere.report.tables import number, one_in, tar_text
 
 MOST_DOMAINS = 12
 GENUINE, IMPOSTOR, COMMON, OWN, SHIPPED = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b", "#3a7d44"
 _SCORE_LABEL = {False: "score (cosine)", True: "angle (degrees)"}
-_PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1.5}
 
 
 def histogram_plot(
@@ -77,7 +76,7 @@ def domains_plot(
         degrees: draw cosines as angles in degrees.
     """
     names = _furthest([name for name in histograms if name in result.domains], result)
-    figure = new_figure(1.05 * len(names) + 1.3)
+    figure = new_figure(1.15 * len(names) + 1.4)
     grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(grid, names, strict=True):
         domain = result.domains[name]
@@ -91,10 +90,8 @@ def domains_plot(
                 place = float(_place(threshold, degrees))
                 axes.axvline(place, color=colour, linewidth=1.6, linestyle=dashes, label=label)
         own = _score_text(domain.threshold, degrees).partition(",")[0]  # without the cosine: the panel is small
-        text = f"{in_picture(name)}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}\nits own: {own}"
-        # beside the impostors, which have low cosines and large angles
-        where = {"transform": axes.transAxes, "ha": "right" if degrees else "left", "va": "top"}
-        axes.text(0.99 if degrees else 0.01, 0.94, text, fontsize=9, color=INK, bbox=_PAPER, zorder=5, **where)
+        text = f"{in_picture(name)}: TAR {tar_text(domain.tar)}, FAR {one_in(domain.far)}; its own threshold {own}"
+        axes.set_title(text, loc="left", fontsize=9, color=INK)
         axes.set_yticks([])
         axes.set_ylim(bottom=0)
         tidy(axes)
@@ -102,7 +99,7 @@ def domains_plot(
     grid[-1].set_xlabel(_SCORE_LABEL[degrees])
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    grid[0].set_title(in_picture(f"{title}, FAR {result.far_target}"), loc="left", color=INK, fontsize=11)
+    figure.suptitle(in_picture(f"{title}, FAR {result.far_target}"), x=0.02, ha="left", color=INK, fontsize=11)
     return figure
 
 

@@ -4,9 +4,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from verisphere.base.vocabulary import OperatingPoint, printable
+from verisphere.base.words import LARGEST_ONE_IN_N
 from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
 from verisphere.decide.intervals import COVERAGE
 from verisphere.decide.one_threshold import DomainResult
+from verisphere.decide.point import Far, exact_rate, short_far
 
 RULES_MEAN = {
     "at_most": "a realised FAR is never above its target",
@@ -77,9 +79,53 @@ def rate_text(rate: float) -> str:
     return f"{rate:.3g}" if rate == 0 or rate >= 0.01 else f"{rate:.2e}".replace("e-0", "e-")
 
 
-def bounds_text(low: float, high: float) -> str:
-    """Bounds of a rate, in the format of `rate_text`."""
-    return f"{rate_text(low)} to {rate_text(high)}"
+def one_in(rate: float) -> str:
+    """A rate of false accepts as a page says it: 1 in N up to a tenth, per cent above, with three digits.
+
+    >>> one_in(0.001), one_in(0.0065839), one_in(0.0), one_in(0.25)
+    ('1 in 1,000', '1 in 152', 'none', '25\\xa0%')
+    """
+    if rate == 0 or rate > LARGEST_ONE_IN_N:
+        return f"{100 * rate:.3g}\N{NO-BREAK SPACE}%" if rate else "none"
+    return f"1 in {float(f'{1 / rate:.3g}'):,g}" if rate > 1e-5 else f"1 in {int(float(f'{1 / rate:.3g}')):,}"
+
+
+def one_in_bounds(low: float, high: float) -> str:
+    """Bounds of a rate, in the format of `one_in`.
+
+    >>> one_in_bounds(0.001, 0.002), one_in_bounds(0.0, 0.002), one_in_bounds(0.01, 0.2)
+    ('1 in 1,000 to 500', 'none to 1 in 500', '1 in 100 to 20\\xa0%')
+    """
+    first, second = one_in(low), one_in(high)
+    return f"{first} to {second.removeprefix('1 in ') if first.startswith('1 in ') else second}"
+
+
+def target_text(far: Far) -> str:
+    """A target rate as a page says it, beside its short form.
+
+    >>> target_text("1e-3"), target_text("0.05")
+    ('1 in 1,000 (1e-3)', '1 in 20 (5e-2)')
+    """
+    return f"{one_in(float(exact_rate(far)))} ({short_far(far)})"
+
+
+def tar_text(rate: float) -> str:
+    """A TAR as a page says it: per cent with two decimals, with four where it would look like 0 or 100 %.
+
+    >>> tar_text(0.9134), tar_text(1.0), tar_text(0.99998)
+    ('91.34\\xa0%', '100.00\\xa0%', '99.9980\\xa0%')
+    """
+    digits = 2 if 0.0001 <= rate <= 0.9999 or rate in (0.0, 1.0) else 4
+    return f"{100 * rate:.{digits}f}\N{NO-BREAK SPACE}%"
+
+
+def tar_bounds(low: float, high: float) -> str:
+    """Bounds of a TAR, in the format of `tar_text`.
+
+    >>> tar_bounds(0.9134, 0.95)
+    '91.34 to 95.00\\xa0%'
+    """
+    return f"{tar_text(low)[:-2]} to {tar_text(high)}"
 
 
 def operating_points_table(points: Sequence[OperatingPoint], intervals: Sequence[PointIntervals] | None = None) -> str:
