@@ -119,9 +119,9 @@ def test_the_folder_of_a_report(tmp_path: Path, run: Path, faces: Path):
     out = tmp_path / "out" / "report"
     result = make_report(report_inputs([run], faces), out, fars=FARS, one_far="1e-2", replicates=20)
     assert result.page == out / "report.html"
-    plots = {"roc", "det", "scores-1-test", "domains-1-test", "training-1-first"}
+    plots = {"roc", "det", "cmc", "scores-1-test", "domains-1-test", "training-1-first"}
     expected = {f"plots/{name}.{kind}" for name in plots for kind in ("png", "svg")}
-    assert set(tree(out)) == {"report.html", "figures.json", *expected}
+    assert set(tree(out)) == {"report.html", "figures.json", "table.csv", "table.md", "table.tex", *expected}
     assert all(len(data) < 200_000 for name, data in tree(out).items() if name.endswith(".svg"))
     assert [path.name for path in out.parent.iterdir()] == ["report"]
     assert re.search(r"\| test +\| +48 \| +12 \|", result.text())
@@ -166,6 +166,8 @@ def test_the_numbers_are_those_of_evaluate(tmp_path: Path):
     assert one["one_threshold"]["domains"]["day"]["far"] == common.domains["day"].far
     assert one["file"]["sha256"] == hashlib.sha256((tmp_path / "a.npz").read_bytes()).hexdigest()
     assert one["tar_interval"]["replicates"] == 20
+    assert one["tar_intervals"] == {"1e-2": one["tar_interval"]}
+    assert (one["cmc"]["people"], one["cmc"]["mated_total"]) == (PEOPLE, PEOPLE * (IMAGES - 1))
     assert one["curve"]["impostor_total"] == PEOPLE * (PEOPLE - 1) // 2 * IMAGES**2
     assert f"{common.calibration_threshold:.4f}" in page(tmp_path / "out")
     read_alone(page(tmp_path / "out"))
@@ -314,7 +316,7 @@ def test_another_report_takes_the_place_of_the_former(tmp_path: Path, run: Path)
     report(out, run)
     report(out, written(tmp_path / "a.npz", some()), title="Another <title>")
     assert "<h1>Another &lt;title&gt;</h1>" in page(out)
-    assert {path.stem for path in (out / "plots").iterdir()} == {"roc", "det", "scores-1-a"}
+    assert {path.stem for path in (out / "plots").iterdir()} == {"roc", "det", "cmc", "scores-1-a"}
 
 
 def test_what_is_no_report_is_left_alone(tmp_path: Path):

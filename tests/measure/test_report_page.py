@@ -1,5 +1,6 @@
 """The page: well-formed, nothing fetched, nothing run, every name escaped, every number at its place."""
 
+import csv
 import dataclasses
 import json
 import re
@@ -9,8 +10,9 @@ import numpy as np
 from read_page import Page, read_alone
 from redrawing import count_scores
 from verisphere.base.vocabulary import Embeddings, Redrawing, quietly
-from verisphere.decide import Interval, one_threshold, operating_point, point_at, roc
+from verisphere.decide import Interval, exact_rate, one_threshold, operating_point, point_at, roc
 from verisphere.decide.guarantee import independent_threshold
+from verisphere.decide.identification import Cmc
 from verisphere.decide.order import SortedScores
 from verisphere.measure.report_findings import (
     ALL,
@@ -30,6 +32,7 @@ from verisphere.measure.report_findings import (
 )
 from verisphere.measure.report_first import leading
 from verisphere.measure.report_page import plot_name, report_page
+from verisphere.measure.report_tables import write_tables
 from verisphere.report.tables import one_in, tar_text
 
 EVIL = '<script>alert("1")</script> & $x$'
@@ -55,6 +58,8 @@ def findings(title: str = "ours", person: str = "Ann") -> Findings:
         points=points,
         headline=points[0],
         interval=Interval(points[0].tar, 0.91, 0.99, 1000),
+        band={exact_rate("1e-2"): Interval(points[0].tar, 0.91, 0.99, 1000)},
+        cmc=Cmc((1, 3), (7, 9), mated_total=9, people=5),
         one=one_threshold(domains, far="1e-2"),
         curve=roc(GENUINE, IMPOSTOR),
         histogram=count_scores(GENUINE, IMPOSTOR, EDGES),
@@ -271,3 +276,28 @@ def test_a_threshold_that_was_not_tried_on_a_set_promises_nothing_about_it():
     assert leading([findings(), findings("other")], calibrated("other")) == 1
     own = dataclasses.replace(calibrated("other"), own=frozenset(["other"]))
     assert leading([findings(), findings("other")], own) == 1  # no other set has the thresholds
+
+
+def test_the_tars_are_tables_for_a_paper(tmp_path):
+    write_tables(tmp_path, contents(findings(), findings("a_b & c")))
+    tar = findings().points[0].tar
+    rows = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
+    assert [(row["set"], row["far_target"]) for row in rows] == [
+        (title, far) for title in ("ours", "a_b & c") for far in FARS
+    ]
+    assert (float(rows[0]["tar"]), rows[0]["lower_95"], rows[0]["bounds"]) == (tar, "0.91", "over people")
+    assert (rows[1]["bounds"], rows[2]["tar"]) == ("of independent pairs", "")  # 1e-4 is below resolution
+    assert f"{100 * tar:.2f}" in (tmp_path / "table.md").read_text().splitlines()[2]
+    lines = (tmp_path / "table.tex").read_text().splitlines()
+    assert lines[0] == r"\begin{tabular}{lrr}"
+    assert lines[2] == "FAR & ours & a\\_b \\& c \\\\"
+    assert lines[4].startswith(f"1e-2 & {100 * tar:.2f} & ")
+    assert lines[6] == "1e-4 & - & - \\\\"
+
+
+def test_curves_have_bands_over_people():
+    drawn = {plot.name: plot.draw() for plot in report_page(contents(findings())).plots if plot.name in ("roc", "det")}
+    for figure in drawn.values():
+        assert len(figure.axes[0].collections) == 1
+    (band,) = drawn["roc"].axes[0].collections
+    assert {round(y, 6) for _, y in band.get_paths()[0].vertices} == {0.91, 0.99}

@@ -23,6 +23,7 @@ from verisphere.base.vocabulary import (
     quietly,
 )
 from verisphere.decide import Far, GuaranteedThreshold, OneThreshold, exact_rate, point_at
+from verisphere.decide.identification import cmc
 from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
@@ -33,6 +34,7 @@ from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, require_pairs
+from verisphere.measure.protocols.identification import score_probes, split_gallery
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set, tar_differences
 from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
@@ -236,9 +238,14 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
     one_threshold: OneThreshold | None = None if result.one_threshold is None else result.one_threshold[place]
     genuine = pairs.all_scores(genuine=True)
     histogram, by_domain = histograms(pairs, genuine, degrees=asked.degrees)
-    interval = None
-    if not headline.below_resolution:
-        interval = intervals_of_set(pairs, [asked.one_far], asked.redrawing)[0].tar
+    low = [
+        point.far_target
+        for point in result.operating_points
+        if not point.below_resolution and exact_rate(point.far_target) <= exact_rate(asked.one_far)
+    ]
+    intervals = intervals_of_set(pairs, low, asked.redrawing, asked.progress)
+    band = {exact_rate(one.far_target): one.tar for one in intervals}
+    probes, enrolled = split_gallery(embeddings, strangers=0, seed=asked.redrawing.seed)
     known = EvaluatedFile(entry.title, "", embeddings.origin, embeddings.shared_with_training)
     implausible = implausible_set(embeddings)
     of_title = tuple(f"{entry.title}: {reason}" for reason in implausible)
@@ -250,7 +257,9 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
         model=_model(embeddings.origin, entry.run),
         points=result.operating_points,
         headline=headline,
-        interval=interval,
+        interval=band.get(exact_rate(asked.one_far)),
+        band=band,
+        cmc=cmc(score_probes(probes, enrolled, progress=asked.progress)),
         one=one_threshold,
         curve=thinned_curve(pairs),
         histogram=histogram,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -10,6 +11,7 @@ from verisphere.base.vocabulary import Embeddings, OperatingPoint, Progress, Red
 from verisphere.decide import Curve, Far, Interval, OneThreshold
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.decide.histogram import Histogram
+from verisphere.decide.identification import Cmc
 from verisphere.decide.point import far_text
 from verisphere.files.gallery_calibration import GalleryCalibration
 
@@ -95,6 +97,8 @@ class Findings:
         points: one operating point for each target FAR.
         headline: the operating point at the FAR of the one threshold.
         interval: interval of the TAR of the headline over redrawn people; None below resolution.
+        band: intervals of the TAR at the FAR of the one threshold and at lower ones, over redrawn people, by the FAR.
+        cmc: shares of probes found within k people: one image of each person is enrolled, the others are probes.
         one: the domains at the one threshold, if there are domains.
         curve: thinned ROC curve.
         histogram: histogram of all pairs.
@@ -117,6 +121,8 @@ class Findings:
     histogram: Histogram
     by_domain: Mapping[str, Histogram]
     samples: Samples
+    band: Mapping[Fraction, Interval]
+    cmc: Cmc
     implausible: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
 
@@ -207,8 +213,8 @@ class Stops:
         title: title of the set.
         covered: whether the promised thresholds are of the model of this set.
         thresholds: a threshold for each stop of the control.
-        counts: numbers of accepted and of all impostor pairs, of accepted and of all genuine pairs at each stop; over all
-            pairs under the name `ALL`, and within each domain.
+        counts: numbers of accepted and of all impostor pairs, of accepted and of all genuine pairs at each stop; over
+            all pairs under the name `ALL`, and within each domain.
         fpir: for each size of a gallery, the mean share of strangers found at each stop.
     """
 

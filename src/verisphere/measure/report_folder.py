@@ -1,4 +1,4 @@
-"""The folder of a report: `report.html`, `figures.json`, `plots/`; written as a whole, recognised by its content."""
+"""The folder of a report: page, numbers, tables and plots; written as a whole, recognised by its content."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +10,13 @@ from verisphere import __version__
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.decide import Curve
 from verisphere.decide.histogram import Histogram
+from verisphere.decide.point import short_far
 from verisphere.files.disk import replace_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.results import json_text
 from verisphere.measure.report_findings import ALL, Calibrated, Contents, Findings, ShippedGallery
 from verisphere.measure.report_page import report_page
+from verisphere.measure.report_tables import NAMES, write_tables
 from verisphere.report.blocks import PLOTS
 
 FORMAT = "verisphere report"
@@ -32,7 +34,7 @@ def require_free(out: Path) -> None:
         raise FileExistsError(
             f"{out}: a folder that holds something, and no report that could be replaced; choose another"
         )
-    foreign = sorted({path.name for path in out.iterdir()} - {PAGE, FIGURES, PLOTS})
+    foreign = sorted({path.name for path in out.iterdir()} - {PAGE, FIGURES, PLOTS, *NAMES})
     if foreign:
         raise FileExistsError(
             f"{out}: a former report, but with {foreign[0]!r} in it, which is no part of one and would be lost; move it"
@@ -53,6 +55,8 @@ def write_report(out: Path, contents: Contents) -> Path:
 def _write(folder: Path, contents: Contents) -> None:
     (folder / PLOTS).mkdir(parents=True)
     report_page(contents).write(folder / PAGE)
+    if contents.findings:
+        write_tables(folder, contents)
     (folder / FIGURES).write_text(json_text(_numbers(contents)), encoding="utf-8")
 
 
@@ -96,6 +100,8 @@ def _set(findings: Findings) -> dict[str, Any]:
         "names_rule": embeddings.names_rule,
         "operating_points": findings.points,
         "tar_interval": findings.interval,
+        "tar_intervals": {short_far(str(float(far))): interval for far, interval in findings.band.items()},
+        "cmc": findings.cmc,
         "one_threshold": findings.one,
         "curve": _curve(findings.curve),
         "histogram": _histogram(findings.histogram),

@@ -11,6 +11,7 @@ from verisphere.measure.report_findings import Contents, File, Findings, SampleP
 from verisphere.measure.report_first import summary
 from verisphere.report.blocks import Page, Plot, Section
 from verisphere.report.html import Markup, breakable, definitions, fold, table, tag
+from verisphere.report.identification_plots import identification_plot
 from verisphere.report.outcome import training_outcome
 from verisphere.report.pictures import SHOWS_PEOPLE, face_row, image_line, pair_cards
 from verisphere.report.plots import det_plot, roc_plot
@@ -48,9 +49,15 @@ def report_page(contents: Contents) -> Page:
         Section("Pairs at the error boundary", "pairs", _sample_pairs(measured) if measured else []),
         Section("Details", "details", detail),
     ]
-    made = "Beside this page lie the plots as PNG and SVG, in plots/, and the numbers, in figures.json."
+    made = (
+        "Beside this page lie the plots as PNG and SVG, in plots/, the numbers, in figures.json, and, where sets were "
+        "measured, their TARs in table.csv, table.md and table.tex."
+    )
     script = None if contents.control is None else "control.js"
     return Page(contents.title, [part for part in sections if part.blocks], made, script=script)
+
+
+_BAND = " The bands are 95 % intervals over redrawn people, where they were asked for."
 
 
 def plot_name(kind: str, number: int, title: str) -> str:
@@ -63,7 +70,7 @@ def plot_name(kind: str, number: int, title: str) -> str:
 
 
 def _curves(contents: Contents) -> list[Plot]:
-    """ROC and DET."""
+    """ROC and DET with the intervals over people, and CMC."""
     curves = {findings.title: findings.curve for findings in contents.findings}
     reached = "; ".join(
         f"{findings.title} reaches TAR {tar_text(findings.headline.tar)} at FAR {target_text(contents.asked.far)}"
@@ -73,15 +80,28 @@ def _curves(contents: Contents) -> list[Plot]:
     totals = ", ".join(f"{title} {curve.impostor_total:,}" for title, curve in curves.items())
     roc = (
         "The share of genuine pairs accepted over the share of impostor pairs accepted; higher is better. "
-        f"Impostor pairs: {totals}."
+        f"Impostor pairs: {totals}.{_BAND}"
     )
     det = (
         "The share of genuine pairs rejected, 1 - TAR, over the same FAR, both on normal-deviate scales; lower is "
         "better. Nothing is drawn where fewer than ten impostor pairs of the largest set decide."
     )
+    bands = {
+        findings.title: [(float(far), tar.lower_95, tar.upper_95) for far, tar in findings.band.items()]
+        for findings in contents.findings
+    }
+    cmcs = {findings.title: findings.cmc for findings in contents.findings}
+    first = "; ".join(f"{title} {one.identified[0] / one.mated_total:.2%}" for title, one in cmcs.items())
+    searched = ", ".join(f"{title} {one.mated_total:,} among {one.people:,} people" for title, one in cmcs.items())
+    told = (
+        "CMC: the share of probes whose person is among the k best, without a threshold; higher is better. One image "
+        f"of each person is enrolled, drawn at random; the others are probes: {searched}. The bands are exact binomial "
+        "95 % bounds, which take probes as independent."
+    )
     return [
-        Plot("roc", partial(roc_plot, curves, "ROC"), f"ROC curve. {reached}.", roc),
-        Plot("det", partial(det_plot, curves, "DET"), f"DET curve of the same sets. {reached}.", det),
+        Plot("roc", partial(roc_plot, curves, "ROC", bands), f"ROC curve. {reached}.", roc),
+        Plot("det", partial(det_plot, curves, "DET", bands), f"DET curve of the same sets. {reached}.", det),
+        Plot("cmc", partial(identification_plot, cmcs, {}, "CMC"), f"CMC. At rank 1 or the first hit: {first}.", told),
     ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from verisphere.decide import Curve
+from verisphere.decide import Curve, binomial_bounds
 from verisphere.decide.identification import Cmc
 from verisphere.report.plots import INK, LINES, STYLES, in_picture, new_figure, tidy
 
@@ -40,13 +40,18 @@ def identification_plot(cmcs: Mapping[str, Cmc], curves: Mapping[str, Curve], ti
 
 
 def _draw_cmc(axes: Axes, cmcs: Mapping[str, Cmc]) -> None:
-    """Closed set: the share of mated probes whose mate is among the k best people, over k."""
+    """Closed set: the share of mated probes whose mate is among the k best people over k, with 95 % bounds."""
     lowest = 1.0
     for (colour, dashes), (name, cmc) in zip(cycle(STYLES), cmcs.items(), strict=False):
         rank = np.r_[1, cmc.rank, max(cmc.people, 2)]
         rate = np.r_[cmc.identified[0] if cmc.rank[0] == 1 else 0, cmc.identified, cmc.mated_total] / cmc.mated_total
         axes.plot(rank, rate, color=colour, linestyle=dashes, label=in_picture(name), drawstyle="steps-post")
-        lowest = min(lowest, float(rate[0]))
+        bounds = np.array([binomial_bounds(found, cmc.mated_total) for found in cmc.identified]).T
+        low, high = np.c_[bounds, bounds[:, -1:]]
+        axes.fill_between(
+            np.r_[cmc.rank, max(cmc.people, 2)], low, high, color=colour, alpha=0.2, linewidth=0, step="post"
+        )
+        lowest = min(lowest, float(rate[0]), float(bounds[0, 0]))
     axes.set_xscale("log")
     axes.set_xlim(1, max(2, *(cmc.people for cmc in cmcs.values())))
     bottom = max(lowest - 0.1 * (1 - lowest) - 0.005, 0)

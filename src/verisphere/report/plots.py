@@ -4,10 +4,11 @@ A function returns a figure; `save_plot` writes it completely or not at all.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle, islice, product
 from pathlib import Path
+from typing import TypeAlias
 
 import matplotlib as mpl
 import numpy as np
@@ -28,6 +29,8 @@ from verisphere.files.disk import write_whole
 INK, PALE, LINES = "#1f2933", "#9aa5b1", "#e4e7eb"
 SERIES = ("#2274a5", "#9aa5b1", "#e4572e", "#3a7d44", "#7b2d8b")
 STYLES = tuple((colour, dashes) for dashes, colour in product(("-", "--", ":"), SERIES))
+#: Of each curve the FAR, and the lower and upper bound of the TAR at it.
+Bands: TypeAlias = Mapping[str, Sequence[tuple[float, float, float]]]
 _LONGEST_NAME = 44  # letters of a name in a plot
 # Marks on a normal-deviate axis, in order of priority.
 _MARKED_RATES = (0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 0.9, 0.99, 0.999, 0.9999, 0.05, 0.2, 0.3, 0.7, 0.8, 0.95, 1e-7)
@@ -76,11 +79,20 @@ def save_image(pixels: UInt8[Tensor, "3 height width"], path: Path) -> Path:
     return path
 
 
-def roc_plot(curves: Mapping[str, Curve], title: str) -> Figure:
-    """TAR over FAR, with a logarithmic FAR axis that begins where the impostors resolve the FAR."""
+def roc_plot(curves: Mapping[str, Curve], title: str, bands: Bands | None = None) -> Figure:
+    """TAR over FAR, with a logarithmic FAR axis that begins where the impostors resolve the FAR.
+
+    Args:
+        curves: the curves by name.
+        title: title of the plot.
+        bands: for each curve the bounds of its TAR at some FARs, between which a band is drawn.
+    """
     figure = new_figure(3.6)
     axes = figure.add_subplot()
     draw_roc(axes, curves)
+    for (colour, _), name in zip(STYLES, curves, strict=False):
+        far, low, high = np.array(sorted((bands or {}).get(name, ()))).reshape(-1, 3).T
+        axes.fill_between(far, low, high, color=colour, alpha=0.2, linewidth=0)
     _finish(axes, title, curves)
     return figure
 
@@ -101,7 +113,7 @@ def draw_roc(axes: Axes, curves: Mapping[str, Curve]) -> None:
     axes.set_ylabel("TAR (true accept rate)")
 
 
-def det_plot(curves: Mapping[str, Curve], title: str) -> Figure:
+def det_plot(curves: Mapping[str, Curve], title: str, bands: Bands | None = None) -> Figure:
     """FRR over FAR, both on normal-deviate axes (Martin et al. 1997): normal scores of equal variance fall on a line.
 
     FRR = 1 - TAR. The axes begin where the impostor and the genuine pairs resolve the rates; a point with a rate of 0
@@ -110,6 +122,10 @@ def det_plot(curves: Mapping[str, Curve], title: str) -> Figure:
     figure = new_figure(3.6)
     axes = figure.add_subplot()
     draw_det(axes, curves)
+    for (colour, _), name in zip(STYLES, curves, strict=False):
+        far, low, high = np.array(sorted((bands or {}).get(name, ()))).reshape(-1, 3).T
+        low, high = (ndtri(np.clip(1 - tar, 1e-9, 1 - 1e-9)) for tar in (low, high))
+        axes.fill_between(ndtri(far), low, high, color=colour, alpha=0.2, linewidth=0)
     _finish(axes, title, curves)
     return figure
 
