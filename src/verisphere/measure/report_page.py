@@ -196,7 +196,7 @@ def _sample_pairs(measured: Sequence[Findings]) -> list[Markup]:
     parts = [tag("p", told)]
     for findings in measured:
         samples = findings.samples
-        parts.append(tag("h3", f"{findings.title}: {len(findings.embeddings):,} images of {findings.people:,} people"))
+        parts.append(tag("h3", f"{findings.title}, decided at the threshold {number(findings.headline.threshold)}"))
         if samples.missing:
             parts.append(tag("p", f"No pictures: {samples.missing}", class_="note"))
         for heading, pairs, genuine in (
