@@ -265,6 +265,9 @@ def test_the_first_screen_says_how_good_at_which_threshold_and_for_whom():
     assert f"{point.threshold:.4f}: the same person if the score is above" in first
     assert "the shipped threshold for FAR 1 in 100 (1e-2), tried on these pairs" in first
     assert shipped.threshold.promise() in first
+    assert "do not test it" not in first
+    itself = dataclasses.replace(calibrated("ours"), own=frozenset(["ours"]))
+    assert "it was found on this very set" in shown(contents(findings(), calibrated=itself)).text
     assert "untrained" not in first.replace("Report: untrained", "")
     (picture,) = (svg for svg in page.all("svg") if svg.get("class") == "scores")
     assert f"{point.impostor_accepted:,} of 2,000 pairs of strangers pass" in picture["aria-label"]

@@ -45,6 +45,7 @@ def control(
         if lead.title in one.points and one.points[lead.title][ALL].impostor_accepted < impostor.total
     ]
     names = {accepted_impostors(far, impostor.total): str(far) for far in reversed(asked.targets)}
+    names.pop(0, None)  # targets that the set is too small to show
     promised = {one.points[lead.title][ALL].impostor_accepted: one.threshold for one in shipped}
     even = np.geomspace(1, max(impostor.total // 2, 1), STOPS).round().astype(np.int64).tolist()
     ranks = sorted({0, *even, *names, *promised} - {impostor.total})

@@ -125,6 +125,7 @@ def _promised(contents: Contents, findings: Findings, shipped: Shipped | None) -
     if threshold.warning():
         return joined(tag("strong", "Nobody: "), f"{threshold.warning()}.")
     above = above_promise(calibrated, findings.title).get(threshold.far_target, [])
+    own = " These figures do not test it: it was found on this very set." if findings.title in calibrated.own else ""
     spoilt = f" Here the measured rate is above the promised one: {', '.join(above)}." if above else ""
     not_for = "people unlike them, look-alikes, or a search in a gallery, where a stranger meets everybody in it."
     return joined(
@@ -132,6 +133,7 @@ def _promised(contents: Contents, findings: Findings, shipped: Shipped | None) -
         threshold.promise(),
         tag("strong", " Not for "),
         not_for,
+        tag("strong", own) if own else "",
         tag("strong", spoilt) if spoilt else "",
     )
 
