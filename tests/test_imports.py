@@ -30,6 +30,7 @@ FLOORS = (
     ("images.packs",),
     ("files",),
     ("decide", "score"),
+    ("base.work",),
     ("base.collectives", "base.device"),
     ("base.vocabulary", "base.compiling", "base.distributed"),
     ("base.provenance", "base.trained_on"),

@@ -16,7 +16,7 @@ from verisphere.files.npz import read_npz
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.people_lists import read_people
 from verisphere.files.scores import read_scores
-from verisphere.files.work import ScanState
+from verisphere.files.work import SealedFile
 from verisphere.images.packs.image_files import image_files
 from verisphere.images.photos import Photos
 from verisphere.measure.report_inputs import report_inputs
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(20)
 
 READERS: dict[str, Callable[[Path], object]] = {
     "a.npz": lambda path: read_npz(path, ("embeddings",)),
-    "sweep.npz": lambda path: ScanState(path).load(),
+    "sweep.npz": lambda path: SealedFile(path).load(),
     "scores.csv": read_scores,
     "scores.npz": read_scores,
     "log.csv": lambda path: list(growing_rows(path, Place())),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from faults.verbs import listing
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import write_embeddings
 
@@ -36,31 +37,32 @@ def saved(path: Path, seed: int = 0) -> Path:
         ["--screen", "bfloat16"],
         ["--screen", "float32"],
         ["--screen", "float64"],
-        ["--state", "kept.state"],
+        ["--work", "kept"],
     ],
 )
 def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     rows = saved(tmp_path / "rows.npz")
-    keeps = "--state" in options  # the second time from what the first has kept
+    keeps = "--work" in options  # the second time from what the first has kept
     found = []
     for more in [[], options, options] if keeps else [[], options]:
         asked = ["all-pairs", rows, "--far", "1e-1", "--far", "1e-3", "--json", tmp_path / "out.json", *more]
         assert run(*asked)[0] == 0
         found.append(json.loads((tmp_path / "out.json").read_text()))
     assert all(figures == found[0] for figures in found)
-    assert (tmp_path / "kept.state").exists() == keeps
+    assert (tmp_path / "kept").exists() == keeps
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--state", "rows.npz"], "rows.npz: "),
-        (["--state", "other.state"], "rows.npz: other.state: the state of a scan of other embeddings"),
-        (
-            ["--state", "same", "--json", "same"],
-            "same: two of --json, --curve, --plot, --by-person and --state would be written",
-        ),
+        (["--work", "rows.npz"], "rows.npz: it is, or holds, rows.npz, which is read here"),
+        (["--work", "notes.txt"], "notes.txt is a file, no folder"),
+        (["--work", "other"], "rows.npz: other: the work of other inputs or options (verisphere evaluate all-pairs "),
+        (["--work", "other", "--part", "3/2"], "--part: allowed are 1/N to N/N, such as 3/16, got '3/2'"),
+        (["--part", "1/2"], "--part takes pieces of a folder: name it by --work"),
+        (["--merge"], "--merge takes pieces of a folder: name it by --work"),
+        (["--work", "new", "--merge", "--part", "1/2"], "--merge makes the result of all parts, so it takes no --part"),
     ],
 )
 def test_what_cannot_be_is_one_line(
@@ -68,12 +70,12 @@ def test_what_cannot_be_is_one_line(
 ):
     monkeypatch.chdir(tmp_path)
     rows, _ = saved(tmp_path / "rows.npz"), (tmp_path / "notes.txt").write_text("hello")
-    assert run("all-pairs", saved(tmp_path / "b.npz", 1), "--far", "1e-1", "--state", "other.state")[0] == 0
-    before = rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.state").read_bytes()
+    assert run("all-pairs", saved(tmp_path / "b.npz", 1), "--far", "1e-1", "--work", "other")[0] == 0
+    before = listing(tmp_path)
     code, out, err = run("all-pairs", rows.name, "--far", "1e-1", *options)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert message in err
-    assert before == (rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.state").read_bytes())
+    assert before == listing(tmp_path)
 
 
 def test_rates_of_each_person(tmp_path: Path, run):

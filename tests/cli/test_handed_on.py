@@ -17,6 +17,7 @@ import verisphere
 from verisphere.cli import calibrating, evaluation, shipping, training
 from verisphere.cli.parsing import Parser, options_as
 from verisphere.cli.start import parser
+from verisphere.cli.working import work_of
 from verisphere.measure.identification import evaluate_split
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.identify import identify
@@ -143,4 +144,5 @@ def test_every_option_is_read(words: str, verb: Parser):
     read = read_by(verb.get_default("verb")) | BY_NAME.get(words, set())
     read |= {*verb.get_default("files")} & WRITTEN
     read |= {"threads"} if verb.get_default("threads_here") else set()  # read before the verb runs
+    read |= read_by(work_of) if verb.get_default("divides") else set()
     assert {action.dest for action in verb._actions} - {"help"} <= read

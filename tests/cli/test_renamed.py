@@ -20,7 +20,11 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
         ),
         (
             ["evaluate", "all-pairs", "set.npz", "--far", "1e-3", "--sweep", "kept.npz"],
-            "`verisphere evaluate all-pairs --sweep` is now `--state`",
+            "`verisphere evaluate all-pairs --sweep` is now `--work FOLDER`",
+        ),
+        (
+            ["evaluate", "all-pairs", "set.npz", "--state", "kept"],
+            "`verisphere evaluate all-pairs --state` is now `--work FOLDER`",
         ),
         *(
             ([*old.split(), "set.npz", "--out=out"], f"`verisphere {old}` is now `{RENAMED[old]}`")

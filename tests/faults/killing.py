@@ -22,7 +22,7 @@ import torch
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.files.work import ScanState
+from verisphere.files.work import SealedFile
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint, save_checkpoint
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree")
@@ -107,11 +107,11 @@ def _read_calibration(folder: Path) -> int:
 
 
 def _save_scan(folder: Path, version: int) -> None:
-    ScanState(folder / "scan.npz").save({"sweep": np.full(100_000, version), "done": np.full(9, version)})
+    SealedFile(folder / "scan.npz").save({"sweep": np.full(100_000, version), "done": np.full(9, version)})
 
 
 def _read_scan(folder: Path) -> int:
-    state = ScanState(folder / "scan.npz").load()
+    state = SealedFile(folder / "scan.npz").load()
     assert state is not None
     assert len(np.unique(np.concatenate([state["sweep"], state["done"]]))) == 1
     assert state["sweep"].shape == (100_000,)

@@ -1,17 +1,17 @@
 """A disk that is full: one line that names the file, exit code 2, nothing half-written, and the old file as it was."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from faults.verbs import Act, listing, said
-from small_disk import mounted
+from small_disk import enlarged, mounted
 
 VERBS = {
     "embed": ("embed", "network.yaml", "faces", "--out", "{}/made.npz", "--workers", 0),
     "evaluate": ("evaluate", "all-pairs", "set.npz", "--json", "{}/made.json"),
-    "scan of all pairs": ("evaluate", "all-pairs", "set.npz", "--state", "{}/made.state"),
     "calibrate": ("calibrate", "set.npz", "--far", "0.2", "--out", "{}/made.json", "--guarantee", "expected"),
     "render": ("data", "render", "{}/made.zip", "--people", 3, "--images", 2),
     "adopt": (
@@ -61,7 +61,7 @@ def test_a_disk_without_room(verb: str, act: Act, small_disk: Path):
 def refused(act: Act, words: list[str], place: Path, **happens: int) -> None:
     """The verb is refused in one line that names its file, and the place is as it was."""
     (out,) = (Path(word) for word in words if "made" in word)
-    if out.suffix in (".npz", ".json") and "--state" not in words:
+    if out.suffix in (".npz", ".json"):
         (place / out.name).write_text("old")
     before = listing(place)
     done = act(*words, **happens)
@@ -74,3 +74,34 @@ def refused(act: Act, words: list[str], place: Path, **happens: int) -> None:
         assert not [name for name in after if name.startswith("made/checkpoints/step-")]
     else:
         assert after == before
+
+
+WORK = ("evaluate", "identification", "set.npz", "--closed-set", "--json", "figures.json", "--work")
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_while_pieces_are_kept(act: Act, world: Path):
+    """One line that names the piece; with more room, the same command continues."""
+    assert act(*WORK[:-1]).returncode == 0
+    expected = (world / "figures.json").read_bytes()
+    (world / "figures.json").unlink()
+    done = act(*WORK, "work", disk=ROOM)
+    (line,) = said(done)
+    assert done.returncode == 2
+    assert "work/01-nearest-" in line
+    assert "File too large" in line
+    with mounted(world / "disk", 16) as place:
+        (place / "filler").write_bytes(bytes(8000))
+        done = act(*WORK, place / "work")
+        (line,) = said(done)
+        assert (done.returncode, "No space left on device" in line, str(place) in line) == (2, True, True)
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+        done = act(*WORK, place / "other")
+        (line,) = said(done)
+        assert (done.returncode, line) == (2, f"verisphere: {place / 'other'}: Read-only file system")
+        subprocess.run(["mount", "-o", "remount,rw", place], check=True)
+        enlarged(place, 4096)
+        assert not (world / "figures.json").exists()
+        for folder in ("work", place / "work"):
+            assert act(*WORK, folder).returncode == 0
+            assert (world / "figures.json").read_bytes() == expected

@@ -1,24 +1,40 @@
-"""The folder of a result while it is made, the blocks that are kept in it, and the state of a scan."""
+"""The folder of a result while it is made, the pieces that a work folder keeps, and sealed files."""
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from verisphere.files.work import ScanState, WorkFiles, result_folder
+from verisphere.base.work import Arrays, PartEnded, results, working
+from verisphere.files.work import SealedFile, WorkFolder, result_folder
 
 
 def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
+def rows(numbers: Iterable[int]) -> Iterator[Arrays]:
+    for number in numbers:
+        yield {"rows": np.arange(number, 10)}
+
+
+def sums(folder: WorkFolder, step: str = "rows", about: object = 1, pieces: int = 3, compute=rows) -> list[int]:
+    with working(folder):
+        return [int(piece["rows"].sum()) for piece in results(step, lambda: [about], pieces, compute)]
+
+
 def test_the_folder_appears_with_the_result_alone(tmp_path: Path):
     out = tmp_path / "new" / "out"
     with result_folder(out) as work:
-        WorkFiles.open(work, {"a": 1}).save("rows", 0, rows=np.arange(3))
+        sums(WorkFolder(work), pieces=1)
         (out / "kept.txt").touch()
-        assert names(out) == [".work", ".work/.lock", ".work/about.json", ".work/rows-00000000.npz", "kept.txt"]
+        step = f".work/01-rows-{digest_of(1, 1)}"
+        files = [".work", ".work/.lock", step, f"{step}/00000000.npz", ".work/about.json", "kept.txt"]
+        assert names(out) == files
     assert names(out) == ["kept.txt"]
     with pytest.raises(FileExistsError, match=r"out: a folder that is not empty"), result_folder(out):
         pass
@@ -42,32 +58,138 @@ def test_an_error_before_any_work_leaves_nothing(tmp_path: Path):
     assert names(tmp_path) == ["there"]
 
 
+def two_rows(numbers: Iterable[int]) -> Iterator[Arrays]:
+    yield from rows([*numbers][:2])
+    raise KeyboardInterrupt
+
+
 def test_an_unfinished_folder_is_opened_again(tmp_path: Path):
     def interrupted() -> None:
         with result_folder(tmp_path) as work:
-            WorkFiles.open(work, {"a": 1}).save("rows", 1, rows=np.arange(3))
             (tmp_path / ".part-1234-kept.txt").touch()
-            raise KeyboardInterrupt
+            sums(WorkFolder(work), compute=two_rows)
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     with result_folder(tmp_path) as work:
-        files = WorkFiles.open(work, {"a": 1})
-        assert files.done("rows", 3) == [False, True, False]
-        assert files.load("rows", 1, "rows").tolist() == [0, 1, 2]
+        assert sums(WorkFolder(work), compute=only(2)) == [45, 45, 44]
     assert names(tmp_path) == []
 
 
-def test_work_of_something_else_is_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def only(*pieces: int) -> Callable[[Iterable[int]], Iterator[Arrays]]:
+    """Computes these pieces, and is asked for no other."""
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        asked = list(numbers)
+        assert asked == [*pieces]
+        return rows(asked)
+
+    return compute
+
+
+def digest_of(*about: object) -> str:
+    return hashlib.sha256("".join(f"{json.dumps(entry)}\n" for entry in about).encode()).hexdigest()[:16]
+
+
+def test_work_of_something_else_is_removed_from_a_result(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     work = tmp_path / "new" / "work"
     with caplog.at_level("INFO"):
-        WorkFiles.open(work, {"a": (1, 2)}).save("rows", 0, rows=np.arange(3))
-        assert WorkFiles.open(work, {"a": (1, 2)}).done("rows", 1) == [True]
+        sums(WorkFolder(work, anew=True), about=(1, 2))
+        assert sums(WorkFolder(work, anew=True), about=(1, 2), compute=only()) == [45, 45, 44]
         assert "begins anew" not in caplog.text
         (work / ".lock").touch()
-        assert WorkFiles.open(work, {"a": (1, 3)}).done("rows", 1) == [False]
-    assert "new: work of another checkpoint, data or options: it begins anew" in caplog.text
-    assert names(work) == [".lock", "about.json"]
+        sums(WorkFolder(work, anew=True), about=(1, 3), compute=only(0, 1, 2))
+    assert "new: work of other inputs or options: it begins anew" in caplog.text
+    assert len(names(work)) == 6
+    (work / "about.json").write_text('{"verisphere": "0.1"}')
+    sums(WorkFolder(work, anew=True), about=(1, 3), compute=only(0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (
+            {"about": 2},
+            r"work: the work of other inputs or options \(this\), which differ at step 1, rows; name another",
+        ),
+        ({"pieces": 4}, "which differ at step 1, rows"),
+        ({"step": "lists"}, "which differ at step 1, lists"),
+    ],
+)
+def test_the_folder_of_another_task_is_refused(other: dict[str, Any], reason: str, tmp_path: Path):
+    sums(WorkFolder(tmp_path / "work", "this"))
+    before = names(tmp_path)
+    with pytest.raises(ValueError, match=reason):
+        sums(WorkFolder(tmp_path / "work", "that"), **other)
+    assert names(tmp_path) == before
+    assert sums(WorkFolder(tmp_path / "work", "that"), compute=only()) == [45, 45, 44]
+
+
+def test_the_folder_of_another_version_or_of_something_else_is_refused(tmp_path: Path):
+    sums(WorkFolder(tmp_path / "work"))
+    about = tmp_path / "work" / "about.json"
+    about.write_text(about.read_text().replace(np.__version__, "1.0"))
+    with pytest.raises(ValueError, match=r"work of another version: the work: numpy was '1\.0' and is"):
+        sums(WorkFolder(tmp_path / "work"))
+    about.unlink()
+    with pytest.raises(ValueError, match="it holds something, and no work; name another folder"):
+        sums(WorkFolder(tmp_path / "work"))
+
+
+def test_each_step_has_its_pieces_and_its_turn(tmp_path: Path):
+    def ask(compute: Callable[[Iterable[int]], Iterator[Arrays]]) -> list[list[int]]:
+        folder = WorkFolder(tmp_path)
+        array = np.arange(70_000)
+        return [sums(folder, "near", compute=compute), sums(folder, "near", array, 2, compute)]
+
+    assert ask(rows) == [[45, 45, 44], [45, 45]]
+    assert ask(only()) == [[45, 45, 44], [45, 45]]
+    folder = WorkFolder(tmp_path)
+    sums(folder, "near")
+    with pytest.raises(ValueError, match="which differ at step 2, near"):
+        sums(folder, "near", np.arange(70_000) + 1, 2)
+
+
+def test_parts_compute_their_pieces_and_the_last_makes_the_result(tmp_path: Path):
+    def part(number: int, compute: Callable[[Iterable[int]], Iterator[Arrays]]) -> list[int]:
+        with WorkFolder(tmp_path / "work", part=(number, 3)) as folder:
+            assert sums(folder, "small", pieces=2) == [45, 45]  # fewer pieces than parts: whoever comes computes it
+            first = sums(folder, "rows", pieces=7, compute=compute)
+            second = sums(folder, "more", pieces=4, compute=only(0, 1, 2, 3))  # alone
+            return first + second
+
+    with pytest.raises(
+        PartEnded, match=r"part 2/3 is computed: 2 of 7 pieces are in .*work; the part that computes the"
+    ):
+        part(1, only(1, 4))
+    with pytest.raises(PartEnded, match="part 2/3 is computed: 2 of 7 pieces"):
+        part(1, only())
+    with pytest.raises(ValueError, match="2 of 2 pieces are missing; run the parts that compute them before --merge"):
+        sums(WorkFolder(tmp_path / "other", merge=True), "small", pieces=2)
+    with pytest.raises(PartEnded, match="part 1/3 is computed: 5 of 7 pieces"):
+        part(0, only(0, 3, 6))
+    assert part(2, only(2, 5)) == [45, 45, 44, 42, 39, 35, 30, 45, 45, 44, 42]
+    with WorkFolder(tmp_path / "work", part=(0, 3)) as maker:
+        sums(maker, "small", pieces=2)
+        assert sums(maker, "rows", pieces=7, compute=only())
+        with pytest.raises(PartEnded, match="all pieces of this step are there, and another part makes the result"):
+            part(1, only())
+    with WorkFolder(tmp_path / "work", merge=True) as folder:
+        assert sums(folder, "small", pieces=2, compute=only()) == [45, 45]
+
+
+def test_a_piece_that_another_process_has_kept_meanwhile_is_not_computed(tmp_path: Path):
+    computed: list[int] = []
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        for number in numbers:
+            computed.append(number)
+            yield from rows([number])
+            if number == 0:
+                sums(WorkFolder(tmp_path), pieces=4)
+
+    assert sums(WorkFolder(tmp_path), pieces=4, compute=compute) == [45, 45, 44, 42]
+    assert computed == [0]
 
 
 def with_an_object(path: Path) -> None:
@@ -86,15 +208,18 @@ def with_an_object(path: Path) -> None:
     ids=["empty", "cut", "text", "another array", "an object of Python"],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, damage: Callable[[Path], object]):
-    files = WorkFiles.open(tmp_path, {"a": 1})
-    files.save("rows", 2, rows=np.arange(3))
-    damage(tmp_path / "rows-00000002.npz")
-    with pytest.raises(ValueError, match=r"rows-00000002\.npz: a damaged work file .* made anew"):
-        files.load("rows", 2, "rows")
+    sums(WorkFolder(tmp_path))
+    (piece,) = tmp_path.glob("*/00000002.npz")
+    damage(piece)
+    with pytest.raises(ValueError, match=r"00000002\.npz: ") as error:
+        sums(WorkFolder(tmp_path))
+    assert error.value.args[0].count("\n") == 0
+    piece.unlink()
+    assert sums(WorkFolder(tmp_path), compute=only(2)) == [45, 45, 44]
 
 
 def test_what_is_kept_comes_back(tmp_path: Path):
-    file = ScanState(tmp_path / "of.scan")
+    file = SealedFile(tmp_path / "of.scan")
     assert file.load() is None
     file.save({"done": np.array([True, False]), "windows": np.array(3)})
     file.save({"done": np.array([True, True]), "windows": np.array(4)})
@@ -109,7 +234,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path):
     path = tmp_path / "notes.txt"
     path.write_text("hello")
     with pytest.raises(ValueError, match=r"notes.txt: not an .npz file of plain arrays"):
-        ScanState(path).load()
+        SealedFile(path).load()
 
 
 @pytest.mark.parametrize(
@@ -127,19 +252,19 @@ def test_another_kind_of_file_is_refused(tmp_path: Path):
     ],
 )
 def test_an_edited_file_is_refused(tmp_path: Path, edit: dict[str, np.ndarray | None]):
-    file = ScanState(tmp_path / "of.npz")
+    file = SealedFile(tmp_path / "of.npz")
     file.save({"done": np.array([True, False]), "windows": np.array(3)})
     with np.load(file.path) as archive:
         state = {**archive, **edit}
     np.savez(file.path, **{name: array for name, array in state.items() if array is not None})
-    says = "not the state of an interrupted scan, or written by" if edit.get("seal", 0) is None else "edited or damaged"
+    says = "not interrupted work, or written by" if edit.get("seal", 0) is None else "edited or damaged"
     with pytest.raises(ValueError, match=rf"of\.npz: .*{says}"):
         file.load()
 
 
 def test_truths_are_zero_or_one(tmp_path: Path):
     """A byte of 2 is true to numpy, and counts as two in a sum."""
-    file = ScanState(tmp_path / "of.npz")
+    file = SealedFile(tmp_path / "of.npz")
     file.save({"done": np.array([2, 0], np.uint8).view(bool)})
     with pytest.raises(ValueError, match=r"of\.npz: .*array 'done': it holds truths in bytes other than 0 and 1"):
         file.load()

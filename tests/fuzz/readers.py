@@ -28,7 +28,6 @@ from fuzz.containers import (
     with_second_file,
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
-from fuzz.seeds import ask_scan, rows_of_scan, small_set
 from fuzz.seeds_from_elsewhere import NEEDED, PACKS
 from fuzz.seeds_of_clusters import FACES
 from verisphere.backbones import OnnxNetwork
@@ -59,7 +58,7 @@ from verisphere.files.purity import read_purity
 from verisphere.files.scores import read_scores
 from verisphere.files.streamed_rows import open_templates
 from verisphere.files.verdicts import read_verdicts
-from verisphere.files.work import ScanState
+from verisphere.files.work import SealedFile
 from verisphere.images.decode import decode
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.detect.yunet import _ends as yunet_ends
@@ -76,8 +75,7 @@ from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
 from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.onnx_to_network import read_network
 from verisphere.models.trained_on import read_trained_on
-from verisphere.score import AllPairs
-from verisphere.score.exact import scan
+from verisphere.score.exact.windows import Window
 from verisphere.ship.card_files import read_figures, read_settings
 from verisphere.study.clean.same_person.duplicates import read_pairs as read_pairs_to_merge
 from verisphere.study.experiments.arms import read_experiment
@@ -216,13 +214,10 @@ def _searched(folder: Path) -> None:
     read_reward(folder)
 
 
-def _saved_scan(folder: Path) -> None:
-    units, people = rows_of_scan()
-    batch, scan.PAIRS_A_BATCH = scan.PAIRS_A_BATCH, 1
-    try:
-        ask_scan(AllPairs(units, people, block=16, store=ScanState(folder / "sweep.npz")))
-    finally:
-        scan.PAIRS_A_BATCH = batch
+def _kept_piece(folder: Path) -> None:
+    state = SealedFile(folder / "sweep.npz").load()
+    assert state is not None
+    Window.from_state({name.partition(".")[2]: value for name, value in state.items() if name.startswith("0.")})
 
 
 def _checkpoint(folder: Path) -> None:
@@ -392,7 +387,7 @@ READERS = {
     "numbers of an inversion": Reader(("inversion",), lambda folder: read_inversion(folder / "inversion.yaml", {})),
     "tests of leaks": Reader(("leak",), lambda folder: leak_text(read_leak(folder / "leak.json"))),
     "folders of experiments": Reader(("folder of an experiment",), _experiment, ("experiment",)),
-    "all-pairs scans": Reader(("saved scan",), _saved_scan),
+    "all-pairs scans": Reader(("saved scan",), _kept_piece),
     "checkpoints": Reader(("checkpoint", "sharded checkpoint"), _checkpoint, reseal=reseal_checkpoint),
     "model folders": Reader(("model folder",), lambda folder: open_model(folder / "model", CPU), reseal=reseal_model),
     "onnx files": Reader(("onnx",), _onnx, ("model",), reseal=reseal_onnx),

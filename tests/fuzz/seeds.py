@@ -15,6 +15,7 @@ from fuzz.seeds_of_clusters import clusters
 from fuzz.seeds_of_protocols import features, pair_lists, templates
 from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Redrawing
+from verisphere.base.work import working
 from verisphere.cli import main
 from verisphere.decide import Review, gallery_threshold, operating_point
 from verisphere.files.calibration import Source
@@ -24,12 +25,11 @@ from verisphere.files.leak_figures import LeakFigures, LeakRow
 from verisphere.files.results import json_text
 from verisphere.files.sharded import shortened_rows, write_manifest, write_shard
 from verisphere.files.verdicts import Verdict
-from verisphere.files.work import ScanState
+from verisphere.files.work import WorkFolder
 from verisphere.measure.precision import PrecisionDrop, RangeImages, precision_drop
 from verisphere.models.onnx_file import InputFormat
 from verisphere.models.trained_on import as_tensors
 from verisphere.score import AllPairs, Group, unit_rows
-from verisphere.score.exact import scan
 
 RECIPE = """\
 data:
@@ -291,47 +291,19 @@ def _arrays(folder: Path) -> dict[str, Files]:
         "embeddings": {"set.npz": (folder / "set.npz").read_bytes()},
         "plain embeddings": {"set.npz": plain.getvalue()},
         "scores.npz": {"scores.npz": scores.getvalue()},
-        "saved scan": {"sweep.npz": _saved_scan(folder / "sweep.npz")},
+        "saved scan": {"sweep.npz": _kept_piece(folder / "work")},
         "templates and pairs": templates(plain.getvalue(), some.names.tolist()),
         **features(folder / "set.bin", some),
     }
 
 
-class _Stopped(Exception):
-    """Ends a pass over all pairs in its middle."""
-
-
-def rows_of_scan() -> tuple[torch.Tensor, torch.Tensor]:
-    """Unit rows and people of the all-pairs scan whose state a file keeps."""
+def _kept_piece(folder: Path) -> bytes:
+    """A piece of a pass over all pairs, as a work folder keeps it."""
     generator = np.random.default_rng(0)
-    return unit_rows(generator.normal(size=(96, 8)).astype(np.float32)), torch.arange(96) // 3
-
-
-def ask_scan(pairs: AllPairs) -> list[float]:
-    """The questions that the scan is asked, and its answers."""
-    scores = pairs.scores([Group(0, False), Group(None, False)])
-    pairs.settle([(scores, 5), (scores, 300)], [(scores, 0.2)])
-    return [scores.ranked(5), scores.ranked(300), scores.above(0.2), scores.total]
-
-
-def _saved_scan(path: Path) -> bytes:
-    units, people = rows_of_scan()
-    saved, batch = scan.SECONDS_BETWEEN_SAVES, scan.PAIRS_A_BATCH
-
-    def stopping(items, description, total=None):  # type: ignore[no-untyped-def]
-        for number, item in enumerate(items):
-            if number == 7:
-                raise _Stopped
-            yield item
-
-    try:
-        scan.SECONDS_BETWEEN_SAVES, scan.PAIRS_A_BATCH = 0.0, 1
-        ask_scan(AllPairs(units, people, block=16, progress=stopping, store=ScanState(path)))
-    except _Stopped:
-        pass
-    finally:
-        scan.SECONDS_BETWEEN_SAVES, scan.PAIRS_A_BATCH = saved, batch
-    return path.read_bytes()
+    units = unit_rows(generator.normal(size=(96, 8)).astype(np.float32))
+    with working(WorkFolder(folder)):
+        AllPairs(units, torch.arange(96) // 3, block=16).scores([Group(0, False), Group(None, False)]).ranked(5)
+    return next(folder.glob("*/00000003.npz")).read_bytes()
 
 
 # --- runs and models --------------------------------------------------------------------------------------------------

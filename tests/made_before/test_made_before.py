@@ -7,7 +7,7 @@ by the rooms' names and, in modules.yaml, by the modules'. Only the command line
 |---|---|
 | run/ | `train recipe.yaml`, stopped after the first of two epochs; resumed.jsonl is the metrics of both |
 | embeddings.npz | `embed run faces.zip`, of `data render faces.zip --people 10 --images 4 --seed 9 --difficulty easy` |
-| figures.json, all_pairs.sweep | `evaluate all-pairs embeddings.npz --far 1e-1 --far 1e-2`; the file of its progress |
+| figures.json | `evaluate all-pairs embeddings.npz --far 1e-1 --far 1e-2` |
 | calibration.json | `calibrate embeddings.npz --far 0.2 --far 0.3 --guarantee expected` |
 | model/ | `export run --calibration calibration.json --evaluation figures.json` |
 | experiment/ | what experiment.yaml left in its folder: the plan, and the embeddings of its set by the model of run/ |
@@ -28,7 +28,6 @@ import verisphere
 from verisphere.cli import main
 
 FILES = Path(__file__).parent / "files"
-STATE = "--state"  # option of the file that keeps the progress over all pairs
 DRAWN = "--aligned --accept-drawn-model"
 EXPERIMENT = "experiment"  # verb of several trainings
 STEP_3, STEP_6 = "checkpoints/step-00000003", "checkpoints/step-00000006"
@@ -169,13 +168,6 @@ def test_the_front_door_loads_a_model_folder():
 def test_embeddings_give_the_same_figures(call: Call):
     call("evaluate all-pairs embeddings.npz --far 1e-1 --far 1e-2 --json again.json")
     assert_holds(json.loads(Path("again.json").read_text()), json.loads(Path("figures.json").read_text()))
-
-
-def test_the_kept_progress_over_all_pairs_is_taken_up(call: Call):
-    before = Path("all_pairs.sweep").read_bytes()
-    call(f"evaluate all-pairs embeddings.npz --far 1e-1 --far 1e-2 --json again.json {STATE} all_pairs.sweep")
-    assert_holds(json.loads(Path("again.json").read_text()), json.loads(Path("figures.json").read_text()))
-    assert Path("all_pairs.sweep").read_bytes() == before
 
 
 def test_a_calibration_gives_the_same_thresholds(call: Call):

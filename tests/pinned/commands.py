@@ -16,7 +16,6 @@ import numpy as np
 WORDS = {
     "experiment": "experiment",
     "identification": "identification",
-    "state": "--state",
 }
 #: The present class paths of what the recipes below name.
 CLASSES = {
@@ -210,8 +209,8 @@ def _figures() -> list[Command]:
         _do("pairs points", "evaluate pairs second.npz --pairs pairs.csv --far 1e-1 --points-only --json points.json"),
         _do("all pairs", "evaluate all-pairs rows.npz --far 1e-1 --far 1e-3 --intervals --replicates 40 --json "
             "all.json "
-            "--curve all.csv --plot all.svg {state} all.state"),
-        _do("all pairs again", "evaluate all-pairs rows.npz --far 1e-1 --far 1e-3 --json again.json {state} all.state"),
+            "--curve all.csv --plot all.svg"),
+        _do("all pairs again", "evaluate all-pairs rows.npz --far 1e-1 --far 1e-3 --json again.json"),
         _do("all pairs against", "evaluate all-pairs second.npz --far 1e-1 --against fourth.npz --replicates 40 "
             "--seed 2"),
         _do("all pairs screens", "evaluate all-pairs second.npz --far 1e-2 --screen bfloat16 --processes 2"),

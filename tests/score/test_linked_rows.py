@@ -1,8 +1,12 @@
-"""What is known of rows beside their scores, in average linkage; and near pairs that are found part by part."""
+"""What is known of rows beside their scores, in average linkage; and near pairs that are found piece by piece."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from verisphere.base.work import working
+from verisphere.files.work import WorkFolder
 from verisphere.score import unit_rows
 from verisphere.score.linkage import ContradictionError, average_linkage
 from verisphere.score.near_pairs import near_pairs
@@ -59,29 +63,17 @@ def test_a_contradiction_names_two_rows(links):
     assert 2 in error.value.rows
 
 
-class Kept:
-    """A `StateStore` in memory."""
-
-    state = None
-
-    def load(self):
-        return self.state
-
-    def save(self, state):
-        self.state = state
-
-
-def test_near_pairs_in_parts_are_those_at_once(monkeypatch: pytest.MonkeyPatch):
+def test_near_pairs_in_pieces_are_those_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("verisphere.score.all_pairs.TILE_ROWS", {"cpu": 16})
     units = unit_rows(np.random.default_rng(0).standard_normal((90, 8)).astype(np.float32))
     whole = near_pairs(units, 0.3)
     assert len(whole) > 100
-    for parts in (1, 3, 40):  # more parts than tiles, too
-        stores = [Kept() for _ in range(parts)]
+    for pieces in (1, 3, 40):  # more pieces than tiles, too
+        monkeypatch.setattr("verisphere.score.exact.scan.LEAST_PIECES", pieces)
         for _ in range(2):  # compared, then kept
-            found = near_pairs(units, 0.3, stores=stores)
-            for column in ("left", "right"):
+            with working(WorkFolder(tmp_path / str(pieces))):
+                found = near_pairs(units, 0.3)
+            for column in ("left", "right", "score"):
                 np.testing.assert_array_equal(getattr(found, column), getattr(whole, column))
-        assert sum(len(store.state["rows"]) for store in stores) == len(whole)
-        with pytest.raises(ValueError, match="more than 100 pairs"):
-            near_pairs(units, 0.3, most=100, stores=[Kept() for _ in range(parts)])
+        with pytest.raises(ValueError, match="more than 100 pairs"), working(WorkFolder(tmp_path / f"few {pieces}")):
+            near_pairs(units, 0.3, most=100)

@@ -1,17 +1,25 @@
 """From images to an embeddings set, batch by batch."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from itertools import islice
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.base.collectives import gathered
 from verisphere.base.device import device_of, full_float32
 from verisphere.base.distributed import World
 from verisphere.base.trained_on import TrainedOn, image_digests
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
+from verisphere.base.work import Arrays, divided, results, shared_by_ranks
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
+
+BATCHES_A_PIECE, LEAST_PIECES, MOST_PIECES = 8, 64, 4096
+SAMPLED_IMAGES = 16  # images by which a set is recognised, beside its names
 
 
 @torch.inference_mode()
@@ -26,11 +34,12 @@ def extract(
     progress: Progress = quietly,
     here: World | None = None,
     trained_on: TrainedOn | None = None,
+    made_by: Mapping[str, Any] | None = None,
 ) -> Embeddings:
     """The embedding of every image, in the order of the set; images are read batch by batch.
 
-    Each rank computes whole batches, so every batch has the same images and results for any number of ranks. The result
-    is replicated.
+    A piece of work is some whole batches, so every batch has the same images and results for any number of ranks. The
+    result is replicated.
 
     The backbone is used in evaluation mode, on its device; afterwards it has its previous mode again.
 
@@ -52,6 +61,7 @@ def extract(
         here: this process among those that share the work, all of which must call this function with the same
             arguments; None computes everything in this process.
         trained_on: record of the backbone's training, with which people and images are compared; None compares nothing.
+        made_by: what else determines an embedding, as JSON values, for pieces that are kept.
 
     Raises:
         ValueError: the set is empty, an image cannot be read, or an embedding is not finite.
@@ -61,37 +71,57 @@ def extract(
     device = device_of(backbone)
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; allowed is 1 or more")
-    here = World() if here is None else here
-    shares = [
-        _images(here.share(-(-len(faces) // batch_size), rank), batch_size, len(faces)) for rank in range(here.size)
-    ]
-    own = shares[here.rank]
-    rows = np.empty((len(own), backbone.embedding_size), np.float32)
-    digests = np.zeros(len(own), np.int64)
     mode = backbone.training
-    backbone.eval()
 
     def embed(images: Tensor) -> Tensor:
         with full_float32(), torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
             return backbone(images).float()
 
-    try:
-        order = torch.arange(own.start, own.stop)
-        everything = batches(faces, order, batch_size, workers, pin=device.type == "cuda")
-        for batch in progress(everything, "embedding", -(-len(own) // batch_size)):
-            places = batch.indices.numpy() - own.start
-            if trained_on is not None:
-                digests[places] = image_digests(batch.images.numpy())
-            images = backbone.normalise(batch.images.to(device, non_blocking=True))
-            embedded = embed(images)
-            if flip:
-                embedded = embedded + embed(images.flip(-1))
-            rows[places] = embedded.cpu().numpy()
-    finally:
-        backbone.train(mode)
-    if here.size > 1:
-        sizes = [len(share) for share in shares]
-        rows, digests = (gathered(torch.from_numpy(column), sizes).numpy() for column in (rows, digests))
+    with shared_by_ranks() if here is not None and here.size > 1 else nullcontext():
+        count = -(-len(faces) // batch_size)
+        together = max(min(count // LEAST_PIECES, BATCHES_A_PIECE), -(-count // MOST_PIECES), 1) if divided() else count
+        pieces = [
+            _images(range(first, first + together), batch_size, len(faces)) for first in range(0, count, together)
+        ]
+        outside, inside = (progress, quietly) if divided() else (quietly, progress)
+
+        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+            chosen = [pieces[number] for number in numbers]
+            order = torch.tensor([image for piece in chosen for image in piece], dtype=torch.int64)
+            everything = batches(faces, order, batch_size, workers, pin=device.type == "cuda") if chosen else iter(())
+            steps = iter(inside(everything, "embedding", -(-len(order) // batch_size)))
+            for piece in chosen:
+                rows = np.empty((len(piece), backbone.embedding_size), np.float32)
+                digests = np.zeros(len(piece), np.int64)
+                for batch in islice(steps, -(-len(piece) // batch_size)):
+                    places = batch.indices.numpy() - piece.start
+                    if trained_on is not None:
+                        digests[places] = image_digests(batch.images.numpy())
+                    images = backbone.normalise(batch.images.to(device, non_blocking=True))
+                    embedded = embed(images)
+                    if flip:
+                        embedded = embedded + embed(images.flip(-1))
+                    rows[places] = embedded.cpu().numpy()
+                if piece is chosen[-1]:
+                    next(steps, None)  # lets workers end
+                yield {"rows": rows, "digests": digests}
+
+        def about() -> list[object]:
+            sampled = np.linspace(0, len(faces) - 1, min(len(faces), SAMPLED_IMAGES)).astype(int).tolist()
+            pixels = image_digests(faces.images(sampled).numpy())
+            names = [np.array(faces.names), np.array(faces.identities), pixels, type(backbone).__qualname__]
+            how = [batch_size, flip, str(precision), device.type, trained_on is not None, made_by]
+            return [*names, *how, *backbone.state_dict(), *backbone.state_dict().values()]
+
+        try:
+            backbone.eval()
+            parts = [*results("rows", about, len(pieces), compute, outside, "embedding")]
+        finally:
+            backbone.train(mode)
+    rows, digests = (
+        parts[0][name] if len(parts) == 1 else np.concatenate([part[name] for part in parts])
+        for name in ("rows", "digests")
+    )
     domains, identities = None if faces.domains is None else np.array(faces.domains), np.array(faces.identities)
     known, rule = None if trained_on is None else trained_on.rows(identities, digests), faces.names_rule
     return Embeddings(rows, np.array(faces.names), identities, domains, in_training=known, names_rule=rule)

@@ -134,6 +134,16 @@ class Groups:
 
 
 @contextmanager
+def unhurried() -> Iterator[None]:
+    """Inside this context the collectives wait for ranks that are still working, however long it takes."""
+    group = dist.new_group(timeout=_WHILE_OTHERS_WORK) if world().size > 1 else None
+    if group is not None:
+        _parted.append(group)
+    with _in(group):
+        yield
+
+
+@contextmanager
 def _in(group: Any) -> Iterator[None]:
     if group is None:
         yield

@@ -9,6 +9,7 @@ from verisphere.cli.dry_run import add_cost
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_input, add_output
+from verisphere.cli.working import add_work
 
 
 def cluster(options: argparse.Namespace) -> Outcome:
@@ -57,6 +58,7 @@ def add_cluster(verbs: Verbs) -> None:
     verb.add_argument("--known", action="store_true", help="also compare with the identities of EMBEDDINGS")
     add_input(verb, "--faces", f"also make a page with pictures of this: {SET}", metavar="SET")
     add_trust_code(verb)
+    add_work(verb)
     add_cost(verb, "cluster")
 
 

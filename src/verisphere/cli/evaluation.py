@@ -18,6 +18,7 @@ from verisphere.cli.evaluation_options import (
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Run, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, add_plot
+from verisphere.cli.working import add_work
 
 if TYPE_CHECKING:
     from verisphere.measure.evaluate import Options
@@ -130,7 +131,6 @@ def add_all_pairs(kinds: Verbs) -> None:
         kinds,
         "all-pairs",
         evaluate_all_pairs,
-        shared=True,
         examples=(
             "verisphere evaluate all-pairs embeddings.npz --far 1e-4 --intervals --json figures.json",
             "verisphere evaluate all-pairs day.npz night.npz --far 1e-3 --calibration others.npz",
@@ -151,14 +151,12 @@ def _evaluation(
     run: Run,
     *,
     examples: Sequence[str],
-    shared: bool = False,
 ) -> argparse.ArgumentParser:
     verb = new_verb(
         kinds,
         name,
         run,
         examples=examples,
-        shared=shared,
         less_memory="lower --replicates, drop the lowest --far, or measure fewer images at a time",
     )
     if name != "scores":  # scores name nobody
@@ -224,12 +222,7 @@ def _scan(verb: argparse.ArgumentParser) -> None:
         help="also write each person's own FAR and FRR, and show how they spread, the worst decile by name, and OPIS",
     )
     add_comparing(verb)
-    add_output(
-        verb,
-        "--state",
-        metavar="FILE",
-        help="save the state of the comparison in this file every 20 seconds; an interrupted one continues from it",
-    )
+    add_work(verb)
 
 
 def _curve(verb: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from verisphere.cli.evaluation_options import (
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_input, add_json, add_output, add_plot
+from verisphere.cli.working import add_work
 
 
 def evaluate_identification(options: argparse.Namespace) -> Outcome:
@@ -101,4 +102,5 @@ def add_identification(kinds: Verbs) -> None:
     add_json(verb)
     add_plot(verb, "CMC and TPIR over FPIR")
     add_screen(verb, "float32")
+    add_work(verb)
     add_cost(verb, "identification", "probes", "gallery")

@@ -18,6 +18,7 @@ from verisphere.cli.parsing import (
     new_verb,
     options_as,
 )
+from verisphere.cli.working import add_work
 
 
 def render(options: argparse.Namespace) -> str:
@@ -115,7 +116,6 @@ def add_embed(verbs: Verbs) -> None:
         verbs,
         "embed",
         embed,
-        shared=True,
         less_memory="lower --batch-size or --workers",
         examples=(
             "verisphere embed runs/first faces.zip --out embeddings.npz",
@@ -139,6 +139,7 @@ def add_embed(verbs: Verbs) -> None:
     verb.add_argument("--people", type=Path, help="embed only the people of this list")
     _add_for_far(verb)
     add_embedding_options(verb)
+    add_work(verb)
     what = "embed one batch alone; print CPU hours by its time, bytes and memory"
     verb.add_argument("--dry-run", action="store_true", help=what)
 

@@ -7,6 +7,7 @@ from verisphere.cli.dry_run import add_cost
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_output
+from verisphere.cli.working import add_work
 
 THRESHOLD = 0.5  # of overlap; see docs/lab/cleaning.md for how it was chosen
 
@@ -24,6 +25,7 @@ def clean_noise(options: argparse.Namespace) -> str:
 
 def clean_duplicates(options: argparse.Namespace) -> Outcome:
     """Propose identities that may be one person and images that may be one picture; merge identities on request."""
+    from verisphere.base.distributed import world
     from verisphere.files.disk import check_writable, refuse_overwriting
     from verisphere.files.label_lists import LabelList, write_labels
     from verisphere.files.streamed_rows import open_rows
@@ -59,7 +61,8 @@ def clean_duplicates(options: argparse.Namespace) -> Outcome:
         from verisphere.study.clean.same_person.duplicates_page import duplicates_page
 
         page = duplicates_page(duplicates, faces)
-    duplicates.write(options.out, page)
+    if world().first:
+        duplicates.write(options.out, page)
     return duplicates
 
 
@@ -72,6 +75,7 @@ def clean_overlap(options: argparse.Namespace) -> Outcome:
 
 
 def _overlap(options: argparse.Namespace) -> Outcome:
+    from verisphere.base.distributed import world
     from verisphere.files.disk import check_writable
     from verisphere.files.id_lists import read_ids
     from verisphere.study.clean.same_person.overlap import KEPT, find_overlap, open_people
@@ -98,7 +102,8 @@ def _overlap(options: argparse.Namespace) -> Outcome:
         threshold=threshold,
         progress=progress(),
     )
-    overlap.write(options.out)
+    if world().first:
+        overlap.write(options.out)
     return overlap
 
 
@@ -182,6 +187,7 @@ def _add_duplicates(kinds: Verbs) -> None:
     verb.add_argument("--workers", type=int, default=0, help="processes that read images (0: this one)")
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write; new unless --merge")
     add_trust_code(verb)
+    add_work(verb, merge=False)
     add_cost(verb, "duplicates")
 
 
@@ -223,6 +229,7 @@ def _add_overlap(kinds: Verbs) -> None:
     )
     add_output(verb, "--out", folder=True, required=True, metavar="FOLDER", help="new folder to write")
     add_trust_code(verb)
+    add_work(verb)
 
 
 def _add_relabel(kinds: Verbs) -> None:

@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         A hint follows the error of a value that is not among the choices and near to none of them.
         """
         self._hint = hint
-        self._words: list[str] = []
+        self.words: list[str] = []
         lines = "".join(f"  {example}\n" for example in examples)
         super().__init__(
             **settings, allow_abbrev=False, formatter_class=_Help, epilog=_EXAMPLES + lines if lines else None
@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as argparse does, and keep the words for the message of an error."""
-        self._words = [] if args is None else list(args)
+        self.words = [] if args is None else list(args)
         return super().parse_known_args(args, namespace)
 
     def options(self) -> list[str]:
@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with this message and a pointer to the help; names a misspelt word if an option is missing."""
         if "arguments are required" in message and not self.get_default("any_field"):
-            names = [word.partition("=")[0] for word in self._words if word.startswith("--")]
+            names = [word.partition("=")[0] for word in self.words if word.startswith("--")]
             message += "".join(
                 f", and {name} is unknown" + near
                 for name in names
@@ -117,7 +117,7 @@ def new_verb(
     text = run.__doc__ or ""
     verb = verbs.add_parser(name, help=text, description=text, examples=examples)
     verb.set_defaults(verb=run, shared=shared, any_field=any_field, less_memory=less_memory)
-    verb.set_defaults(threads=None, threads_here=True, parser=verb, files=(), folders=())
+    verb.set_defaults(threads=None, threads_here=True, parser=verb, files=(), folders=(), divides=False)
     if threads is not None:
         verb.add_argument("--threads", type=threads_argument, metavar="N|auto", help=threads)
     return verb

@@ -7,7 +7,7 @@ RENAMED = {
     "sweep": "verisphere experiment",
     "figures": "make figures, in a checkout of the project",
     "evaluate search": "verisphere evaluate identification",
-    "evaluate all-pairs --sweep": "--state",
+    **{f"evaluate all-pairs --{name}": "--work FOLDER" for name in ("sweep", "state")},
     "evaluate one-threshold": "verisphere evaluate all-pairs",
     "evaluate megaface": "verisphere evaluate distractors --layout megaface",
     "evaluate trillion-pairs": "verisphere evaluate distractors --layout trillion-pairs",

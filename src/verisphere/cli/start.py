@@ -114,7 +114,7 @@ def _do(options: argparse.Namespace) -> int:
         return 0
     end_with_launcher()
     if options.shared:
-        with joined(cuda=choose_device(options.device).type == "cuda"):
+        with joined(cuda=choose_device(getattr(options, "device", "cpu")).type == "cuda"):
             # Report the error before leaving the group: other ranks check whether it was already reported.
             return _guarded(lambda: run_verb(options, first), options.less_memory)
     elif first:

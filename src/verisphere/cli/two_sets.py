@@ -11,6 +11,7 @@ from verisphere.cli.evaluation_options import add_comparing, add_far, add_featur
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json
+from verisphere.cli.working import add_work
 
 
 def evaluate_two_sets(options: argparse.Namespace) -> Outcome:
@@ -28,7 +29,6 @@ def add_two_sets(kinds: Verbs) -> None:
         kinds,
         "two-sets",
         evaluate_two_sets,
-        shared=True,
         examples=(
             "verisphere evaluate two-sets masked.npz unmasked.npz --far 1e-4",
             "verisphere evaluate two-sets visa.npz kiosk.npz --far 1e-6 --json figures.json",
@@ -43,3 +43,4 @@ def add_two_sets(kinds: Verbs) -> None:
     add_feature_norm(verb)
     add_json(verb)
     add_comparing(verb)
+    add_work(verb)

@@ -1,7 +1,7 @@
 """Work that continues: what a stopped computation has finished, and whether a folder was made for the same work.
 
-A result folder holds the blocks of a computation while it is made, a scan of all pairs keeps its state in one sealed
-file, and the folders of a search and of an experiment hold what was asked for, which must not have changed.
+A work folder holds the finished pieces of each step, and a result folder has one inside while it is made. The folders
+of a search and of an experiment hold what was asked for, which must not have changed.
 """
 
 import hashlib
@@ -9,19 +9,20 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
+import torch
 
-from verisphere.base.collectives import on_first_rank
+from verisphere import __version__
+from verisphere.base.collectives import on_every_rank, on_first_rank
 from verisphere.base.distributed import world
+from verisphere.base.vocabulary import Progress
+from verisphere.base.work import About, Arrays, Compute, PartEnded
 from verisphere.files.disk import remove_whole, write_text, write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import shown
-from verisphere.files.lock import alone_in
+from verisphere.files.lock import alone_in, lock_file
 from verisphere.files.npz import names_in_npz, read_npz
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,12 @@ log = logging.getLogger(__name__)
 #: Folder of the work files, inside that of the result.
 WORK = ".work"
 _ABOUT = "about.json"
+_FORMAT = 1
+_STEPS = "[0-9][0-9]-*"
+_LOCKED = "locked"
+_AGAIN = "remove it, and its piece is computed again"
+_ANOTHER = "name another folder for the work"
+_ROWS_AT_ONCE = 1 << 16
 _SEAL = "seal"  # array with the SHA-256 of all others; shows an edit or damage, not a forgery
 _MOST_SHOWN = 3  # values in which two definitions differ
 
@@ -86,91 +93,205 @@ def _missing(path: Path) -> list[Path]:
     return missing
 
 
-@dataclass(frozen=True)
-class WorkFiles:
-    """Arrays of the finished blocks, one file each, written completely or not at all.
+class WorkFolder:
+    """A folder that keeps the finished pieces of each step, a sealed file each; see `verisphere.base.work`.
 
-    Attributes:
-        folder: folder of the files.
+    The folder of a step has a digest of its inputs and options in its name, so the pieces of another task are never
+    read. The ranks of a joined group divide what is missing, whatever their number; all of them call this together.
     """
 
-    folder: Path
+    def __init__(
+        self,
+        folder: Path,
+        task: str = "",
+        part: tuple[int, int] | None = None,
+        merge: bool = False,
+        anew: bool = False,
+    ) -> None:
+        """Open a folder, which can be absent.
 
-    @classmethod
-    def open(cls, folder: Path, about: dict[str, Any]) -> "WorkFiles":
-        """The files in a folder, which can be absent; those of other inputs are removed. All ranks call this."""
+        Args:
+            folder: the folder, which all ranks and parts see.
+            task: the command in words, for the message that refuses another one.
+            part: number of this part, from 0, and number of parts: only pieces of this part are computed in the first
+                step. The part that completes the step continues alone.
+            merge: refuse to compute pieces of the first step.
+            anew: remove the work of other inputs instead of refusing the folder.
+        """
+        self.folder, self.task, self.part, self.merge, self.anew = folder, task, part, merge, anew
+        self.completes = part is None
+        self.steps = 0
+        self._latest: dict[str, Path] = {}
+        self._lock = ExitStack()
 
-        def prepare() -> str:
-            folder.mkdir(parents=True, exist_ok=True)
-            file = folder / _ABOUT
-            if file.is_file() and read_json_file(file) == json.loads(json.dumps(about)):
+    def __enter__(self) -> "WorkFolder":
+        """The folder itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release the lock of the part that makes the result."""
+        self._lock.close()
+
+    def results(
+        self, step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str
+    ) -> Iterable[Arrays]:
+        """The results of all pieces, read when they are asked for; the missing ones are computed first."""
+        if not self.steps:
+            on_first_rank(self._open)
+        self.steps += 1
+        self._latest[step] = folder = self.folder / on_first_rank(lambda: self._step(step, about, pieces))
+        missing = self._missing(folder, pieces)
+        shared = not self.completes and self.part is not None and pieces >= self.part[1]
+        if shared:
+            assert self.part is not None
+            part, parts = self.part
+            missing = [piece for piece in missing if piece % parts == part]
+        elif self.merge and self.steps == 1 and missing:
+            raise ValueError(
+                f"{self.folder}: {len(missing)} of {pieces} pieces are missing; run the parts that compute them before "
+                "--merge"
+            )
+        here, done = world(), pieces - len(missing)
+        on_every_rank(lambda: self._compute(folder, missing[here.rank :: here.size], compute, progress, title, done))
+        if shared and (missing := self._missing(folder, pieces)):
+            raise PartEnded(
+                f"part {part + 1}/{parts} is computed: {pieces - len(missing)} of {pieces} pieces are in "
+                f"{self.folder}; the part that computes the last one, or --merge, makes the result"
+            )
+        if shared:
+            if on_first_rank(self._locked) == _LOCKED:
+                raise PartEnded(f"{self.folder}: all pieces of this step are there, and another part makes the result")
+            self.completes = True
+        return (_loaded(folder, piece) for piece in range(pieces))
+
+    def load(self, step: str, piece: int) -> Arrays:
+        """The result of a piece of the latest step of this name."""
+        return _loaded(self._latest[step], piece)
+
+    def state(self, step: str, piece: int) -> "SealedFile":
+        """A file for the state of a piece that takes long, beside the pieces."""
+        return SealedFile(self._latest[step] / f"{piece:08d}.state.npz", "the state of a piece of work", _AGAIN)
+
+    def _open(self) -> str:
+        about = {"format": _FORMAT, "verisphere": __version__, "torch": torch.__version__, "numpy": np.__version__}
+        path = self.folder / _ABOUT
+        if path.is_file():
+            before = read_json_file(path)
+            task, found = (before.pop("task", ""), before) if isinstance(before, dict) else ("", {})
+            differing = changed_values("the work", found, about)
+            if not differing:
+                self.task = str(task)
                 return ""
-            stale = [entry for entry in folder.iterdir() if entry.suffix == ".npz" or entry == file]
-            if stale:
-                log.info("%s: work of another checkpoint, data or options: it begins anew", folder.parent)
-            for entry in stale:
-                entry.unlink()
-            write_text(file, json.dumps(about))
-            return ""
+            if not self.anew:
+                raise ValueError(f"{self.folder}: work of another version: {'; '.join(differing)}; {_ANOTHER}")
+            self._begin_anew(list(self.folder.glob(_STEPS)))
+        elif self.folder.is_dir() and any(not entry.name.startswith(".") for entry in self.folder.iterdir()):
+            raise ValueError(f"{self.folder}: it holds something, and no work; {_ANOTHER}")
+        write_text(path, json.dumps({**about, "task": self.task}) + "\n")
+        return ""
 
-        on_first_rank(prepare)
-        return cls(folder)
+    def _step(self, step: str, about: About, pieces: int) -> str:
+        """The name of the folder of a step, which is made; that of other inputs is refused or removed."""
+        name = f"{self.steps:02d}-{step}-{_digest_of([*about(), pieces])[:16]}"
+        other = [entry for entry in self.folder.glob(f"{self.steps:02d}-*") if entry.name != name]
+        if other and not self.anew:
+            task = f" ({self.task})" if self.task else ""
+            raise ValueError(
+                f"{self.folder}: the work of other inputs or options{task}, which differ at step {self.steps}, {step}; "
+                f"{_ANOTHER}"
+            )
+        self._begin_anew(other)
+        (self.folder / name).mkdir(exist_ok=True)
+        return name
 
-    def done(self, kind: str, blocks: int) -> list[bool]:
-        """Whether each of some blocks is done; rank 0 checks, so that all ranks agree. All ranks call this together."""
-        there = on_first_rank(lambda: json.dumps([self._path(kind, block).is_file() for block in range(blocks)]))
-        return [bool(entry) for entry in json.loads(there)]
+    def _begin_anew(self, steps: Sequence[Path]) -> None:
+        if steps:
+            log.info("%s: work of other inputs or options: it begins anew", self.folder.parent)
+        for entry in steps:
+            remove_whole(entry)
 
-    def save(self, kind: str, block: int, **arrays: np.ndarray) -> None:
-        """Keep the arrays of a block; rank 0 writes. All ranks call this together."""
+    def _missing(self, folder: Path, pieces: int) -> list[int]:
+        """The pieces without a file; rank 0 looks, so that all ranks agree."""
 
-        def write() -> str:
-            write_whole(self._path(kind, block), lambda path: np.savez(path, **arrays))  # type: ignore[arg-type]
-            return ""
+        def listed() -> str:
+            there = {entry.name for entry in folder.iterdir()}
+            return json.dumps([piece for piece in range(pieces) if _piece(folder, piece).name not in there])
 
-        on_first_rank(write)
+        return [int(piece) for piece in json.loads(on_first_rank(listed))]
 
-    def load(self, kind: str, block: int, array: str) -> np.ndarray:
-        """An array of a block."""
-        path = self._path(kind, block)
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return arrays[array]
-        except (BadZipFile, EOFError, KeyError, ValueError) as error:
-            raise ValueError(f"{path}: a damaged work file ({error}); remove it, and its block is made anew") from None
+    def _compute(
+        self, folder: Path, pieces: Sequence[int], compute: Compute, progress: Progress, title: str, done: int
+    ) -> None:
+        """Compute and keep these pieces, but for those that another process has kept meanwhile."""
+        taken: list[int] = []
 
-    def _path(self, kind: str, block: int) -> Path:
-        return self.folder / f"{kind}-{block:08d}.npz"
+        def numbers() -> Iterator[int]:
+            for piece in pieces:
+                if not _piece(folder, piece).exists():
+                    taken.append(piece)
+                    yield piece
+
+        for turn, arrays in enumerate(progress(compute(numbers()), title, done + len(pieces), done)):
+            SealedFile(_piece(folder, taken[turn])).save(arrays)
+
+    def _locked(self) -> str:
+        """Lock the folder for the process that makes the result; says so if another one has the lock."""
+        return "" if self._lock.enter_context(lock_file(self.folder / ".result.lock")) else _LOCKED
 
 
-class ScanState:
-    """Keeps the state of work in one `.npz` file, which each save replaces as a whole and seals."""
+def _piece(folder: Path, piece: int) -> Path:
+    return folder / f"{piece:08d}.npz"
 
-    def __init__(self, path: Path, what: str = "an interrupted scan") -> None:
-        """Name the file, and the work in words; nothing is written yet."""
-        self.path, self.what = path, what
+
+def _loaded(folder: Path, piece: int) -> Arrays:
+    path = _piece(folder, piece)
+    arrays = SealedFile(path, "a piece of work", _AGAIN).load()
+    if arrays is None:
+        raise FileNotFoundError(f"{path}: this piece was there, and was removed while it was needed")
+    return arrays
+
+
+def _digest_of(parts: Sequence[object]) -> str:
+    """SHA-256 of arrays, tensors, numbers and words."""
+    digest = hashlib.sha256()
+    for part in parts:
+        array = part.cpu().numpy() if isinstance(part, torch.Tensor) else part
+        if not isinstance(array, np.ndarray):
+            digest.update(f"{json.dumps(array)}\n".encode())
+            continue
+        digest.update(f"{array.dtype.str} {array.shape}\n".encode())
+        for start in range(0, len(array), _ROWS_AT_ONCE):
+            digest.update(array[start : start + _ROWS_AT_ONCE].tobytes())
+    return digest.hexdigest()
+
+
+class SealedFile:
+    """Arrays in one `.npz` file, which each save replaces as a whole and seals."""
+
+    def __init__(
+        self, path: Path, what: str = "interrupted work", advice: str = "name another file, and it begins anew"
+    ) -> None:
+        """Name the file, the work in words, and what to do about a damaged file; nothing is written yet."""
+        self.path, self.what, self.advice = path, what, advice
 
     def __str__(self) -> str:
         return str(self.path)
 
-    def load(self) -> Mapping[str, np.ndarray] | None:
+    def load(self) -> Arrays | None:
         """Read the saved arrays; None if there is no file."""
         if not self.path.exists():
             return None
         state = read_npz(self.path, names_in_npz(self.path))
         seal = state.pop(_SEAL, None)
         if seal is None:
-            raise ValueError(
-                f"{self.path}: not the state of {self.what}, or written by an earlier version; name another file"
-            )
+            raise ValueError(f"{self.path}: not {self.what}, or written by an earlier version; {self.advice}")
         if seal.dtype != np.uint8 or seal.tobytes() != _digest(state):
             raise ValueError(
-                f"{self.path}: its arrays do not match their seal, so the file was edited or damaged; name another "
-                "file, and the work starts from the beginning"
+                f"{self.path}: its arrays do not match their seal, so the file was edited or damaged; {self.advice}"
             )
         return state
 
-    def save(self, state: Mapping[str, np.ndarray]) -> None:
+    def save(self, state: Arrays) -> None:
         """Replace the file's content."""
         sealed = {**state, _SEAL: np.frombuffer(_digest(state), np.uint8)}
 
@@ -181,7 +302,7 @@ class ScanState:
         write_whole(self.path, write)
 
 
-def _digest(state: Mapping[str, np.ndarray]) -> bytes:
+def _digest(state: Arrays) -> bytes:
     """SHA-256 of names, types, shapes and contents, in the order of the names."""
     digest = hashlib.sha256()
     for name in sorted(state):

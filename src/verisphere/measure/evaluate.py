@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from verisphere.base.device import choose_device
-from verisphere.base.distributed import world
 from verisphere.base.vocabulary import (
     REDRAWING,
     Embeddings,
@@ -45,7 +44,6 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.scores import read_scores
 from verisphere.files.streamed_rows import evaluated
-from verisphere.files.work import ScanState
 from verisphere.measure.comparison import Difference, all_pairs_against, same_rows
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, calibration_impostors, require_pairs
@@ -79,7 +77,6 @@ class Options:
         processes: number of processes that compare all pairs of a set.
         screen: type of the products that screen all pairs; None chooses by a sample.
         device: device on which all pairs are compared.
-        state: file that keeps the state of the scan of all pairs, so that an interrupted one can continue.
         points_only: find only operating points of listed pairs, which needs no score of each pair.
         keep_repeated: count listed pairs of an image with itself, and pairs that are listed twice.
         feature_norm: pooling of the rows of a template, where a file has templates or media.
@@ -100,7 +97,6 @@ class Options:
     processes: int = 1
     screen: Precision | None = None
     device: str = "cpu"
-    state: Path | None = None
     points_only: bool = False
     keep_repeated: bool = False
     feature_norm: FeatureNorm = "keep"
@@ -198,10 +194,9 @@ def _all_pairs(
         raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
     check_redrawing(options)
     calibration, file, of_calibration = calibration_of(embeddings, origins, options)
-    store = None if options.state is None else ScanState(options.state)
     device = choose_device(options.device)
     with errors_naming(source):
-        pairs = PairsOfSet(embeddings, options.progress, options.processes, store, options.screen, device, world())
+        pairs = PairsOfSet(embeddings, options.progress, options.processes, options.screen, device)
         result = all_pairs(
             pairs,
             options.fars,

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 
 from verisphere.base.device import choose_device
-from verisphere.base.distributed import ALONE, World, world
 from verisphere.base.vocabulary import FARS, Embeddings, OperatingPoint, Precision, Progress, Rule, quietly
 from verisphere.decide import Far, operating_point, ordered
 from verisphere.files.embeddings import read_known_people, same_people
@@ -35,7 +34,6 @@ def evaluate_two_sets(left: Path, right: Path, options: Options) -> Evaluation:
             options.processes,
             options.screen,
             choose_device(options.device),
-            world(),
             options.progress,
         )
     unlikely = implausible_sides(first, second, (left.name, right.name))
@@ -50,7 +48,6 @@ def two_sets(
     processes: int = 1,
     precision: Precision | None = None,
     device: torch.device | str = "cpu",
-    world: World = ALONE,
     progress: Progress = quietly,
 ) -> tuple[OperatingPoint, ...]:
     """TAR at FARs over the pairs of a row of one set and a row of the other, genuine where their identities agree.
@@ -65,7 +62,6 @@ def two_sets(
         processes: number of processes that work on a pass. This and the arguments below change no figure.
         precision: type of the products that screen; None chooses by a sample.
         device: device on which the pairs are compared.
-        world: launched processes that share each pass; see `AllPairs`.
         progress: reports the progress of each pass over the pairs.
     """
     for side in (left, right):
@@ -82,7 +78,6 @@ def two_sets(
         gallery=(unit_rows(right.embeddings).to(device), person[len(left) :]),
         precision=precision,
         processes=processes,
-        world=world,
     )
     genuine = ordered(pairs.scores([Group(0, True)]), "genuine")
     impostor = pairs.scores([Group(0, False)])

@@ -181,6 +181,7 @@ def embed(
         progress=progress,
         here=world() if here is None else here,
         trained_on=model.trained_on,
+        made_by=model.made_by,
     )
     origin = origin_of(model, flip, precision, images, faces.source)
     return replace(embeddings, origin=origin)

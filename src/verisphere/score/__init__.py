@@ -2,7 +2,6 @@
 
 from verisphere.base.vocabulary import PRECISIONS, Precision
 from verisphere.score.all_pairs import AllPairs, Group, StreamedScores
-from verisphere.score.exact.scan import StateStore
 from verisphere.score.listed import ListedPairs, ListedScores
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
@@ -14,7 +13,6 @@ __all__ = [
     "ListedPairs",
     "ListedScores",
     "Precision",
-    "StateStore",
     "StreamedScores",
     "pair_scores",
     "top_k",

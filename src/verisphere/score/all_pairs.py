@@ -18,10 +18,10 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.base.device import full_float32
-from verisphere.base.distributed import ALONE, World
 from verisphere.base.vocabulary import PRECISIONS, Precision, Progress, quietly
+from verisphere.base.work import Arrays, divided, results
 from verisphere.score.exact.limits import DENSE_RUNS, RUN_KEYS, TILE_ROWS
-from verisphere.score.exact.scan import Scan, StateStore, Tiling
+from verisphere.score.exact.scan import Scan, Tiling
 from verisphere.score.exact.score_sample import ScoreSample
 from verisphere.score.exact.screen import Screen, exact_int8, products, rounded
 from verisphere.score.exact.tiles import open_pairs, side_of
@@ -75,8 +75,6 @@ class AllPairs:
         block: int | None = None,
         precision: Precision | None = None,
         processes: int = 1,
-        store: StateStore | None = None,
-        world: World = ALONE,
     ) -> None:
         """Order the rows; pairs are compared when a question is asked.
 
@@ -90,9 +88,6 @@ class AllPairs:
                 never an answer.
             precision: type of the products that screen; None chooses one for each question.
             processes: number of processes that work on a pass.
-            store: saves the state of interrupted scans; see `StateStore`.
-            world: launched processes that share each pass. All must have the same rows and ask the same questions; all
-                get the same answers.
         """
         if gallery is not None and domains is not None:
             raise ValueError("probes and a gallery have no domains")
@@ -100,8 +95,7 @@ class AllPairs:
             raise ValueError(f"processes must be at least 1, got {processes}")
         if processes > 1 and units.device.type != "cpu":
             raise ValueError(f"{processes} processes share the CPU's work; on {units.device} one does it all")
-        self.units, self.progress, self.processes, self.store = units, progress, processes, store
-        self.world = world
+        self.units, self.progress, self.processes = units, progress, processes
         self.block, self.precision = block or TILE_ROWS[units.device.type], precision
         person = people.cpu().numpy()
         domain = np.zeros(len(person), np.int64) if domains is None else domains.cpu().numpy()
@@ -146,11 +140,8 @@ class AllPairs:
             ranks: scores and a rank among them; 1 is the largest.
             thresholds: scores and a threshold above which they are counted.
         """
-        if self.store is not None and self._scan is None:
-            self._ready([])  # the saved state may hold the answers
         asked = {(tuple(sorted(scores.groups)), rank) for scores, rank in ranks if not scores.genuine}
         cuts = {(scores.groups, threshold + 0.0) for scores, threshold in thresholds if not scores.genuine}
-        # A resumed scan has tried the ranks of its filled windows, and must ask for the same windows again.
         tries = Counter((window.groups, rank) for window in self._windows for rank in window.ranks)
         while True:
             counted: dict[float, set[int]] = {}  # one window for all groups of pairs that are asked for a threshold
@@ -187,30 +178,45 @@ class AllPairs:
         return scores[order], rows
 
     def at_least(
-        self, least: float, part: int = 0, parts: int = 1
+        self, least: float, most: int | None = None
     ) -> Iterator[tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]]:
-        """Impostor pairs with this score or a higher one, with their rows, tile by tile, in no particular order.
+        """Impostor pairs with this score or a higher one, and their rows, unordered; more than `most` are refused."""
 
-        Of several `parts` of the tiles only that with the number `part`, from 0.
-        """
+        def check(count: int) -> None:
+            if count > (count if most is None else most):
+                raise ValueError(f"more than {most:,} pairs score {least:g} or more; ask for a higher threshold")
+
         scan = self._ready([(least, math.inf)])
+        pieces = scan.pieces() if divided() else [range(tile, tile + 1) for tile in range(len(scan.tiles))]
+
+        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+            for number in numbers:
+                near = [(np.empty(0), np.empty((0, 2), np.int64))]
+                for tile in pieces[number]:
+                    near += self._near(scan, tile, least)
+                    check(sum(len(scores) for scores, _ in near))
+                scores, rows = zip(*near, strict=True)
+                yield {"scores": np.concatenate(scores), "rows": np.concatenate(rows)}
+
+        about, count = lambda: [*scan.tiling.about(), float(least).hex(), most], 0
+        for part in results("near", about, len(pieces), compute, self.progress, "collecting the highest scores"):
+            check(count := count + len(part["scores"]))
+            yield torch.from_numpy(part["scores"]), torch.from_numpy(part["rows"])
+
+    def _near(self, scan: Scan, tile: int, least: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Scores and rows of the impostor pairs of a tile with this score or a higher one."""
         sides = self.left, self.left if self.right is None else self.right
         with full_float32():
-            total = len(scan.tiles)
-            first, end = part * total // parts, (part + 1) * total // parts
-            for number in self.progress(range(first, end), "collecting the highest scores", total, first):
-                screen = scan.tiles.screen(number)
-                ((lowest, highest),) = screen.bands([(least, math.inf)])
-                shift = screen.shift(lowest)
-                for patch in scan.tiles.patches(number, screen, shift > 0):
-                    near = open_pairs(patch, [(lowest - shift, highest - shift)])
-                    score = scan.tiles.score(near.left, near.right)
-                    chosen = (score >= least).nonzero()[:, 0]
-                    rows = [
-                        side.origin[row[chosen].cpu().numpy()]
-                        for side, row in zip(sides, (near.left, near.right), strict=True)
-                    ]
-                    yield score[chosen].cpu() + 0.0, torch.from_numpy(np.stack(rows, 1))
+            screen = scan.tiles.screen(tile)
+            ((lowest, highest),) = screen.bands([(least, math.inf)])
+            shift = screen.shift(lowest)
+            for patch in scan.tiles.patches(tile, screen, shift > 0):
+                near = open_pairs(patch, [(lowest - shift, highest - shift)])
+                score = scan.tiles.score(near.left, near.right)
+                chosen = (score >= least).nonzero()[:, 0]
+                places = (row[chosen].cpu().numpy() for row in (near.left, near.right))
+                rows = [side.origin[place] for side, place in zip(sides, places, strict=True)]
+                yield (score[chosen].cpu() + 0.0).numpy(), np.stack(rows, 1)
 
     # -- genuine pairs ---------------------------------------------------------------------------------------------
 
@@ -309,7 +315,7 @@ class AllPairs:
         if self._scan is None or self._scan.tiling.precision != precision:
             rim = (highest - lowest) / 10
             tiling = Tiling(self.left, self.right, self.across, precision, (lowest - rim, highest + rim), self.block)
-            self._scan = Scan(tiling, self.progress, self.processes, self.store, self._scan, self.world)
+            self._scan = Scan(tiling, self.progress, self.processes, self._scan)
         return self._scan
 
     def _cheapest(self, stretches: Sequence[tuple[float, float]], seen: Float64[np.ndarray, " scores"]) -> Precision:

@@ -18,8 +18,8 @@ from verisphere.base.collectives import total
 from verisphere.base.device import full_float32
 from verisphere.base.distributed import ALONE, World
 from verisphere.base.vocabulary import Precision
+from verisphere.base.work import gathered_arrays
 from verisphere.score.batch_tiles import BatchTiles, fastest, tile_size
-from verisphere.score.exact.scan import gathered_arrays
 from verisphere.score.exact.tiles import scan_tiles
 from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.stored import EMPTY, Stored, shared_labels

@@ -1,6 +1,5 @@
 """Pairs of rows whose score reaches a threshold: exact, and in bounded memory."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,6 @@ from torch import Tensor
 
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.score.all_pairs import AllPairs
-from verisphere.score.exact.scan import StateStore
 
 MOST_PAIRS = 1_000_000  # nobody reads a longer list, and the memory of the pairs needs a limit
 
@@ -40,7 +38,6 @@ def near_pairs(
     others: Float32[Tensor, "others columns"] | None = None,
     progress: Progress = quietly,
     most: int = MOST_PAIRS,
-    stores: Sequence[StateStore] = (),
 ) -> NearPairs:
     """Pairs of rows whose score is at least `least`.
 
@@ -61,12 +58,10 @@ def near_pairs(
         others: rows of another set; each row is then paired with each of these instead, regardless of their people.
         progress: reports the progress.
         most: number of pairs above which they are refused.
-        stores: keep the pairs of as many parts of the work, so that what was stopped continues with the next part.
     """
-    alone = quietly if stores else progress
     if others is None:
         numbers = torch.arange(len(units)) if people is None else torch.from_numpy(people)
-        pairs = AllPairs(units, numbers, progress=alone)
+        pairs = AllPairs(units, numbers, progress=progress)
     else:
         if units.shape[1] != others.shape[1]:
             raise ValueError(
@@ -75,22 +70,9 @@ def near_pairs(
             )
         numbers = torch.arange(len(units) + len(others))  # all people differ: no pair of two sets is excluded
         gallery = others, numbers[len(units) :]
-        pairs = AllPairs(units, numbers[: len(units)], progress=alone, gallery=gallery)
-    found, count, parts = [(np.empty((0, 2), np.int64), np.empty(0))], 0, len(stores) or 1
-    for part in progress(range(parts), "comparing all pairs", parts) if stores else range(parts):
-        if stores and (kept := stores[part].load()) is not None:
-            found.append((kept["rows"], kept["scores"]))
-            count += len(kept["rows"])
-            continue
-        before = len(found)
-        for score, pair in pairs.at_least(least, part, parts):
-            count += len(score)
-            if count > most:
-                raise ValueError(f"more than {most:,} pairs score {least:g} or more; ask for a higher threshold")
-            found.append((pair.numpy(), score.numpy()))
-        if stores:
-            rows, scores = zip(found[0], *found[before:], strict=True)
-            stores[part].save({"rows": np.concatenate(rows), "scores": np.concatenate(scores)})
+        pairs = AllPairs(units, numbers[: len(units)], progress=progress, gallery=gallery)
+    found = [(np.empty((0, 2), np.int64), np.empty(0))]
+    found += [(pair.numpy(), score.numpy()) for score, pair in pairs.at_least(least, most)]
     rows, scores = zip(*found, strict=True)
     # the length of a rounded unit row differs a little from 1
     both, bounded = np.concatenate(rows), np.minimum(np.concatenate(scores), 1.0)

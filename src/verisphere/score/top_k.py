@@ -8,7 +8,7 @@ a few times k candidates a probe, for some thousand probes at a time.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from torch import Tensor
 
 from verisphere.base.device import full_float32
 from verisphere.base.vocabulary import Precision, Progress, check_word, quietly
+from verisphere.base.work import Arrays, divided, results
+from verisphere.score.exact.limits import LEAST_PIECES, PAIRS_A_PIECE
 from verisphere.score.exact.screen import Screen, as_product, product_type, products, rounded, true_places
 from verisphere.score.pairs import COLUMNS_SUMMED, pair_scores
 
@@ -25,6 +27,8 @@ TILE_PRODUCTS = {"cpu": 1 << 22}  # products at a time: 8 MB of bfloat16, which 
 GPU_BLOCK_ROWS, GPU_TILE_PRODUCTS = 1 << 16, 1 << 27
 RUN_PRODUCTS = 64  # products whose maximum is compared before they are; maxima of shorter runs are not vectorised
 PROBES_TOGETHER = 8192  # probes compared together, so that rounding the gallery costs little beside the products
+LEAST_PROBES = 512  # compared together, however large k is
+LEAST_GALLERY_ROWS = 1 << 12  # of a piece of work: fewer gain little from the floor
 CANDIDATES_HELD = 1 << 23  # candidates held at a time, of all probes
 NUMBERS_MULTIPLIED = 1 << 17  # numbers multiplied at once when candidates are scored: they stay in a core's cache
 FLOOR_RISES_AFTER_GROWTH = 1.5  # the floor rises when the part of the gallery that has been seen has grown by this
@@ -69,17 +73,50 @@ def top_k(
     _check(probes, rows, k, precision, exclude, block)
     scores = torch.empty(len(probes), k, dtype=torch.float64, device=probes.device)
     found = torch.empty(len(probes), k, dtype=torch.int64, device=probes.device)
-    together = min(PROBES_TOGETHER, max(CANDIDATES_HELD // (4 * k + RUN_PRODUCTS), 512))
-    parts = [slice(start, start + together) for start in range(0, len(probes), together)]
-    steps = [(part, start) for part in parts for start in range(0, len(rows), block)]
-    with full_float32():
-        for part, start in progress(steps, f"searching {len(rows):,} rows", len(steps)):
-            if start == 0:
-                best = _Best(probes[part], rows, k, precision, exclude and (exclude[0][part], exclude[1]))
-            best.take(start, rows[start : start + block])
-            if start + block >= len(rows):
-                scores[part], found[part] = best.result()
+    together = min(PROBES_TOGETHER, max(CANDIDATES_HELD // (4 * k + RUN_PRODUCTS), LEAST_PROBES))
+    height = _gallery_rows(len(probes), len(rows), together) if divided() else len(rows)
+    parts = [range(start, min(start + together, len(probes))) for start in range(0, len(probes), together)]
+    columns = [range(start, min(start + height, len(rows))) for start in range(0, len(rows), height)]
+    pieces = [(part, column) for part in parts for column in columns]
+    title, blocks = f"searching {len(rows):,} rows", len(pieces) * -(-len(rows) // block)
+    outside, inside = (progress, quietly) if divided() else (quietly, progress)
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        chosen = (pieces[number] for number in numbers)
+        steps = ((part, column, start) for part, column in chosen for start in range(0, len(column), block))
+        for part, column, start in inside(steps, title, blocks):
+            there, shown = slice(column.start, column.stop), slice(part.start, part.stop)
+            with full_float32():
+                if start == 0:
+                    apart = exclude and (exclude[0][shown], exclude[1][there])
+                    best = _Best(probes[shown], rows[there], k, precision, apart)
+                best.take(start, rows[there][start : start + block])
+                if start + block >= len(column):
+                    score, row = best.result()
+                    row[row >= 0] += column.start
+                    yield {"scores": score.cpu().numpy(), "rows": row.cpu().numpy()}
+
+    def about() -> list[object]:
+        return [probes, rows, k, probes.device.type, *(exclude or ())]
+
+    for (part, column), piece in zip(
+        pieces, results("nearest", about, len(pieces), compute, outside, title), strict=True
+    ):
+        shown, more = slice(part.start, part.stop), [torch.from_numpy(piece[name]) for name in ("scores", "rows")]
+        if column.start:  # of equal scores the lower row comes first, which the earlier columns have
+            more = [torch.cat([kept[shown].cpu(), new], 1) for kept, new in zip((scores, found), more, strict=True)]
+            order = _descending(more[0])[:, :k]
+            more = [both.gather(1, order) for both in more]
+        scores[shown], found[shown] = (new.to(probes.device) for new in more)
     return scores, found
+
+
+def _gallery_rows(probes: int, rows: int, together: int) -> int:
+    """The gallery rows of a piece of work; the whole gallery where its pieces are enough or small."""
+    height = max(PAIRS_A_PIECE // min(together, probes or 1), LEAST_GALLERY_ROWS)
+    while height > LEAST_GALLERY_ROWS and -(-probes // together) * -(-rows // height) < LEAST_PIECES:
+        height //= 2
+    return min(max(height, LEAST_GALLERY_ROWS), rows)
 
 
 def as_tensor(rows: Float32[Tensor, "rows dim"] | Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "rows dim"]:

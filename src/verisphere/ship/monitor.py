@@ -30,7 +30,7 @@ from verisphere.files.results import Result
 from verisphere.files.scores import read_scores
 from verisphere.files.sharded import digest_of_embeddings
 from verisphere.files.text import as_number, columns_of
-from verisphere.files.work import ScanState, changed_values
+from verisphere.files.work import SealedFile, changed_values
 from verisphere.report.tables import rate_text
 from verisphere.score import pair_scores, unit_rows
 
@@ -216,7 +216,7 @@ class Monitor(Result):
         Raises:
             ValueError: a fault of a file or line, which is named.
         """
-        store, place = None if state is None else ScanState(state, "a watch"), Place()
+        store, place = None if state is None else SealedFile(state, "the state of a watch"), Place()
         if store is not None and (before := store.load()) is not None:
             with errors_naming(store.path):
                 place = self._resume(before)

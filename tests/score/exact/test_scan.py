@@ -4,16 +4,18 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from processes import forked, run
-from verisphere.base.distributed import world
-from verisphere.base.vocabulary import PRECISIONS, Precision
+from verisphere.base.vocabulary import PRECISIONS, Precision, quietly
+from verisphere.base.work import shared_by_ranks, working
+from verisphere.files.work import WorkFolder
 from verisphere.score import AllPairs, Group, pair_scores, unit_rows
 from verisphere.score.all_pairs import StreamedScores
 from verisphere.score.exact import scan
@@ -85,12 +87,10 @@ def shared_scan() -> list[list[float]]:
     """Of launched processes that share the passes: what each comes to."""
     units, people = rows()
     domains = torch.arange(400) % 7
-    here = world()
-    whole = AllPairs(units, people, block=64, world=here)
-    grouped = AllPairs(units, people, domains, block=48, precision="int8", world=here)
-    with pytest.raises(ValueError, match=r"scan by \d launched processes cannot be saved; start it without --state"):
-        integers(AllPairs(units, people, store=MemoryStore(), world=here))
-    return [integers(whole), integers(grouped)]
+    with shared_by_ranks():
+        whole = AllPairs(units, people, block=64)
+        grouped = AllPairs(units, people, domains, block=48, precision="int8")
+        return [integers(whole), integers(grouped)]
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -102,6 +102,7 @@ def test_launched_processes_share_a_scan(size: int):
 def test_windows_that_were_narrowed_apart_give_none():
     low, high = Window(0.1, 0.2, (0,), (5,)), Window(0.3, 0.4, (0,), (5,))
     assert low.joined(lambda array: [array, high.state()["ends"]]) is None
+    assert low.merged(high) is None
 
 
 @pytest.mark.cuda
@@ -180,128 +181,82 @@ def test_probes_and_a_gallery():
         AllPairs(units, people, people % 2, gallery=(others, gallery))
 
 
-class MemoryStore:
-    """A store in memory that counts."""
-
-    def __init__(self) -> None:
-        self.state: Mapping[str, np.ndarray] | None = None
-        self.saves = 0
-
-    def __str__(self) -> str:
-        return "memory"
-
-    def load(self) -> Mapping[str, np.ndarray] | None:
-        return self.state
-
-    def save(self, state: Mapping[str, np.ndarray]) -> None:
-        self.saves += 1
-        self.state = {name: value.copy() for name, value in state.items()}
-
-
 class Stop(Exception):
     pass
 
 
-def test_an_interrupted_scan_continues_where_it_was(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scan, "SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
-    units, people = rows()
-    kept, seen = MemoryStore(), []
+def stopping_after(pieces: int, of_pass: int = 1) -> Callable[..., Iterable]:
+    """A progress that stops the work in a pass once this many of its pieces are kept."""
+    passes = [0]
 
-    def stopping(items: Iterable, description: str, total: int | None = None) -> Iterable:
+    def progress(items: Iterable, description: str, total: int | None = None, done: int = 0) -> Iterable:
+        passes[0] += 1
         for number, item in enumerate(items):
-            if number == 9:
+            if passes[0] == of_pass and number == pieces:
                 raise Stop
             yield item
 
-    def counting(items: Iterable, description: str, total: int | None = None) -> Iterable:
-        seen.append((description, total))
-        return items
-
-    with pytest.raises(Stop):
-        integers(AllPairs(units, people, block=64, progress=stopping, store=kept))
-    tiles = 28  # seven blocks of 64 rows
-    assert kept.state is not None
-    assert int(kept.state["done"].sum()) == 9
-    assert "sweep" in kept.state  # its name in the files of earlier versions
-    resumed = AllPairs(units, people, block=64, progress=counting, store=kept, precision="float64")
-    assert integers(resumed) == brute(units, people)
-    assert seen == [("comparing all pairs", tiles - 9)]
-    # what is finished is kept too: nothing is compared again
-    again = AllPairs(units, people, block=64, progress=counting, store=kept)
-    assert integers(again) == brute(units, people)
-    assert len(seen) == 1
-    other = AllPairs(units.flip(0), people, block=64, store=kept)
-    with pytest.raises(ValueError, match="memory: the state of a scan of other embeddings"):
-        integers(other)
-    broken = MemoryStore()
-    broken.state = {"sweep": np.zeros(3)}
-    with pytest.raises(ValueError, match="memory: the state of a scan of other"):
-        integers(AllPairs(units, people, block=64, store=broken))
-    # another question begins anew, and keeps what was found
-    scores = impostors(AllPairs(units, people, block=64, store=kept))
-    assert scores.above(0.33) == brute_above(units, people, 0.33)
+    return progress
 
 
-def test_a_scan_of_the_same_rows_of_other_people_is_another(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
-    units, people = rows()
-    kept = MemoryStore()
-    integers(AllPairs(units, people, block=64, store=kept))
-    with pytest.raises(ValueError, match="memory: the state of a scan of other embeddings"):
-        integers(AllPairs(units, people.roll(1), block=64, store=kept))
+def one_tile_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "PAIRS_A_PIECE", 1)
 
 
-def all_at_once(units: torch.Tensor, people: torch.Tensor, block: int, **how) -> list[float]:
-    return integers(AllPairs(units, people, block=block, **how))
+def kept_pieces(folder: Path) -> list[int]:
+    """The number of pieces of each pass."""
+    return [len([*step.iterdir()]) for step in sorted(folder.glob("*-pairs-*"))]
 
 
-@pytest.mark.parametrize("stops", [(9, 7), (1, 1, 1, 1), (3, 12, 2), (27, 0)])
-def test_a_scan_that_is_interrupted_again_and_again_does_no_tile_twice(
-    stops: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("pieces", "precision"), [(1, "float32"), (5, "int8"), (64, "bfloat16")])
+def test_windows_of_pieces_give_the_same_integers(
+    pieces: int, precision: Precision, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Its windows are narrowed at each tile, so that it goes on with others than it was begun with."""
-    monkeypatch.setattr(scan, "SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
+    monkeypatch.setattr(scan, "LEAST_PIECES", pieces)
     monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BEFORE_NARROWING", 50)
     units, people = rows()
-    kept, done = MemoryStore(), []
-    for stop in stops:
+    domains = torch.arange(400) % 7
+    for number, asked in enumerate((None, domains)):
+        with working(WorkFolder(tmp_path / str(number))):
+            assert integers(AllPairs(units, people, asked, block=64, precision=precision)) == brute(units, people)
+        assert kept_pieces(tmp_path / str(number))[0] == min(pieces, 28)
 
-        def stopping(items: Iterable, description: str, total: int | None = None, stop: int = stop) -> Iterable:
-            for number, item in enumerate(items):
-                if number == stop:
-                    raise Stop
-                done.append(item[0])
-                yield item
 
+def test_an_interrupted_scan_continues_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    one_tile_a_piece(monkeypatch)
+    units, people = rows()
+    seen = []
+
+    def counting(items: Iterable, description: str, total: int | None = None, done: int = 0) -> Iterable:
+        seen.append((description, total, done))
+        return items
+
+    def ask(units: torch.Tensor = units, people: torch.Tensor = people, **how: Any) -> list[float]:
+        with working(WorkFolder(tmp_path, "evaluate this")):
+            return integers(AllPairs(units, people, **{"block": 64, "progress": counting, **how}))
+
+    for stop in (9, 0, 12):
         with pytest.raises(Stop):
-            all_at_once(units, people, 64, progress=stopping, store=kept)
-        assert kept.state is not None
-        assert int(kept.state["done"].sum()) == len(done)
-    passes: list[tuple[str, int | None]] = []
-
-    def counting(items: Iterable, description: str, total: int | None = None) -> Iterable:
-        passes.append((description, total))
-        return items
-
-    assert all_at_once(units, people, 64, progress=counting, store=kept) == brute(units, people)
-    assert passes[0] == ("comparing all pairs", 28 - len(done))
-    assert sorted(done) == sorted(set(done))
-    alone: list[tuple[str, int | None]] = []
-
-    def counting_alone(items: Iterable, description: str, total: int | None = None) -> Iterable:
-        alone.append((description, total))
-        return items
-
-    assert all_at_once(units, people, 64, progress=counting_alone) == brute(units, people)
-    assert len(passes) == len(alone)
+            ask(progress=stopping_after(stop), precision="float64")
+    assert kept_pieces(tmp_path) == [21]
+    assert ask() == brute(units, people)
+    assert seen == [("comparing all pairs", 28, 21)]  # seven blocks of 64 rows
+    # what is finished is kept too: nothing is compared again
+    monkeypatch.setattr(scan, "_filled", None)
+    assert ask() == brute(units, people)
+    refused = (
+        r"the work of other inputs or options \(evaluate this\), which differ at step 1, pairs; name another folder"
+    )
+    for other in ({"units": units.flip(0)}, {"people": people.roll(1)}, {"block": 40}):
+        with pytest.raises(ValueError, match=refused):
+            ask(**other)
 
 
-def test_a_second_pass_that_is_interrupted_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch):
-    """It looks for what the first pass missed, which a scan that is taken up must know."""
-    monkeypatch.setattr(scan, "SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
+def test_pieces_that_others_have_narrowed_elsewhere_cost_a_pass_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The first pass misses ranks; the second, which looks for them, is interrupted as well."""
+    one_tile_a_piece(monkeypatch)
     monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BEFORE_NARROWING", 30)
     monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BESIDE_RANK", 3)
     narrow = Window.narrow
@@ -313,80 +268,21 @@ def test_a_second_pass_that_is_interrupted_goes_on_where_it_was(monkeypatch: pyt
 
     monkeypatch.setattr(Window, "narrow", carelessly)
     units, people = rows()
-    kept, passes, done = MemoryStore(), [0], []
+    ranks = [3, 50, 400, 3000, 20_000]
 
-    def watched(items: Iterable, description: str, total: int | None = None) -> Iterable:
-        passes[0] += 1
-        for number, item in enumerate(items):
-            if passes[0] == 2 and number == 30:
-                raise Stop
-            done.append(item[0])
-            yield item
-
-    def ask() -> list[float]:
-        scores = impostors(AllPairs(units, people, block=40, precision="float32", progress=watched, store=kept))
-        ranks = [3, 50, 400, 3000, 20_000]
-        scores.pairs.settle([(scores, rank) for rank in ranks])
-        return [scores.ranked(rank) for rank in ranks]
+    def ask(progress: Callable[..., Iterable]) -> list[float]:
+        with working(WorkFolder(tmp_path)):
+            scores = impostors(AllPairs(units, people, block=40, precision="float32", progress=progress))
+            scores.pairs.settle([(scores, rank) for rank in ranks])
+            return [scores.ranked(rank) for rank in ranks]
 
     with pytest.raises(Stop):
-        ask()
+        ask(stopping_after(30, of_pass=2))
+    assert kept_pieces(tmp_path) == [55, 30]
     left, right = torch.triu_indices(400, 400, 1)
     exact = pair_scores(units, left, right)[people[left] != people[right]].sort(descending=True).values
-    assert ask() == [float(exact[rank - 1]) for rank in (3, 50, 400, 3000, 20_000)]
-    assert sorted(done) == sorted([*range(55), *range(55)])  # two passes over 55 tiles, none of them a third time
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("done", None),
-        ("done", np.ones((3, 3), bool)),
-        ("done", np.full(28, np.nan)),
-        ("filled", None),
-        ("filling", np.array([1, 2])),
-        ("asked.0", None),
-        ("filling.0.score", None),
-        ("filling.0.score", np.zeros(2)),
-        ("filling.0.ends", np.array([1.0, 0.0])),
-        ("filling.0.groups", np.array([0, 1, 2, 3, 4])),
-        ("filling.0.count", np.full(3, -1)),
-        ("filled", np.array(2)),
-        ("filling", np.array(100)),
-        ("filling.0.pairs", np.array([50, 90_000, 0, 90_000])),  # room, seen, patches, total
-        ("filling.0.pairs", np.array([0, 90_000, 2, 90_000])),
-        ("filling.0.pairs", np.array([50, 0, 0, 90_000])),
-        ("filling.0.pairs", np.array([50.0, 90_000, 2, 90_000])),
-        ("filling.0.ranks", np.array(["1"])),
-        ("filling.0.ranks", np.array([0])),
-        ("filling.0.ranks", np.array([[1]])),
-        ("filling.0.slack", np.array(np.nan)),
-        ("filling.0.slack", np.array(0.0)),
-        ("asked.0", np.array([0.9, 0.91, 0.0])),
-        ("asked.0", np.array([-1.0, 1.0, 7.0])),
-    ],
-)
-def test_a_scan_that_was_tampered_with_is_refused(name: str, wrong: np.ndarray | None, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scan, "SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
-    units, people = rows()
-    kept = MemoryStore()
-
-    def stopping(items: Iterable, description: str, total: int | None = None) -> Iterable:
-        for number, item in enumerate(items):
-            if number == 9:
-                raise Stop
-            yield item
-
-    with pytest.raises(Stop):
-        integers(AllPairs(units, people, block=64, progress=stopping, store=kept))
-    assert kept.state is not None
-    assert name in kept.state
-    kept.state = {key: value for key, value in kept.state.items() if key != name}
-    if wrong is not None:
-        kept.state[name] = wrong
-    with pytest.raises(ValueError, match="memory: not the state of an interrupted scan; name another file"):
-        integers(AllPairs(units, people, block=64, store=kept))
+    assert ask(quietly) == [float(exact[rank - 1]) for rank in ranks]
+    assert kept_pieces(tmp_path)[:2] == [55, 55]
 
 
 ORPHAN = """

@@ -315,17 +315,17 @@ def test_confirmed_faces_that_contradict_a_photograph_are_refused(tmp_path: Path
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from verisphere.files.work import ScanState
+from verisphere.files.work import SealedFile
 from verisphere.score import all_pairs
 from verisphere.ship.clusters import clusters
-all_pairs.TILE_ROWS, clusters.PAIRS_KEPT_AT_ONCE = {"cpu": 16}, 1500
-save, saved = ScanState.save, []
+all_pairs.TILE_ROWS, clusters.PAIRS_KEPT = {"cpu": 16}, 1500
+save, saved = SealedFile.save, []
 def saving(self, state):
     save(self, state)
     saved.append(self)
     if len(saved) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
-ScanState.save = saving
+SealedFile.save = saving
 clusters.cluster_folder(Path(sys.argv[1]), Path(sys.argv[2]), clusters.ClusterOptions(0.45))
 """
 
@@ -335,16 +335,16 @@ def test_a_killed_run_continues_and_gives_the_same_to_the_bit(tmp_path: Path, mo
     path, out = saved(tmp_path, faces), tmp_path / "out"
     monkeypatch.setattr("verisphere.score.all_pairs.TILE_ROWS", {"cpu": 16})
     whole = cluster_folder(path, tmp_path / "whole", ClusterOptions(T))
-    monkeypatch.setattr(module, "PAIRS_KEPT_AT_ONCE", 1500)
+    monkeypatch.setattr(module, "PAIRS_KEPT", 1500)
     killed = subprocess.run([*forked(), "-c", KILLED, str(path), str(out)], capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert os.listdir(out) == [".work"]  # nothing that looks like a result
-    assert len(list(out.glob(".work/near-*.npz"))) == 3
+    assert len(list(out.glob(".work/*-near-*/*.npz"))) == 3
     with pytest.raises(ValueError, match="its clusters are not finished"):
         read_clusters(out)
     compared = all_pairs_compared(monkeypatch)
     made = cluster_folder(path, out, ClusterOptions(T))
-    assert compared == [3, 4, 5, 6]  # the parts that were missing
+    assert compared == list(range(3, 28))  # the pieces that were missing
     assert made == whole
     for name in ("people.csv", "clusters.json"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -352,16 +352,15 @@ def test_a_killed_run_continues_and_gives_the_same_to_the_bit(tmp_path: Path, mo
 
 
 def all_pairs_compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The parts of all pairs that are compared from now on."""
+    """The tiles of all pairs that are compared from now on."""
     compared: list[int] = []
-    kind = near_pairs.AllPairs
-    at_least = kind.at_least
+    near = near_pairs.AllPairs._near
 
-    def counted(self, least, part=0, parts=1):
-        compared.append(part)
-        return at_least(self, least, part, parts)
+    def counted(self, scan, tile, least):
+        compared.append(tile)
+        return near(self, scan, tile, least)
 
-    monkeypatch.setattr(kind, "at_least", counted)
+    monkeypatch.setattr(near_pairs.AllPairs, "_near", counted)
     return compared
 
 
@@ -369,14 +368,15 @@ def test_a_run_killed_while_it_links_continues_with_other_links_and_compares_not
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path, out = saved(tmp_path, library(people=25, each=4, spread=1.1)), tmp_path / "out"
-    at_the_end = KILLED.replace("== 3", "== 7").replace('"cpu": 16', '"cpu": 64')
+    at_the_end = KILLED.replace("== 3", "== 28")
     killed = subprocess.run([*forked(), "-c", at_the_end, str(path), str(out)], capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    monkeypatch.setattr(module, "PAIRS_KEPT_AT_ONCE", 1500)
+    monkeypatch.setattr(module, "PAIRS_KEPT", 1500)
+    monkeypatch.setattr("verisphere.score.all_pairs.TILE_ROWS", {"cpu": 16})
     same, two = (linked(tmp_path, name, "name,other", "p0/0,p0/1") for name in ("same.csv", "two.csv"))
     with pytest.raises(ValueError, match="links contradict each other"):
         cluster_folder(path, out, ClusterOptions(T, together=same, apart=two))
-    assert len(list(out.glob(".work/near-*.npz"))) == 7  # what is done stays for a call without the fault
+    assert len(list(out.glob(".work/*-near-*/*.npz"))) == 28  # what is done stays for a call without the fault
     compared = all_pairs_compared(monkeypatch)
     made = cluster_folder(path, out, ClusterOptions(T, apart=two))
     assert compared == []
@@ -387,10 +387,11 @@ def test_a_run_killed_while_it_links_continues_with_other_links_and_compares_not
 def test_work_of_another_file_or_threshold_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path, out = saved(tmp_path, library(people=25, each=4)), tmp_path / "out"
     subprocess.run([*forked(), "-c", KILLED, str(path), str(out)], capture_output=True, check=False)
-    monkeypatch.setattr(module, "PAIRS_KEPT_AT_ONCE", 1500)
+    monkeypatch.setattr(module, "PAIRS_KEPT", 1500)
+    monkeypatch.setattr("verisphere.score.all_pairs.TILE_ROWS", {"cpu": 16})
     compared = all_pairs_compared(monkeypatch)
     cluster_folder(path, out, ClusterOptions(0.5))
-    assert compared == list(range(7))
+    assert compared == list(range(28))
 
 
 def test_clusters_json_is_plain(tmp_path: Path):

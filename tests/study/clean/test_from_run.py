@@ -101,7 +101,7 @@ def test_an_interrupted_cleaning_continues_with_the_same_bits(
 
     with pytest.raises(Stop):
         cleaned(made, work=work, rank_1=True, progress=stop_at("embedding", 2))
-    assert len(list(work.glob("cosines-*.npz"))) == 2
+    assert len(list(work.glob("*-cosines-*/*.npz"))) == 2
     faces = Angles()
     with pytest.raises(Stop):
         found_in_run(
@@ -109,7 +109,7 @@ def test_an_interrupted_cleaning_continues_with_the_same_bits(
             progress=stop_at("finding the nearest classes", 3),
         )  # fmt: skip
     assert faces.read == list(DEGREES)[4:]
-    assert len(list(work.glob("nearest-*.npz"))) == 3
+    assert len(list(work.glob("*-nearest-*/*.npz"))) == 3
     faces = Angles()
     same(found_in_run(made, faces, batch_size=2, trust=True, work=work, rank_1=True), whole)
     assert faces.read == []

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
-from verisphere.base.distributed import ALONE, World
 from verisphere.base.vocabulary import (
     FARS,
     NOBODY,
@@ -31,7 +30,7 @@ from verisphere.decide import (
     ordered,
     threshold_at,
 )
-from verisphere.score import AllPairs, Group, StateStore, StreamedScores, unit_rows
+from verisphere.score import AllPairs, Group, StreamedScores, unit_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +74,8 @@ class PairsOfSet:
         embeddings: Embeddings,
         progress: Progress = quietly,
         processes: int = 1,
-        store: StateStore | None = None,
         precision: Precision | None = None,
         device: torch.device | str = "cpu",
-        world: World = ALONE,
     ) -> None:
         """Number the people and domains; pairs are compared when a question is asked.
 
@@ -86,10 +83,8 @@ class PairsOfSet:
             embeddings: the set.
             progress: reports the progress of each pass over the pairs.
             processes: number of processes that work on a pass; the answers do not depend on it.
-            store: keeps the state of a pass, so that an interrupted one can continue.
             precision: type of the products that screen; None chooses by a sample. The answers do not depend on it.
             device: device on which the pairs are compared.
-            world: launched processes that share each pass and ask the same questions; see `AllPairs`.
         """
         if len(embeddings) < 2:
             raise ValueError(f"{len(embeddings)} embeddings make no pair")
@@ -108,9 +103,7 @@ class PairsOfSet:
             torch.from_numpy(self.domain),
             progress,
             processes=processes,
-            store=store,
             precision=precision,
-            world=world,
         )
 
     def everything(self, genuine: bool) -> StreamedScores:

@@ -5,7 +5,7 @@ person. Only mated probes that another person outranks are scored again: product
 the mate or higher, pairs that rounding leaves open are scored exactly, and each person counts once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from verisphere.base.mapped import rows_at
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Embeddings, Precision, Progress, Rule, quietly
 from verisphere.base.words import FPIRS, RANKS
+from verisphere.base.work import Arrays, divided, results
 from verisphere.decide.identification import (
     Cmc,
     IdentificationPoint,
@@ -33,6 +34,7 @@ from verisphere.decide.identification import (
 )
 from verisphere.decide.point import Far
 from verisphere.measure.protocols.all_pairs import refuse_nobody
+from verisphere.score.exact.scan import runs
 from verisphere.score.exact.screen import Screen, as_product, products, rounded, true_places
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
@@ -188,8 +190,15 @@ def people_reaching(
         return counts
     left = rounded(probes, precision)
     parts = list(_whole_people(people, block))
-    with full_float32():
-        for part in progress(parts, "counting who outranks a mate", len(parts)):
+    pieces = runs(len(parts), len(probes) * len(gallery)) if divided() else [range(n, n + 1) for n in range(len(parts))]
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        for number in numbers:
+            yield {"counts": torch.stack([of_part(parts[part]) for part in pieces[number]]).sum(0).numpy()}
+
+    def of_part(part: slice) -> Int64[Tensor, " probes"]:
+        counts = torch.zeros(len(probes), dtype=torch.int64)
+        with full_float32():
             right = rounded(gallery[part], precision, part.start)
             error = Screen(left, right).error
             height = max(TILE_PRODUCTS // len(right.rows), 1)
@@ -212,6 +221,13 @@ def people_reaching(
                 first = torch.ones(len(probe), dtype=torch.bool)
                 first[1:] = (probe.diff() != 0) | (person.diff() != 0)
                 counts[tile] += torch.bincount(probe[first], minlength=len(product))
+        return counts
+
+    def about() -> list[object]:
+        return [probes, own, level, gallery, people, block]
+
+    for piece in results("outranking", about, len(pieces), compute, progress, "counting who outranks a mate"):
+        counts += torch.from_numpy(piece["counts"])
     return counts
 
 

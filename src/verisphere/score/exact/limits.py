@@ -29,5 +29,6 @@ SCORES_BESIDE_RANK = 1 << 12  # distinct scores kept on either side of a rank wh
 # --- passes ---
 
 PAIRS_A_BATCH = 1 << 26  # below a second of work
-SECONDS_BETWEEN_SAVES = 20.0
+PAIRS_A_PIECE = 1 << 31  # some ten seconds of work, which a killed process loses
+LEAST_PIECES = 64  # for as many processes
 SAMPLED_ROWS = 1024  # rows a side of the sample of scores: half a million pairs of a group

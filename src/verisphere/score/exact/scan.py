@@ -1,10 +1,9 @@
-"""Passes over all pairs, in this process or in several, which can be interrupted and continued.
+"""Passes over all pairs, in pieces that run in this process or in several, and can be kept.
 
-A pass is cut into batches of tiles. The result of a batch does not depend on any other batch, so batches may run
-anywhere and in any order; one process collects their results.
+A pass is cut into pieces, and a piece into batches of tiles. Each piece fills windows of its own, so pieces may run
+anywhere and in any order; the windows of all pieces are merged.
 """
 
-import hashlib
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -12,52 +11,27 @@ import shutil
 import signal
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 
-from verisphere.base.collectives import counts, gathered
-from verisphere.base.distributed import ALONE, World
 from verisphere.base.mapped import is_mapped
-from verisphere.base.vocabulary import Precision, Progress
-from verisphere.score.exact.limits import PAIRS_A_BATCH, SECONDS_BETWEEN_SAVES
+from verisphere.base.vocabulary import Precision, Progress, quietly
+from verisphere.base.work import Arrays, divided, results
+from verisphere.score.exact.limits import LEAST_PIECES, PAIRS_A_BATCH, PAIRS_A_PIECE
 from verisphere.score.exact.tiles import Side, Tiles, scan_tiles
-from verisphere.score.exact.windows import Stretch, Window, WindowPart
+from verisphere.score.exact.windows import Window
 
-_FINGERPRINT = "sweep"  # the name in the state of the array with the fingerprint; part of the format
-
-State = Mapping[str, np.ndarray]
-
-
-@runtime_checkable
-class StateStore(Protocol):
-    """Keeps the state of a scan where it survives the end of the process.
-
-    >>> class InMemoryStore:
-    ...     state = None
-    ...     def load(self):
-    ...         return self.state
-    ...     def save(self, state):
-    ...         self.state = state
-    >>> InMemoryStore().load() is None  # pass one to `AllPairs(..., store=...)`
-    True
-    """
-
-    def load(self) -> State | None:
-        """The state that was saved last, or None."""
-        ...
-
-    def save(self, state: State) -> None:
-        """Replace the saved state by this one."""
-        ...
+_VERSION = 2  # of the tiles and pieces
+_COMPARING = "comparing all pairs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,109 +49,70 @@ class Tiling:
         """The tiles."""
         return Tiles(self.left, self.right, self.across, self.precision, self.span, self.block)
 
-
-def fingerprint(tiling: Tiling) -> np.ndarray:
-    """32 bytes that depend on the rows, their people and domains, and the tiles, and not on the screen."""
-    digest = hashlib.sha256(f"1 {PAIRS_A_BATCH} {tiling.block} {tiling.across}".encode())  # 1: version of the tiling
-    for side in (tiling.left, tiling.right):
-        if side is not None:
-            for part in (side.units.cpu().numpy(), side.people, side.domains):
-                digest.update(np.ascontiguousarray(part).view(np.uint8).data)
-    return np.frombuffer(digest.digest(), np.uint8)
+    def about(self) -> list[object]:
+        """What determines the pairs of each tile and their scores, and not the screen."""
+        sides = [side for side in (self.left, self.right) if side is not None]
+        numbers = _VERSION, PAIRS_A_BATCH, self.block, self.across, self.left.units.device.type
+        return [*numbers, *(part for side in sides for part in (side.units, side.people, side.domains))]
 
 
 class Scan:
     """Tiles of pairs, and the windows that passes over them have filled."""
 
-    def __init__(
-        self,
-        tiling: Tiling,
-        progress: Progress,
-        processes: int = 1,
-        store: StateStore | None = None,
-        before: "Scan | None" = None,
-        world: World = ALONE,
-    ) -> None:
-        """Prepare the tiles, and load the saved state where there is one.
+    def __init__(self, tiling: Tiling, progress: Progress, processes: int = 1, before: "Scan | None" = None) -> None:
+        """Prepare the tiles.
 
         Args:
             tiling: the arguments that determine the tiles.
             progress: reports the progress of each pass.
             processes: number of worker processes; the results do not depend on it.
-            store: saves passes and filled windows; for a single launched process only.
             before: a scan of the same rows with products of another type, which this one replaces.
-            world: launched processes that share each pass; all ask the same questions.
         """
-        if store is not None and world.size > 1:
-            raise ValueError(
-                f"the state of a scan by {world.size} launched processes cannot be saved; start it without --state, or "
-                "start one process that shares its work by --processes"
-            )
-        self.tiling, self.progress, self.processes, self.store = tiling, progress, processes, store
-        self.world = world
+        self.tiling, self.progress, self.processes = tiling, progress, processes
         self.tiles = tiling.tiles()
-        self.batches = _batches(np.array([self.tiles.pairs(number) for number in range(len(self.tiles))], np.int64))
         self.windows: list[Window] = [] if before is None else before.windows
-        self.saved: SavedScan | None = self._load() if before is None else before.saved
+
+    def pieces(self) -> list[range]:
+        """The tiles in runs that are pieces of work."""
+        return runs(len(self.tiles), sum(self.tiles.pairs(number) for number in range(len(self.tiles))))
 
     def fill(self, windows: Sequence[Window]) -> None:
-        """Fill new windows by one pass over all pairs, which launched processes share."""
-        stretches = [window.stretch for window in windows]  # as asked: resumed windows have been narrowed since
-        windows, done = self._resumed(windows)
-        open_batches = [
-            number for number in range(self.world.rank, len(self.batches), self.world.size) if not done[number]
-        ]
-        saved_at = time.monotonic()
-        with ExitStack() as stack:
-            batches = self._results(open_batches, lambda: [window.stretch for window in windows], stack)
-            for number, asked, results in self.progress(batches, "comparing all pairs", len(open_batches)):
-                for window, stretch, part in zip(windows, asked, results, strict=True):
-                    window.add(part, stretch)
-                done[number] = True
-                for window in windows:
-                    window.narrow()
-                if self.store is not None and time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
-                    self._save(windows, stretches, done)
-                    saved_at = time.monotonic()
-        if self.world.size > 1:
-            joined = (window.joined(gathered_arrays) for window in windows)
-            windows = [window for window in joined if window is not None]
-        for window in windows:
-            window.finish()
-        self.windows += windows
-        if self.store is not None:
-            self._save([], [], np.zeros(len(self.batches), bool))
+        """Fill new windows by one pass over all pairs, whose pieces may be divided."""
+        several = divided() or self.processes > 1
+        pieces = self.pieces() if several else [range(len(self.tiles))]
+        outside, inside = (self.progress, quietly) if several else (quietly, self.progress)
 
-    def _results(
-        self, numbers: Sequence[int], stretches: Callable[[], list[Stretch]], stack: ExitStack
-    ) -> Iterator[tuple[int, list[Stretch], list[WindowPart]]]:
-        """Number, requested stretches and results of each batch, in the order in which batches end."""
-        if self.processes == 1:
-            for number in numbers:
-                asked = stretches()
-                yield number, asked, scan_tiles(self.tiles, self.batches[number], asked)
-            return
-        pool = stack.enter_context(self._pool(stack))
-        running: dict[Future, tuple[int, list[Stretch]]] = {}
-        pending = iter(numbers)
-        try:
-            while True:
-                # Two batches a process, one running and one queued: more would be scanned for windows that are too
-                # wide.
-                for number in pending:
-                    asked = stretches()
-                    with _interrupts_deferred():
-                        running[pool.submit(_scan_batch, self.batches[number], asked)] = number, asked
-                    if len(running) >= 2 * self.processes:
-                        break
-                if not running:
-                    return
-                ready, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    number, asked = running.pop(future)
-                    yield number, asked, future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+            chosen = (pieces[number] for number in numbers)
+            if self.processes > 1:
+                return self._in_processes(chosen, windows)
+            return (_filled(self.tiles, piece, windows, inside) for piece in chosen)
+
+        asked = [[window.low.hex(), window.high.hex(), window.groups, window.ranks, window.slack] for window in windows]
+        merged: list[Window | None] = []
+        for state in results("pairs", lambda: [*self.tiling.about(), asked], len(pieces), compute, outside, _COMPARING):
+            more = [_window(state, f"{number}.") for number in range(len(windows))]
+            merged = [a and a.merged(b) for a, b in zip(merged, more, strict=True)] if merged else [*more]
+        for window in merged:
+            if window is not None:
+                window.finish()
+                self.windows.append(window)
+
+    def _in_processes(self, pieces: Iterator[range], windows: Sequence[Window]) -> Iterator[Arrays]:
+        """The windows of each piece, in the order of the pieces, filled by worker processes."""
+        with ExitStack() as stack:
+            pool = stack.enter_context(self._pool(stack))
+            running: deque[Future[Arrays]] = deque()
+            try:
+                while True:
+                    for tiles in islice(pieces, 2 * self.processes - len(running)):
+                        with _interrupts_deferred():
+                            running.append(pool.submit(_fill_piece, tiles, windows))
+                    if not running:
+                        return
+                    yield running.popleft().result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
 
     def _pool(self, stack: ExitStack) -> ProcessPoolExecutor:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="verisphere-")))
@@ -198,81 +133,27 @@ class Scan:
             (folder, tiling.right is not None, settings, threads),
         )
 
-    # -- saving ----------------------------------------------------------------------------------------------------
 
-    def _save(self, windows: Sequence[Window], stretches: Sequence[Stretch], done: np.ndarray) -> None:
-        assert self.store is not None
-        state: dict[str, np.ndarray] = {_FINGERPRINT: fingerprint(self.tiling), "done": done}
-        for kind, members in (("filled", self.windows), ("filling", windows)):
-            state[kind] = np.array(len(members))
-            for number, window in enumerate(members):
-                for name, value in window.state().items():
-                    state[f"{kind}.{number}.{name}"] = value
-        for number, (low, high, groups) in enumerate(stretches):
-            state[f"asked.{number}"] = np.array([low, high, *groups], np.float64)
-        self.store.save(state)
-
-    def _load(self) -> "SavedScan | None":
-        state = None if self.store is None else self.store.load()
-        if state is None:
-            return None
-        try:
-            same_pairs = np.array_equal(state[_FINGERPRINT], fingerprint(self.tiling))
-            saved = _saved_scan(state, len(self.batches)) if same_pairs else None
-        except (KeyError, ValueError, TypeError, OverflowError):
-            raise ValueError(f"{self.store}: not the state of an interrupted scan; name another file") from None
-        if saved is None:
-            raise ValueError(
-                f"{self.store}: the state of a scan of other embeddings, or of another version of them; name another "
-                "file"
-            )
-        self.windows = saved.filled
-        return saved
-
-    def _resumed(self, windows: Sequence[Window]) -> tuple[list[Window], np.ndarray]:
-        """The windows as an interrupted pass for the same stretches left them, and which batches it had completed."""
-        saved, self.saved = self.saved, None
-        if saved is None or saved.asked != [window.stretch for window in windows]:
-            return list(windows), np.zeros(len(self.batches), bool)
-        return saved.filling, saved.done
+def runs(items: int, pairs: int) -> list[range]:
+    """Runs of items of about `PAIRS_A_PIECE` pairs each, or of fewer pairs where there would be few runs."""
+    count = min(items, max(LEAST_PIECES, -(-pairs // PAIRS_A_PIECE)))
+    return [range(piece * items // count, (piece + 1) * items // count) for piece in range(count)]
 
 
-@dataclass(frozen=True, eq=False)
-class SavedScan:
-    """The saved state of a scan.
-
-    Attributes:
-        filled: windows that complete passes have filled.
-        filling: windows that an interrupted pass was filling.
-        asked: the stretches that this pass was asked for.
-        done: whether each of its batches was complete.
-    """
-
-    filled: list[Window]
-    filling: list[Window]
-    asked: list[Stretch]
-    done: Bool[np.ndarray, " batches"]
+def _filled(tiles: Tiles, piece: range, windows: Sequence[Window], progress: Progress) -> Arrays:
+    """The states of such windows, filled by the tiles of a piece."""
+    mine = [window.emptied() for window in windows]
+    batches = _batches(np.array([tiles.pairs(number) for number in piece], np.int64))
+    for batch in progress(batches, _COMPARING, len(batches)):
+        stretches = [window.stretch for window in mine]
+        parts = scan_tiles(tiles, piece[batch.start : batch.stop], stretches)
+        for window, stretch, part in zip(mine, stretches, parts, strict=True):
+            window.add(part, stretch)
+            window.narrow()
+    return {f"{number}.{name}": value for number, window in enumerate(mine) for name, value in window.state().items()}
 
 
-def _saved_scan(state: State, batches: int) -> SavedScan:
-    """Read a saved state from its arrays."""
-    done = state["done"]
-    if done.dtype != np.bool_ or done.shape != (batches,):
-        raise ValueError(f"done must be {batches} booleans, got {done.dtype} {done.shape}")
-    filled, filling = (
-        [_window(state, f"{kind}.{number}.") for number in range(int(state[kind]))] for kind in ("filled", "filling")
-    )
-    asked: list[Stretch] = []
-    for number in range(len(filling)):
-        low, high, *groups = state[f"asked.{number}"].tolist()
-        asked.append((low, high, tuple(int(group) for group in groups)))
-        window = filling[number]
-        if window.groups != asked[-1][2] or not low <= window.low <= window.high <= high:
-            raise ValueError(f"window {number} is not within the stretch that was asked for")
-    return SavedScan(filled, filling, asked, done.copy())
-
-
-def _window(state: State, prefix: str) -> Window:
+def _window(state: Arrays, prefix: str) -> Window:
     return Window.from_state(
         {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
     )
@@ -288,13 +169,6 @@ def _batches(pairs: Int64[np.ndarray, " tiles"]) -> list[range]:
         if int(pairs[batches[-1]].sum()) < PAIRS_A_BATCH:
             size = max(size, stop)
     return batches
-
-
-def gathered_arrays(array: np.ndarray) -> list[np.ndarray]:
-    """This array as each rank has it; the lengths may differ."""
-    sizes = counts(len(array))
-    arrays = gathered(torch.from_numpy(np.ascontiguousarray(array)), sizes)
-    return [part.numpy() for part in arrays.split(sizes)]
 
 
 # --- worker processes ---
@@ -341,5 +215,5 @@ def _side(path: Path) -> Side:
         return Side(units, columns["people"], columns["domains"], columns["origin"])
 
 
-def _scan_batch(numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[WindowPart]:
-    return scan_tiles(_worker_tiles[0], numbers, stretches)
+def _fill_piece(piece: range, windows: Sequence[Window]) -> Arrays:
+    return _filled(_worker_tiles[0], piece, windows, quietly)

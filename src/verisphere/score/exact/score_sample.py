@@ -9,6 +9,8 @@ import torch
 from verisphere.score.exact.limits import SAMPLED_ROWS
 from verisphere.score.exact.tiles import Side
 
+_STEPS = 1 << 20  # to a score of 1, by which predicted ends are rounded
+
 
 class ScoreSample:
     """Impostor scores of a sample of each group's pairs."""
@@ -61,8 +63,9 @@ class ScoreSample:
         # The sample's pairs share rows: a quarter of the rank on either side, and the chance variation of few pairs.
         margin = heaviest * (8 + 6 * math.sqrt(rank / heaviest)) + rank / 4
         above, below, here = np.searchsorted(reached, [rank - margin, rank + margin, rank])
-        high = math.inf if rank - margin <= reached[0] else float(score[above])
-        low = -math.inf if below >= len(score) else float(score[below])
+        # rounded outward: where threads share a product its last bits differ, and a pass that continues asks the same
+        high = math.inf if rank - margin <= reached[0] else math.ceil(score[above] * _STEPS) / _STEPS
+        low = -math.inf if below >= len(score) else math.floor(score[below] * _STEPS) / _STEPS
         return low, high, float(score[min(here, len(score) - 1)])
 
     def _weighted(self, groups: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:

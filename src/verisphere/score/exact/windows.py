@@ -164,6 +164,28 @@ class Window:
         window.room, window.seen, window.patches = int(seen[:, 0].max()), int(seen[:, 1].sum()), int(seen[:, 2].sum())
         return window
 
+    def emptied(self) -> "Window":
+        """A window for the same question that holds no pair."""
+        return Window(self.low, self.high, self.groups, self.ranks, self.total, self.slack)
+
+    def merged(self, other: "Window") -> "Window | None":
+        """One window of the pairs of both, which are for one question; it covers what both cover, None if nothing is.
+
+        Both are narrowed to that.
+        """
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        if low > high:
+            return None
+        self._shrink(low, high)
+        other._shrink(low, high)
+        window = Window(low, high, self.groups, self.ranks, self.total, self.slack)
+        window.above = self.above + other.above
+        columns = ((self.score, other.score), (self.group, other.group), (self.count, other.count))
+        window.score, window.group, window.count = counted(*map(np.concatenate, columns))
+        window.room, window.seen = max(self.room, other.room), self.seen + other.seen
+        window.patches = self.patches + other.patches
+        return window
+
     def state(self) -> dict[str, np.ndarray]:
         """The window as arrays."""
         return {

@@ -1,6 +1,7 @@
 """The faces of an embeddings file grouped into people, by steps: what a person has confirmed stays."""
 
 from collections import Counter
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -8,10 +9,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.distributed import world
 from verisphere.base.identity import names_taken
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
 from verisphere.base.words import counted
+from verisphere.base.work import divided, working
 from verisphere.decide.purity import UNSURE, figures_of
 from verisphere.files.clusters import (
     ANOTHER,
@@ -31,15 +34,16 @@ from verisphere.files.purity import Purity, read_purity
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import is_count
-from verisphere.files.work import ScanState, WorkFiles, result_folder
+from verisphere.files.work import WorkFolder, result_folder
 from verisphere.images.faces import Faces
 from verisphere.measure.protocols.plausible import implausible_set
+from verisphere.report.blocks import Page
 from verisphere.report.pictures import check_embedded
 from verisphere.score.linkage import SMALLER_GROUPS_PAY
 from verisphere.ship.clusters.face_tree import Cut, FaceTree, Links
 from verisphere.ship.clusters.page import PAGE, clusters_page
 
-PAIRS_KEPT_AT_ONCE = 2**33  # pairs of rows that are compared between two savings, some 30 seconds
+PAIRS_KEPT = 2**33  # pairs of rows whose comparison, of half a minute, is worth keeping
 
 
 @dataclass(frozen=True)
@@ -71,52 +75,64 @@ def cluster_folder(
 ) -> Clusters:
     """Group the faces of an embeddings file, and write the folder of clusters; the same call continues a killed one.
 
-    With images, under the names of the embeddings, the folder has a page.
+    With images, under the names of the embeddings, the folder has a page. Where the work is divided, its pieces lie
+    elsewhere, and only the process that completes them makes the folder.
     """
-    with result_folder(out) as work:
-        with names_taken(None if options.known else "exact"):  # identities are looked at only for the comparison
-            faces = read_embeddings(embeddings)
-        faces = faces.take(np.argsort(faces.names))  # the order of the rows of a tree
-        labelled, identity = faces.identities != NOBODY, np.unique(faces.identities, return_inverse=True)[1]
-        if options.known and not labelled.any():
-            raise ValueError(f"{embeddings}: no face has an identity, so there is nothing for --known to compare with")
-        source, names = evaluated(embeddings, faces), faces.names.tolist()
-        if images is not None:
-            check_embedded(embeddings, names, images)
-        people, confirmed = ({}, {}) if options.before is None else read_people(options.before, names)
-        links = _links(options, set(names), people, confirmed)
-        if people and people.keys().isdisjoint(names):
-            raise ValueError(
-                f"{options.before}: nothing of it ({counted(len(people), 'face')}) is in {embeddings}, which has to "
-                "hold the faces of before and the new ones"
-            )
-        promised = None if options.purity is None else _promised(options.purity, source)
-        threshold, margin = (options.threshold or 0.0, options.margin or 0.0) if promised is None else promised.at
-        parts = -(-(len(faces) ** 2) // PAIRS_KEPT_AT_ONCE)
-        kept = WorkFiles.open(work, {"sha256": source.sha256, "threshold": threshold, "parts": parts}).folder
-        stores = [ScanState(kept / f"near-{part:04d}.npz", "near pairs") for part in range(parts)]
-        tree = FaceTree(faces, threshold, links, progress, stores if parts > 1 else ())
-        cut = tree.cut(threshold, margin)
-        confirmed_rows = np.isin(faces.names, list(links.people))
-        cut = replace(cut, cluster=np.where(confirmed_rows, cut.grouped, cut.cluster))
-        clusters = _clusters(tree, cut, faces.names, people, links.people)
-        made = Clusters(
-            source=source,
-            threshold=threshold,
-            margin=margin,
-            price=SMALLER_GROUPS_PAY,
-            clusters=clusters,
-            proposals=_proposals(tree, cut, [cluster.person for cluster in clusters], faces.names),
-            before=None if options.before is None else digest(options.before / PEOPLE),
-            gone=tuple(sorted(confirmed.keys() - set(names))),
-            promise=None if promised is None else promised.promise_for(faces, source),
-            known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
-            implausible=implausible_set(known_people(faces, embeddings)) if options.known else (),
-        )
-        if images is not None:
-            clusters_page(made, images, None if promised is None else promised.risk).write(out / PAGE)
-        made.write(out)
+    with ExitStack() as stack:
+        work = None if divided() else stack.enter_context(result_folder(out))
+        made, page = _made(embeddings, options, progress, images, work)
+        if work is None:
+            stack.enter_context(result_folder(out))
+        if world().first:
+            if page is not None:
+                page.write(out / PAGE)
+            made.write(out)
     return made
+
+
+def _made(
+    embeddings: Path, options: ClusterOptions, progress: Progress, images: Faces | None, work: Path | None
+) -> tuple[Clusters, Page | None]:
+    with names_taken(None if options.known else "exact"):  # identities are looked at only for the comparison
+        faces = read_embeddings(embeddings)
+    faces = faces.take(np.argsort(faces.names))  # the order of the rows of a tree
+    labelled, identity = faces.identities != NOBODY, np.unique(faces.identities, return_inverse=True)[1]
+    if options.known and not labelled.any():
+        raise ValueError(f"{embeddings}: no face has an identity, so there is nothing for --known to compare with")
+    source, names = evaluated(embeddings, faces), faces.names.tolist()
+    if images is not None:
+        check_embedded(embeddings, names, images)
+    people, confirmed = ({}, {}) if options.before is None else read_people(options.before, names)
+    links = _links(options, set(names), people, confirmed)
+    if people and people.keys().isdisjoint(names):
+        raise ValueError(
+            f"{options.before}: nothing of it ({counted(len(people), 'face')}) is in {embeddings}, which has to "
+            "hold the faces of before and the new ones"
+        )
+    promised = None if options.purity is None else _promised(options.purity, source)
+    threshold, margin = (options.threshold or 0.0, options.margin or 0.0) if promised is None else promised.at
+    long = len(faces) ** 2 > PAIRS_KEPT
+    with nullcontext() if work is None or not long else working(WorkFolder(work, anew=True)):
+        tree = FaceTree(faces, threshold, links, progress)
+    cut = tree.cut(threshold, margin)
+    confirmed_rows = np.isin(faces.names, list(links.people))
+    cut = replace(cut, cluster=np.where(confirmed_rows, cut.grouped, cut.cluster))
+    clusters = _clusters(tree, cut, faces.names, people, links.people)
+    made = Clusters(
+        source=source,
+        threshold=threshold,
+        margin=margin,
+        price=SMALLER_GROUPS_PAY,
+        clusters=clusters,
+        proposals=_proposals(tree, cut, [cluster.person for cluster in clusters], faces.names),
+        before=None if options.before is None else digest(options.before / PEOPLE),
+        gone=tuple(sorted(confirmed.keys() - set(names))),
+        promise=None if promised is None else promised.promise_for(faces, source),
+        known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
+        implausible=implausible_set(known_people(faces, embeddings)) if options.known else (),
+    )
+    page = None if images is None else clusters_page(made, images, None if promised is None else promised.risk)
+    return made, page
 
 
 def _promised(path: Path, source: EvaluatedFile) -> Purity:

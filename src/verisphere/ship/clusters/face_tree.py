@@ -15,7 +15,7 @@ from jaxtyping import Float64, Int64
 
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.decide.purity import UNSURE
-from verisphere.score import StateStore, pair_scores, unit_rows
+from verisphere.score import pair_scores, unit_rows
 from verisphere.score.linkage import SMALLER_GROUPS_PAY, ContradictionError, average_linkage, linked
 from verisphere.score.near_pairs import near_pairs
 
@@ -94,7 +94,6 @@ class FaceTree:
         floor: float,
         links: Links | None = None,
         progress: Progress = quietly,
-        stores: Sequence[StateStore] = (),
     ) -> None:
         """Link the faces.
 
@@ -103,7 +102,6 @@ class FaceTree:
             floor: lowest threshold at which clusters will be asked for.
             links: what is known of the faces beside their embeddings.
             progress: reports the progress.
-            stores: keep finished parts of the near pairs; see `near_pairs`.
 
         Raises:
             ValueError: links that contradict each other, or name a face that is not there; too many near pairs.
@@ -115,7 +113,7 @@ class FaceTree:
         links = links or Links()
         together, apart = (_rows_of(pairs, self.names) for pairs in (links.all_together(), links.all_apart()))
         units = unit_rows(faces.embeddings[self.order])
-        near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS, stores=stores)
+        near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS)
         self.pairs, self.scores = np.stack([near.left, near.right], 1), near.score  # the highest score first
         self.units = units.numpy()
         numbers = {person: number for number, person in enumerate(sorted(set(links.people.values())))}

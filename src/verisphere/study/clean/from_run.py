@@ -6,21 +6,23 @@ center, which the noise has also attracted.
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Float32, Int64
 
 from verisphere.base.collectives import on_every_rank, on_first_rank
 from verisphere.base.distributed import world
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NO_CLASS, NOBODY, Origin, Progress, printable, quietly
+from verisphere.base.work import Arrays, results, working
 from verisphere.files.disk import remove_whole
 from verisphere.files.streamed_rows import StreamedRows, open_rows
-from verisphere.files.work import WorkFiles
+from verisphere.files.work import WorkFolder
 from verisphere.images.faces import Faces
 from verisphere.images.packs.columns import Texts, coded
 from verisphere.models.embed import EmbeddingModel, embed, open_model
@@ -83,13 +85,14 @@ def found_in_run(
         **versions(),
     }
     with _folder(work) as folder:
-        files = WorkFiles.open(folder, about)
+        files = WorkFolder(folder, anew=True)
         step = BATCHES * batch_size
         blocks = [range(start, min(start + step, len(faces))) for start in range(0, len(faces), step)]
         labels = faces.labels.numpy()
-        cosines = _cosines(head, model, faces, blocks, files, labels, batch_size, workers, rank_1, progress)
-        sub = sub_classes(cosines, labels, len(head.people))
-        nearest = _nearest(head, sub, cosines, labels, blocks, files, device, progress) if rank_1 else None
+        with working(files):
+            cosines = _cosines(head, model, faces, blocks, about, labels, batch_size, workers, rank_1, progress)
+            sub = sub_classes(cosines, labels, len(head.people))
+            nearest = _nearest(head, sub, cosines, labels, blocks, files, device, progress) if rank_1 else None
     return Found(
         faces.names,
         faces.identities,
@@ -135,11 +138,11 @@ def found_by_centers(
     nearest = None
     if rank_1:
         own = nearest_is_own(head.centers, sub.dominant, device)
-        results = [
+        parts = [
             own(portion, labels[place], cosines[place])
             for place, portion in _portions(rows, "finding the nearest classes", progress)
         ]
-        nearest = NearestClass(*np.concatenate(results).T)
+        nearest = NearestClass(*np.concatenate(parts).T)
     names = Texts.of(map(str, rows.names))
     return Found(names, identities, head.people, sub, _method(run, head), nearest_class=nearest)
 
@@ -171,6 +174,7 @@ def _folder(work: Path | None) -> Iterator[Path]:
     folder = Path(on_first_rank(tempfile.mkdtemp))
     try:
         yield folder
+        on_first_rank(str)  # until all ranks have read the pieces
     finally:
         if world().first:
             remove_whole(folder)
@@ -181,7 +185,7 @@ def _cosines(
     model: EmbeddingModel,
     faces: Faces,
     blocks: Sequence[range],
-    files: WorkFiles,
+    about: dict[str, Any],
     labels: Int64[np.ndarray, " samples"],
     batch_size: int,
     workers: int,
@@ -189,30 +193,25 @@ def _cosines(
     progress: Progress,
 ) -> Float32[np.ndarray, "samples subcenters"]:
     """Cosines of all images to the sub-centers of their own class, block by block."""
-    cosines = np.full((len(labels), head.centers.shape[1]), np.nan, np.float32)
-    done = files.done(_COSINES, len(blocks))
-    for number, block in enumerate(blocks):
-        if done[number]:
-            cosines[block.start : block.stop] = files.load(_COSINES, number, _COSINES)
-    waiting = [number for number, is_done in enumerate(done) if not is_done]
     alone = len(blocks) == 1  # then the progress over its batches is more informative
-    numbers = waiting if alone else progress(waiting, "embedding", len(blocks), sum(done))
-    for number in numbers:
-        block = blocks[number]
-        embeddings = embed(
-            model,
-            faces.select(block),
-            "",
-            flip=False,
-            batch_size=batch_size,
-            workers=workers,
-            progress=progress if alone else quietly,
-        ).embeddings
-        place = slice(block.start, block.stop)
-        cosines[place] = head.cosines(embeddings, labels[place])
-        arrays = {_COSINES: cosines[place]} | ({"embeddings": embeddings} if keep_embeddings else {})
-        files.save(_COSINES, number, **arrays)
-    return cosines
+    inside, outside = (progress, quietly) if alone else (quietly, progress)
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        for block in (blocks[number] for number in numbers):
+            embeddings = embed(
+                model,
+                faces.select(block),
+                "",
+                flip=False,
+                batch_size=batch_size,
+                workers=workers,
+                progress=inside,
+            ).embeddings
+            kept = {"embeddings": embeddings} if keep_embeddings else {}
+            yield {_COSINES: head.cosines(embeddings, labels[block.start : block.stop])} | kept
+
+    parts = results(_COSINES, lambda: [about], len(blocks), compute, outside, "embedding")
+    return np.concatenate([np.empty((0, head.centers.shape[1]), np.float32), *(part[_COSINES] for part in parts)])
 
 
 def _nearest(
@@ -221,22 +220,21 @@ def _nearest(
     cosines: Float32[np.ndarray, "samples subcenters"],
     labels: Int64[np.ndarray, " samples"],
     blocks: Sequence[range],
-    files: WorkFiles,
+    files: WorkFolder,
     device: torch.device,
     progress: Progress,
 ) -> NearestClass:
     """Whether the nearest class of each image is its own, from the embeddings among the work files."""
-    results: list[Bool[np.ndarray, "rows 2"]] = []
     own = nearest_is_own(head.centers, sub.dominant, device)
-    done = files.done(_NEAREST, len(blocks))
-    for number, block in enumerate(progress(blocks, "finding the nearest classes", len(blocks))):
-        if done[number]:
-            results.append(files.load(_NEAREST, number, _NEAREST))
-            continue
-        place = slice(block.start, block.stop)
-        results.append(own(files.load(_COSINES, number, "embeddings"), labels[place], cosines[place]))
-        files.save(_NEAREST, number, **{_NEAREST: results[-1]})
-    return NearestClass(*np.concatenate(results).T)
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        for number in numbers:
+            place = slice(blocks[number].start, blocks[number].stop)
+            embeddings = files.load(_COSINES, number)["embeddings"]
+            yield {_NEAREST: own(embeddings, labels[place], cosines[place])}
+
+    parts = results(_NEAREST, lambda: [cosines], len(blocks), compute, progress, "finding the nearest classes")
+    return NearestClass(*np.concatenate([part[_NEAREST] for part in parts]).T)
 
 
 def _portions(

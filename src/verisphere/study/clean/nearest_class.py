@@ -5,7 +5,7 @@ dominant ones are kept). Dropping sub-centers changes no embedding, hence no sco
 changes the class center that a sample is nearest to.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
-from verisphere.base.collectives import gathered
-from verisphere.base.distributed import world
+from verisphere.base.work import Arrays, results, shared_by_ranks
 from verisphere.head.nearest import nearest_others
 from verisphere.head.subcenters import SubCenters
 from verisphere.score.cosine import unit
@@ -84,14 +83,12 @@ def nearest_is_own(
         labels: Int64[np.ndarray, " rows"],
         cosines: Float32[np.ndarray, "rows subcenters"],
     ) -> Bool[np.ndarray, "rows 2"]:
-        here, tiles = world(), -(-len(rows) // _ROWS)
-        shares = [here.share(tiles, rank) for rank in range(here.size)]
-        sizes = [min(share.stop * _ROWS, len(rows)) - min(share.start * _ROWS, len(rows)) for share in shares]
-        results = np.zeros((sizes[here.rank], 2), bool)
-        first = shares[here.rank].start * _ROWS
-        for tile in shares[here.rank]:
-            place = slice(tile * _ROWS, min((tile + 1) * _ROWS, len(rows)))
-            results[place.start - first : place.stop - first] = of_tile(rows[place], labels[place], cosines[place])
-        return gathered(torch.from_numpy(results.astype(np.uint8)), sizes).numpy().astype(bool)
+        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+            for place in (slice(number * _ROWS, (number + 1) * _ROWS) for number in numbers):
+                yield {"own": of_tile(rows[place], labels[place], cosines[place])}
+
+        with shared_by_ranks():
+            parts = results("tiles", lambda: [rows, labels, cosines], -(-len(rows) // _ROWS), compute)
+            return np.concatenate([np.zeros((0, 2), bool), *(part["own"] for part in parts)])
 
     return of_rows

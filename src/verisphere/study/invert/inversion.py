@@ -6,7 +6,7 @@ does not depend on the others; a finished batch is stored.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,13 +22,14 @@ from torch import Tensor
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.seeds import Stream, check_seed, mixed_seed
 from verisphere.base.vocabulary import Progress, check_word, quietly
-from verisphere.files.work import WorkFiles
+from verisphere.base.work import Arrays, results, working
+from verisphere.files.work import SealedFile, WorkFolder
 from verisphere.head import Head
 from verisphere.score.cosine import unit
 from verisphere.study.invert.terms import BatchNormStatistics, energy, total_variation, toward_embeddings
 
 _HALF = 127.5  # half of the range of a pixel
-_IMAGES, _STATE = "images", "state"
+_IMAGES = "images"
 _NOISE, _MOVES = 0, 1  # purposes of a step's random numbers
 _CPU = torch.device("cpu")
 #: Receives the images of an inversion while it runs.
@@ -183,21 +184,23 @@ def invert(
         RGB pixels.
     """
     backbone.to(device).eval().requires_grad_(False)
-    files = None if work is None else WorkFiles.open(work, {"settings": asdict(settings), "about": about or {}})
+    files = None if work is None else WorkFolder(work, anew=True)
     starts = range(0, identity.count, settings.batch_size)
-    images = []
-    for number, start in enumerate(starts):
-        places = range(start, min(start + settings.batch_size, identity.count))
-        if files is not None and files.done(_IMAGES, number + 1)[number]:
-            images.append(torch.from_numpy(files.load(_IMAGES, number, "pixels")))
-            continue
-        title = f"batch {number + 1} of {len(starts)}"
-        batch = _Batch(backbone, identity, settings, places, device)
-        pixels = batch.descended(files, number, save_every, progress, title, partial(_show, watch, images))
-        if files is not None:
-            files.save(_IMAGES, number, pixels=pixels.numpy())
-        images.append(pixels)
-    return torch.cat(images)
+    images: list[UInt8[Tensor, "batch 3 height width"]] = []
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        for number in numbers:
+            places = range(starts[number], min(starts[number] + settings.batch_size, identity.count))
+            title = f"batch {number + 1} of {len(starts)}"
+            batch = _Batch(backbone, identity, settings, places, device)
+            state = None if files is None else files.state(_IMAGES, number)
+            pixels = batch.descended(state, save_every, progress, title, partial(_show, watch, images))
+            images.append(pixels)
+            yield {"pixels": pixels.numpy()}
+
+    with working(files):
+        parts = results(_IMAGES, lambda: [asdict(settings), about or {}], len(starts), compute)
+        return torch.cat([torch.from_numpy(part["pixels"]) for part in parts])
 
 
 def _show(
@@ -224,23 +227,22 @@ class _Batch:
 
     def descended(
         self,
-        files: WorkFiles | None,
-        number: int,
+        state: SealedFile | None,
         save_every: int,
         progress: Progress,
         title: str,
         watch: Watch,
     ) -> UInt8[Tensor, "batch 3 height width"]:
         """The images after all steps, continued from the state of an earlier call."""
-        first = self._restored(files, number)
+        first = self._restored(state)
         steps = range(first, self.settings.steps)
         with self.statistics or nullcontext():
             for step in progress(steps, title, self.settings.steps, first):
                 self._descend(step)
                 if (step + 1) % save_every == 0:
                     watch(self.pixels())
-                    if files is not None:
-                        self._save(files, number, step + 1)
+                    if state is not None:
+                        self._save(state, step + 1)
         return self.pixels()
 
     def pixels(self) -> UInt8[Tensor, "batch 3 height width"]:
@@ -283,27 +285,22 @@ class _Batch:
                 values = values.flip(3)
         return (values * _HALF + (_HALF - self.backbone.mean)) / self.backbone.scale
 
-    def _save(self, files: WorkFiles, number: int, step: int) -> None:
-        state = self.adam.state[self.values]
-        files.save(
-            _STATE,
-            number,
-            step=np.array(step),
-            values=self.values.detach().cpu().numpy(),
-            mean=state["exp_avg"].cpu().numpy(),
-            square=state["exp_avg_sq"].cpu().numpy(),
-        )
+    def _save(self, state: SealedFile, step: int) -> None:
+        adam, values = self.adam.state[self.values], self.values.detach()
+        moments = {"mean": adam["exp_avg"].cpu().numpy(), "square": adam["exp_avg_sq"].cpu().numpy()}
+        state.save({"step": np.array(step), "values": values.cpu().numpy(), **moments})
 
-    def _restored(self, files: WorkFiles | None, number: int) -> int:
+    def _restored(self, state: SealedFile | None) -> int:
         """Restore the stored state of the batch; returns the number of finished steps."""
-        if files is None or not files.done(_STATE, number + 1)[number]:
+        kept = None if state is None else state.load()
+        if kept is None:
             return 0
-        step = int(files.load(_STATE, number, "step"))
+        step = int(kept["step"])
         with torch.no_grad():
-            self.values.copy_(torch.from_numpy(files.load(_STATE, number, "values")))
+            self.values.copy_(torch.from_numpy(kept["values"]))
         self.adam.state[self.values] = {
             "step": torch.tensor(float(step)),
-            "exp_avg": torch.from_numpy(files.load(_STATE, number, "mean")).to(self.values.device),
-            "exp_avg_sq": torch.from_numpy(files.load(_STATE, number, "square")).to(self.values.device),
+            "exp_avg": torch.from_numpy(kept["mean"]).to(self.values.device),
+            "exp_avg_sq": torch.from_numpy(kept["square"]).to(self.values.device),
         }
         return step

@@ -1,0 +1,152 @@
+"""Work in pieces: the same pieces for any number of processes, each computed once, their results in order.
+
+A step of a computation is a fixed list of pieces whose results do not depend on each other and are merged in their
+order: counts are added, lists appended, the best of several lists kept. So its result is that of one process to the
+bit. Who computes which piece, and where finished ones are kept, is decided by the `Work` that `working` has entered:
+nobody, the ranks of a launch (`Shared`), or a folder on the disk (`verisphere.files.work.WorkFolder`).
+"""
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import torch
+
+from verisphere.base.collectives import counts, gathered, on_every_rank
+from verisphere.base.distributed import world
+from verisphere.base.vocabulary import Progress, quietly
+
+Arrays: TypeAlias = Mapping[str, np.ndarray]
+#: Everything that determines the results of a step: arrays, tensors, numbers, words; asked for where pieces are kept.
+About: TypeAlias = Callable[[], Sequence[object]]
+#: Computes the pieces with these numbers, which ascend, one after the other.
+Compute: TypeAlias = Callable[[Iterable[int]], Iterator[Arrays]]
+
+
+class PartEnded(Exception):
+    """A part has computed its pieces, and others are missing; the message says how many are there."""
+
+
+@runtime_checkable
+class Work(Protocol):
+    """Divides the pieces of a step, or keeps them."""
+
+    def results(
+        self, step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str
+    ) -> Iterable[Arrays]:
+        """The results of all pieces; see `results`."""
+        ...
+
+
+#: The work that `working` has entered, innermost last; None inside a piece, which one process computes alone.
+_entered: list[Work | None] = []
+
+
+@contextmanager
+def working(work: Work | None) -> Iterator[None]:
+    """Inside this context the steps of a computation are divided and kept as this work says."""
+    _entered.append(work)
+    try:
+        yield
+    finally:
+        _entered.pop()
+
+
+@contextmanager
+def shared_by_ranks() -> Iterator[None]:
+    """Inside this context the ranks of a joined group share each step, if nothing else has been entered."""
+    with working(_entered[-1] if _entered else Shared() if world().size > 1 else None):
+        yield
+
+
+def divided() -> bool:
+    """Whether the pieces of a step are divided or kept, so that there should be several."""
+    return bool(_entered) and _entered[-1] is not None
+
+
+def results(
+    step: str,
+    about: About,
+    pieces: int,
+    compute: Compute,
+    progress: Progress = quietly,
+    title: str = "",
+) -> Iterable[Arrays]:
+    """The results of all pieces of a step, in their order; where nothing divides them, each when it is asked for.
+
+    >>> squares = results("squares", lambda: [2], 4, lambda numbers: ({"square": np.array(n**2)} for n in numbers))
+    >>> [int(piece["square"]) for piece in squares]
+    [0, 1, 4, 9]
+
+    Args:
+        step: name of the step, a word.
+        about: everything that determines the results. Threads, ranks, and the size of blocks that are computed at once
+            are not among it.
+        pieces: number of pieces; it must not depend on ranks or threads.
+        compute: the results of the pieces with these numbers.
+        progress: reports the progress over the pieces.
+        title: description of the progress.
+    """
+    work = _entered[-1] if _entered else None
+    if work is None:
+        return progress(compute(range(pieces)), title, pieces)
+    return work.results(step, about, pieces, _alone(compute), progress, title)
+
+
+def _alone(compute: Compute) -> Compute:
+    """The same pieces; inside of each nothing is divided."""
+
+    def each(numbers: Iterable[int]) -> Iterator[Arrays]:
+        pieces = compute(numbers)
+        while True:
+            with working(None):
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            yield piece
+
+    return each
+
+
+class Shared:
+    """The ranks of a joined group share each step in memory; every rank has all results."""
+
+    def results(
+        self, step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str
+    ) -> Iterable[Arrays]:
+        """Every rank computes its share, and all gather them."""
+        here = world()
+        share = range(here.rank, pieces, here.size)
+        mine = on_every_rank(lambda: [packed(piece) for piece in progress(compute(share), title, len(share))])
+        lengths = np.array([len(piece) for piece in mine], np.int64)
+        content = gathered_arrays(np.frombuffer(b"".join(mine), np.uint8))
+        ends = [np.cumsum(of_rank) for of_rank in gathered_arrays(lengths)]
+
+        def piece(number: int) -> Arrays:
+            rank, turn = number % here.size, number // here.size
+            first = ends[rank][turn - 1] if turn else 0
+            return unpacked(content[rank][first : ends[rank][turn]].tobytes())
+
+        return map(piece, range(pieces))
+
+
+def packed(arrays: Arrays) -> bytes:
+    """Named arrays as bytes."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes names for options
+    return file.getvalue()
+
+
+def unpacked(content: bytes) -> Arrays:
+    """Named arrays from their bytes."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def gathered_arrays(array: np.ndarray) -> list[np.ndarray]:
+    """This array as each rank has it; the lengths may differ."""
+    sizes = counts(len(array))
+    arrays = gathered(torch.from_numpy(np.array(array)), sizes)
+    return [part.numpy() for part in arrays.split(sizes)]

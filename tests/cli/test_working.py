@@ -1,0 +1,218 @@
+"""Work in pieces through the command line: ranks, parts, and kills come to the bytes of one process."""
+
+import contextlib
+import importlib
+import io
+import itertools
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from processes import WorkerFailed, run
+from verisphere.base.vocabulary import Embeddings
+from verisphere.cli import main
+from verisphere.files import work
+from verisphere.files.embeddings import write_embeddings
+from verisphere.score import all_pairs
+
+top_k = importlib.import_module("verisphere.score.top_k")  # its name in verisphere.score is the function
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+#: Each verb by the words of its command, with its inputs in FOLDER and its result, a file or a folder, at OUT.
+VERBS = {
+    "embed": "embed FOLDER/network.yaml FOLDER/faces --out OUT.npz --batch-size 3 --workers 0 --device cpu",
+    "all pairs": "evaluate all-pairs FOLDER/set.npz --far 1e-2 --far 1e-4 --intervals --replicates 5 --json OUT.json",
+    "top k": "evaluate identification FOLDER/set.npz --top 7 --candidates OUT.csv",
+    "identification": "evaluate identification FOLDER/set.npz --fpir 1e-1 --galleries 2 --by-image --json OUT.json",
+    "duplicates": "clean duplicates FOLDER/set.npz --threshold 0.5 --image-threshold 0.6 --out OUT",
+    "overlap": "clean overlap FOLDER/set.npz FOLDER/other.npz --threshold 0.75 --out OUT",
+    "cluster": "cluster FOLDER/set.npz --threshold 0.4 --known --out OUT",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("inputs")
+    (place / "network.yaml").write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 4}\n")
+    random_numbers = np.random.default_rng(0)
+    from PIL import Image
+
+    for number in range(31):
+        path = place / "faces" / f"person {number // 2}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random_numbers.integers(0, 256, (112, 112, 3), np.uint8)).save(path)
+    person = np.arange(240) % 60
+    centers = random_numbers.normal(size=(110, 12))
+    for name, first in (("set", 0), ("other", 45)):
+        rows = centers[person + first] + 0.6 * random_numbers.normal(size=(240, 12))
+        identities = np.array([f"{name} {number + first}" for number in person])
+        names = np.array([f"{number}.png" for number in range(240)])
+        write_embeddings(place / f"{name}.npz", Embeddings(rows.astype(np.float32), names, identities))
+    return place
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> dict[str, dict[str, bytes]]:
+    """The result of each verb by one process that keeps nothing and compares in blocks of the usual size."""
+    return {verb: result_of(verb, folder, folder / "alone") for verb in VERBS}
+
+
+def call(verb: str, folder: Path, out: Path, *more: object) -> int:
+    """The exit code of a verb."""
+    words = [word.replace("FOLDER", str(folder)).replace("OUT", str(out)) for word in VERBS[verb].split()]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return main(["--default-allocator", *words, "--threads", "1", *map(str, more)])
+    except SystemExit as leaving:
+        return int(leaving.code or 0)
+
+
+def result_of(verb: str, folder: Path, out: Path, *more: object) -> dict[str, bytes]:
+    """The bytes of each file of the result of a verb."""
+    place = out / verb.replace(" ", "-")
+    place.mkdir(parents=True, exist_ok=True)
+    assert call(verb, folder, place / "result", *more) == 0
+    return files_of(place)
+
+
+def files_of(place: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(place)): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+
+
+# --- small pieces -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def small_pieces(log: Path | None = None, begun: Callable[[], object] = int) -> Iterator[None]:
+    """Some twenty pieces for a small set; each that is kept is logged, and `begun` is called before it is kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(all_pairs, "TILE_ROWS", {"cpu": 24})
+        patch.setattr(top_k, "PROBES_TOGETHER", 40)
+        patch.setattr(top_k, "CANDIDATES_HELD", 1)
+        patch.setattr(top_k, "LEAST_PROBES", 40)
+        patch.setattr(top_k, "LEAST_GALLERY_ROWS", 30)
+        save = work.SealedFile.save
+
+        def logged(file: work.SealedFile, state: dict[str, np.ndarray]) -> None:
+            begun()
+            save(file, state)
+            if log is not None:
+                with log.open("a") as lines:
+                    lines.write(f"{file.path}\n")
+
+        patch.setattr(work.SealedFile, "save", logged)
+        yield
+
+
+def rank_of_launch(verbs: str, folder: str, out: str) -> None:
+    """What each rank does: some verbs, one after the other, that divide their pieces."""
+    with small_pieces():
+        for verb in verbs.split(", "):
+            result_of(verb, Path(folder), Path(out), "--work", Path(out) / f"work {verb}")
+
+
+def rank_that_keeps_nothing(verb: str, folder: str, out: str) -> None:
+    with small_pieces():
+        result_of(verb, Path(folder), Path(out))
+
+
+def test_four_ranks_come_to_the_bytes_of_one_process(folder: Path, tmp_path: Path, alone: dict):
+    run(rank_of_launch, 4, ", ".join(VERBS), str(folder), str(tmp_path))
+    for verb in VERBS:
+        assert files_of(tmp_path / verb.replace(" ", "-")) == alone[verb], verb
+        assert len([*(tmp_path / f"work {verb}").glob("01-*/*.npz")]) > 4, verb
+
+
+def test_ranks_that_keep_nothing_come_to_the_bytes_of_one_process(folder: Path, tmp_path: Path, alone: dict):
+    run(rank_that_keeps_nothing, 3, "top k", str(folder), str(tmp_path))
+    assert files_of(tmp_path / "top-k") == alone["top k"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_three_parts_come_to_the_bytes_of_one_process(verb: str, folder: Path, tmp_path: Path, alone: dict):
+    kept, place = tmp_path / "work", tmp_path / verb.replace(" ", "-")
+    with small_pieces():
+        for part in ("2/3", "1/3"):
+            assert call(verb, folder, place / "result", "--work", kept, "--part", part) == 0
+            assert files_of(place) == {}  # no result before the last piece
+        assert result_of(verb, folder, tmp_path, "--work", kept, "--part", "3/3") == alone[verb]
+        again = tmp_path / "again"
+        merge = () if verb == "duplicates" else ("--merge",)
+        assert result_of(verb, folder, again, "--work", kept, *merge) == alone[verb]
+
+
+# --- kills ------------------------------------------------------------------------------------------------------------
+
+
+def rank_that_is_killed(verb: str, folder: str, out: str, rank: int, pieces: int, seconds: float) -> None:
+    """A rank of a launch, one of which is killed some time after it has begun to keep one of its pieces."""
+    numbers = itertools.count(1)
+
+    def begun() -> None:
+        time.sleep(0.03)
+        if os.environ["RANK"] == str(rank) and next(numbers) == pieces:
+            threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+
+    with small_pieces(Path(out) / "computed", begun):
+        result_of(verb, Path(folder), Path(out), "--work", Path(out) / "work")
+    time.sleep(1)  # a kill at the end comes before the result is reported
+
+
+def kept(out: Path) -> set[str]:
+    return {str(path.relative_to(out)) for path in out.glob("work/*/0*.npz")}
+
+
+def killed_and_continued(verb: str, folder: Path, out: Path, kills: int, seed: int = 0) -> dict[str, bytes]:
+    """The result of a verb whose launches of other numbers of ranks are killed at random moments."""
+    chance, before = random.Random(seed), set[str]()
+    for kill in range(kills):
+        size = (3, 2, 4)[kill % 3]
+        killed = chance.randrange(size), chance.randrange(1, 4), chance.uniform(0, 0.1)
+        with contextlib.suppress(WorkerFailed):  # or else it was finished before
+            run(rank_that_is_killed, size, verb, str(folder), str(out), *killed)
+        assert before <= (before := kept(out))  # what was kept stays
+    assert before
+    with small_pieces(out / "computed"):
+        result = result_of(verb, folder, out / "final", "--work", out / "work")
+    computed = (out / "computed").read_text().splitlines()
+    assert len(computed) == len(set(computed))  # no piece that was kept is computed again
+    assert 0 <= len(kept(out)) - len(computed) <= kills  # a kill may come between a piece and its line in the log
+    return result
+
+
+def test_killed_ranks_leave_their_pieces_for_any_number_of_ranks(folder: Path, tmp_path: Path, alone: dict):
+    assert killed_and_continued("all pairs", folder, tmp_path, kills=2) == alone["all pairs"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+def test_thirty_kills_and_changes_of_the_number_of_ranks(verb: str, folder: Path, tmp_path: Path, alone: dict):
+    assert killed_and_continued(verb, folder, tmp_path, kills=30, seed=[*VERBS].index(verb)) == alone[verb]
+
+
+# --- what cannot be ---------------------------------------------------------------------------------------------------
+
+
+def test_the_folder_of_another_task_is_refused_in_a_line(folder: Path, tmp_path: Path, refused: Callable[..., str]):
+    with small_pieces():
+        result_of("duplicates", folder, tmp_path, "--work", tmp_path / "work")
+        before = files_of(tmp_path)
+        words = ("clean", "duplicates", folder / "other.npz", "--out", tmp_path / "other", "--work", tmp_path / "work")
+        assert "the work of other inputs or options (verisphere clean duplicates " in refused(*words)
+    assert files_of(tmp_path) == before
+
+
+def test_a_part_of_nothing_is_refused(folder: Path, tmp_path: Path, refused: Callable[..., str]):
+    embed = ("embed", folder / "network.yaml", folder / "faces", "--out", tmp_path / "rows.npz")
+    assert "--part: allowed are 1/N to N/N, such as 3/16, got '0/4'" in refused(*embed, "--part", "0/4")
+    assert "--merge takes pieces of a folder: name it by --work" in refused(*embed, "--merge")
+    assert "pieces are missing; run the parts" in refused(*embed, "--merge", "--work", tmp_path / "work")
+    assert "is read here; write to another name" in refused(*embed, "--work", folder)
+    assert not (tmp_path / "rows.npz").exists()
