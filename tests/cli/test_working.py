@@ -59,9 +59,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(folder: Path) -> dict[str, dict[str, bytes]]:
+def alone(folder: Path) -> "Alone":
     """The result of each verb by one process that keeps nothing and compares in blocks of the usual size."""
-    return {verb: result_of(verb, folder, folder / "alone") for verb in VERBS}
+    return Alone(folder)
 
 
 def call(verb: str, folder: Path, out: Path, *more: object) -> int:
@@ -84,6 +84,18 @@ def result_of(verb: str, folder: Path, out: Path, *more: object) -> dict[str, by
 
 def files_of(place: Path) -> dict[str, bytes]:
     return {str(path.relative_to(place)): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+
+
+class Alone(dict[str, dict[str, bytes]]):
+    """The result of each verb that is asked for, from inputs in this folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __missing__(self, verb: str) -> dict[str, bytes]:
+        self[verb] = result_of(verb, self.folder, self.folder / "alone")
+        return self[verb]
 
 
 # --- small pieces -----------------------------------------------------------------------------------------------------
@@ -123,20 +135,20 @@ def rank_that_keeps_nothing(verb: str, folder: str, out: str) -> None:
         result_of(verb, Path(folder), Path(out))
 
 
-def test_four_ranks_come_to_the_bytes_of_one_process(folder: Path, tmp_path: Path, alone: dict):
+def test_four_ranks_come_to_the_bytes_of_one_process(folder: Path, tmp_path: Path, alone: Alone):
     run(rank_of_launch, 4, ", ".join(VERBS), str(folder), str(tmp_path))
     for verb in VERBS:
         assert files_of(tmp_path / verb.replace(" ", "-")) == alone[verb], verb
         assert len([*(tmp_path / f"work {verb}").glob("01-*/*.npz")]) > 4, verb
 
 
-def test_ranks_that_keep_nothing_come_to_the_bytes_of_one_process(folder: Path, tmp_path: Path, alone: dict):
+def test_ranks_that_keep_nothing_come_to_the_bytes_of_one_process(folder: Path, tmp_path: Path, alone: Alone):
     run(rank_that_keeps_nothing, 3, "top k", str(folder), str(tmp_path))
     assert files_of(tmp_path / "top-k") == alone["top k"]
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_three_parts_come_to_the_bytes_of_one_process(verb: str, folder: Path, tmp_path: Path, alone: dict):
+def test_three_parts_come_to_the_bytes_of_one_process(verb: str, folder: Path, tmp_path: Path, alone: Alone):
     kept, place = tmp_path / "work", tmp_path / verb.replace(" ", "-")
     with small_pieces():
         for part in ("2/3", "1/3"):
@@ -187,13 +199,14 @@ def killed_and_continued(verb: str, folder: Path, out: Path, kills: int, seed: i
     return result
 
 
-def test_killed_ranks_leave_their_pieces_for_any_number_of_ranks(folder: Path, tmp_path: Path, alone: dict):
+def test_killed_ranks_leave_their_pieces_for_any_number_of_ranks(folder: Path, tmp_path: Path, alone: Alone):
     assert killed_and_continued("all pairs", folder, tmp_path, kills=2) == alone["all pairs"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
-def test_thirty_kills_and_changes_of_the_number_of_ranks(verb: str, folder: Path, tmp_path: Path, alone: dict):
+def test_thirty_kills_and_changes_of_the_number_of_ranks(verb: str, folder: Path, tmp_path: Path, alone: Alone):
+    """Thirty launches; each that still has pieces to compute is killed, so that a verb is killed some ten times."""
     assert killed_and_continued(verb, folder, tmp_path, kills=30, seed=[*VERBS].index(verb)) == alone[verb]
 
 
