@@ -21,7 +21,7 @@ from torch import Tensor
 
 Rows = TypeVar("Rows", Tensor, np.ndarray)
 
-_BYTES_AT_ONCE = 1 << 26  # ordered at once in memory
+_BYTES_AT_ONCE = 1 << 24  # ordered at once in memory
 
 
 def is_mapped(rows: Tensor | np.ndarray) -> bool:
@@ -79,7 +79,9 @@ def rows_at(rows: Rows, places: Int64[np.ndarray, " places"] | Shaped[np.ndarray
         into[near[start : start + step]] = source[places[by_source[start : start + step]]]
     for start in range(0, len(places), step):
         vicinity = into[start : start + step]
-        vicinity[by_source[arrivals[start : start + step]] - start] = vicinity.copy()
+        ordered = np.empty_like(vicinity)
+        ordered[by_source[arrivals[start : start + step]] - start] = vicinity
+        vicinity[:] = ordered
     return into if isinstance(rows, np.ndarray) else kept
 
 
