@@ -257,7 +257,7 @@ def test_the_trained_ones_differ_in_what_a_loss_may_choose_alone(path):
 
 def test_recipes_stay_short():
     lines = [line.strip() for path in packaged_recipes().values() for line in text_of_recipe(path).splitlines()]
-    assert sum(bool(line) and not line.startswith("#") for line in lines) <= 1_450
+    assert sum(bool(line) and not line.startswith("#") for line in lines) <= 1_490
 
 
 @pytest.mark.parametrize("path", packaged_recipes().values(), ids=packaged_recipes())
