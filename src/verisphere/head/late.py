@@ -44,7 +44,7 @@ def step_matrix(step: SGDStep) -> list[list[float]]:
 class LateCenters:
     """Centers and momentum of which some rows lack the last steps, and what it takes to bring them up.
 
-    The object belongs to one head; a copy of it has no centers. It writes centers and momentum without a new version of
+    It writes centers and momentum without a new version of
     the tensors, except for `write`: a row that is brought up has the values that it stood for.
 
     Attributes:
@@ -56,14 +56,6 @@ class LateCenters:
         self._buffer: Tensor | None = None
         self._state: tuple[object, ...] = ()
         self._behind, self._version, self.rewritten = False, 0, 0
-
-    def __deepcopy__(self, memo: object) -> "LateCenters":
-        """An object without centers: a head brings up its centers before it is copied."""
-        return LateCenters()
-
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        """See `__deepcopy__`."""
-        return LateCenters, ()
 
     def of(self, centers: Tensor) -> bool:
         """Take the centers of a head; whether they are those that this object wrote last.
@@ -96,13 +88,7 @@ class LateCenters:
 
     def rows(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"]:
         """Centers as they are now."""
-        rows, momentum = self._stored(classes)
-        if not self._behind:
-            return rows
-        if momentum is None:
-            return self._current(classes)[0]
-        matrices = self._matrices_of(classes, rows)
-        return rows.mul_(matrices[0, 0]).addcmul_(momentum, matrices[0, 1])
+        return self._current(classes)[0]
 
     def momentum(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"] | None:
         """Their momentum as it is now; None without momentum."""
@@ -166,24 +152,17 @@ class LateCenters:
 
     def _current(self, classes: Tensor) -> tuple[Tensor, Tensor | None]:
         """Centers and momentum as they are now."""
-        rows, momentum = self._stored(classes)
-        if not self._behind:
-            return rows, momentum
-        matrices = self._matrices_of(classes, rows)
-        if momentum is None:
-            return rows.mul_(matrices[0, 0]), None
-        now = (rows * matrices[0, 0]).addcmul_(momentum, matrices[0, 1])
-        return now, momentum.mul_(matrices[1, 1]).addcmul_(rows, matrices[1, 0])
-
-    def _stored(self, classes: Tensor) -> tuple[Tensor, Tensor | None]:
         assert self._centers is not None, "of comes before"
         momentum = None if self._buffer is None else self._buffer.detach().index_select(0, classes)
-        return self._centers.detach().index_select(0, classes), momentum
-
-    def _matrices_of(self, classes: Tensor, like: Tensor) -> Tensor:
-        """The matrix of each class, entry by entry, to be multiplied with its rows."""
+        rows = self._centers.detach().index_select(0, classes)
+        if not self._behind:
+            return rows, momentum
         matrices = self._matrices.index_select(0, self._since.index_select(0, classes))
-        return matrices.to(like.dtype).movedim(0, 2)[..., None, None]
+        matrices = matrices.to(rows.dtype).movedim(0, 2)[..., None, None]  # each entry beside the rows
+        now = rows * matrices[0, 0]
+        if momentum is None:
+            return now, None
+        return now.addcmul_(momentum, matrices[0, 1]), momentum.mul_(matrices[1, 1]).addcmul_(rows, matrices[1, 0])
 
     def _measure(self, classes: Tensor, rows: Tensor, momentum: Tensor | None) -> None:
         """Record the momentum of classes that have just been written, beside their centers."""

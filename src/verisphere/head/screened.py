@@ -57,14 +57,7 @@ def fastest_type(device: str) -> ScreenType:
 
 
 class Near(NamedTuple):
-    """Pairs of a row and a center whose cosine may reach the row's floor.
-
-    Attributes:
-        row: number of the row.
-        center: number of the center, K for each class.
-        at_least: lower bound of the cosine.
-        at_most: upper bound of the cosine.
-    """
+    """Pairs of a row and a center, of which each class has K, whose cosine may reach the row's floor; its bounds."""
 
     row: Int64[Tensor, " pairs"]
     center: Int64[Tensor, " pairs"]
@@ -159,11 +152,12 @@ class CenterScreen:
         batch, per_class, count = len(query), self._centers.shape[1], len(self._scale)
         best = query.new_full((batch, 1), -torch.inf)
         floors = floor(best)
-        own = _OwnColumns(labels, per_class)
+        own = labels[:, None] * per_class + torch.arange(per_class, device=labels.device)
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         seen = raised = total = 0
         for first, product in self._products(left, batch):
-            own.mask(product, first, _nothing(product.dtype))
+            here = (labels[:, None] >= 0) & (own >= first) & (own < first + product.shape[1])
+            product[here.nonzero()[:, 0], own[here] - first] = _nothing(product.dtype)
             runs = product.view(-1, RUN)
             columns = product.shape[1] // RUN
             whole = runs.view(_WHOLE[product.element_size()])  # maxima of whole numbers are several times faster
@@ -229,27 +223,6 @@ class CenterScreen:
                 if beyond > 0:
                     product[:, -beyond:] = _nothing(product.dtype)
                 yield first, product
-
-
-class _OwnColumns:
-    """Where the own class of each row is among the products of a chunk."""
-
-    def __init__(self, labels: Int64[Tensor, "batch"], per_class: int) -> None:
-        column = labels[:, None] * per_class + torch.arange(per_class, device=labels.device)
-        rows = torch.arange(len(labels), device=labels.device)[:, None].expand_as(column)
-        known = (labels >= 0)[:, None].expand_as(column)
-        self._column, order = column[known].sort()
-        self._row = rows[known][order]
-        self._sorted = self._column.tolist()
-        self._next = 0
-
-    def mask(self, product: Tensor, first: int, value: int) -> None:
-        """Overwrite the own classes in the next chunk."""
-        start = self._next
-        while self._next < len(self._sorted) and self._sorted[self._next] < first + product.shape[1]:
-            self._next += 1
-        here = slice(start, self._next)
-        product[self._row[here], self._column[here] - first] = value
 
 
 _WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -72,7 +72,7 @@ def _sparse_terms(loss: ClassLoss) -> list[ClassLoss]:
 
 
 class Kept:
-    """What the engine keeps between the steps of one head; a copy keeps nothing, and no state contains it.
+    """What the engine keeps between the steps of one head, beside its state.
 
     Attributes:
         late: the centers, some of which lack the last steps.
@@ -86,12 +86,8 @@ class Kept:
         self.screen: CenterScreen | None = None
         self.steps = self.streamed = self._wait = self._waiting = self._rewritten = 0
 
-    def __deepcopy__(self, memo: object) -> "Kept":
-        """See the class."""
-        return Kept()
-
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """See the class."""
+        """A copy keeps nothing: a head brings up its centers before it is copied."""
         return Kept, ()
 
     def screen_of(self, centers: Tensor, dtype: torch.dtype) -> tuple[CenterScreen, Float32[Tensor, "..."] | None]:
@@ -166,11 +162,6 @@ class Sparse(WholeEngine):
     def late(self) -> LateCenters:
         """The centers, of which some lack the last steps."""
         return self._kept.late
-
-    @property
-    def steps(self) -> int:
-        """Number of batches so far."""
-        return self._kept.steps
 
     @property
     def streamed_steps(self) -> int:
@@ -341,11 +332,7 @@ class Search:
 
 @dataclass(frozen=True, eq=False)
 class SparseGradient(SampledGradient):
-    """The deferred gradient of the classes that have one; all others are updated late.
-
-    Attributes:
-        kept: late centers and screen.
-    """
+    """The deferred gradient of the classes that have one; all others, which `kept` has, are updated late."""
 
     kept: Kept
 
