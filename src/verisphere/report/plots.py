@@ -4,7 +4,7 @@ A function returns a figure; `save_plot` writes it completely or not at all.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle, islice, product
 from pathlib import Path
@@ -31,6 +31,7 @@ SERIES = ("#2274a5", "#9aa5b1", "#e4572e", "#3a7d44", "#7b2d8b")
 STYLES = tuple((colour, dashes) for dashes, colour in product(("-", "--", ":"), SERIES))
 #: Of each curve the FAR, and the lower and upper bound of the TAR at it.
 Bands: TypeAlias = Mapping[str, Sequence[tuple[float, float, float]]]
+_Place: TypeAlias = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 _LONGEST_NAME = 44  # letters of a name in a plot
 # Marks on a normal-deviate axis, in order of priority.
 _MARKED_RATES = (0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 0.9, 0.99, 0.999, 0.9999, 0.05, 0.2, 0.3, 0.7, 0.8, 0.95, 1e-7)
@@ -90,9 +91,7 @@ def roc_plot(curves: Mapping[str, Curve], title: str, bands: Bands | None = None
     figure = new_figure(3.6)
     axes = figure.add_subplot()
     draw_roc(axes, curves)
-    for (colour, _), name in zip(STYLES, curves, strict=False):
-        far, low, high = np.array(sorted((bands or {}).get(name, ()))).reshape(-1, 3).T
-        axes.fill_between(far, low, high, color=colour, alpha=0.2, linewidth=0)
+    _draw_bands(axes, curves, bands or {})
     _finish(axes, title, curves)
     return figure
 
@@ -122,10 +121,7 @@ def det_plot(curves: Mapping[str, Curve], title: str, bands: Bands | None = None
     figure = new_figure(3.6)
     axes = figure.add_subplot()
     draw_det(axes, curves)
-    for (colour, _), name in zip(STYLES, curves, strict=False):
-        far, low, high = np.array(sorted((bands or {}).get(name, ()))).reshape(-1, 3).T
-        low, high = (ndtri(np.clip(1 - tar, 1e-9, 1 - 1e-9)) for tar in (low, high))
-        axes.fill_between(ndtri(far), low, high, color=colour, alpha=0.2, linewidth=0)
+    _draw_bands(axes, curves, bands or {}, lambda far, tar: (ndtri(far), ndtri(np.clip(1 - tar, 1e-9, 1 - 1e-9))))
     _finish(axes, title, curves)
     return figure
 
@@ -148,6 +144,17 @@ def draw_det(axes: Axes, curves: Mapping[str, Curve]) -> None:
     _deviates(axes.yaxis, min(lowest, float(ndtr(bottom))), max(highest, float(ndtr(top))))
     axes.set_xlabel("FAR (false accept rate)")
     axes.set_ylabel("FRR = 1 - TAR (false reject rate)")
+
+
+def _draw_bands(
+    axes: Axes, curves: Mapping[str, Curve], bands: Bands, place: _Place = lambda far, tar: (far, tar)
+) -> None:
+    """A band between the bounds of each curve, in its colour; the axes keep their limits."""
+    axes.autoscale(False)
+    for (colour, _), name in zip(STYLES, curves, strict=False):
+        far, low, high = np.array(sorted(bands.get(name, ()))).reshape(-1, 3).T
+        across, (_, below), (_, above) = place(far, low)[0], place(far, low), place(far, high)
+        axes.fill_between(across, below, above, color=colour, alpha=0.2, linewidth=0)
 
 
 def _styles(drawn: int) -> Iterator[tuple[str, str]]:
