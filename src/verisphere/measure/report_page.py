@@ -57,7 +57,7 @@ def report_page(contents: Contents) -> Page:
     return Page(contents.title, [part for part in sections if part.blocks], made, script=script)
 
 
-_BAND = " The bands are 95 % intervals over redrawn people, where they were asked for."
+_BAND = " The bands are 95 % intervals over redrawn people, at the FAR of the one threshold and at lower targets."
 
 
 def plot_name(kind: str, number: int, title: str) -> str:
