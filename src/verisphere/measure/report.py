@@ -245,7 +245,7 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
     ]
     intervals = intervals_of_set(pairs, low, asked.redrawing, asked.progress)
     band = {exact_rate(one.far_target): one.tar for one in intervals}
-    probes, enrolled = split_gallery(embeddings, strangers=0, seed=asked.redrawing.seed)
+    probes, enrolled = split_gallery(embeddings, strangers=0.0, seed=asked.redrawing.seed)
     known = EvaluatedFile(entry.title, "", embeddings.origin, embeddings.shared_with_training)
     implausible = implausible_set(embeddings)
     of_title = tuple(f"{entry.title}: {reason}" for reason in implausible)
