@@ -46,7 +46,7 @@ def test_the_folder_appears_with_the_result_alone(tmp_path: Path):
 def test_an_error_before_any_work_leaves_nothing(tmp_path: Path):
     def fail(out: Path) -> None:
         with result_folder(out) as work:
-            WorkFiles.open(work, {"a": 1})  # it says what the work would be, and none is done
+            (work / "about.json").write_text("{}")  # it says what the work would be, and none is done
             raise ValueError("wrong")
 
     with pytest.raises(ValueError, match="wrong"):

@@ -20,7 +20,7 @@ from torch import Tensor
 from verisphere.base.device import full_float32
 from verisphere.base.vocabulary import PRECISIONS, Precision, Progress, quietly
 from verisphere.base.work import Arrays, divided, results
-from verisphere.score.exact.limits import DENSE_RUNS, RUN_KEYS, TILE_ROWS
+from verisphere.score.exact.limits import DENSE_RUNS, FEW_PAIRS, RUN_KEYS, TILE_ROWS
 from verisphere.score.exact.scan import Scan, Tiling
 from verisphere.score.exact.score_sample import ScoreSample
 from verisphere.score.exact.screen import Screen, exact_int8, products, rounded
@@ -29,7 +29,6 @@ from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.genuine import genuine_count, genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error
 
-_FEW_PAIRS = 1 << 22  # which are scanned in less time than a trial of each type takes
 _RANKS_TO_A_WINDOW = 16  # ranks at most this far apart share a window
 # Approximate seconds on one core of a CPU of 2023; only their ratios to each other and to a product matter.
 _SECONDS_EXACT = 8e-7  # a pair scored exactly
@@ -320,7 +319,7 @@ class AllPairs:
 
     def _cheapest(self, stretches: Sequence[tuple[float, float]], seen: Float64[np.ndarray, " scores"]) -> Precision:
         """The type for which products and close pairs together are expected to take the least time."""
-        if len(self.left.units) * len((self.right or self.left).units) <= _FEW_PAIRS:
+        if len(self.left.units) * len((self.right or self.left).units) <= FEW_PAIRS:
             return "float32"
         sample = self.left.units[: 1 << 10]
         costs: dict[Precision, float] = {}

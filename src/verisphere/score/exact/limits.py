@@ -7,6 +7,7 @@ They set speed and memory. No answer depends on them.
 
 #: Keys are 1 .. KEY_RANGE - 1; 0 marks a place that holds no pair.
 KEY_RANGE = 1 << 15
+FEW_PAIRS = 1 << 22  # which are compared in less time than a trial of each screen takes
 MEASURED_ROWS = 1 << 8  # they stay in a core's cache
 CHECKED_ROWS = 64  # rows of each side whose error bound is checked when a screen is made
 UNIT_ROWS = 1 << 7  # rows by which the unit of int8 rows is chosen
