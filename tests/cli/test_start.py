@@ -157,7 +157,7 @@ def test_images_that_cannot_be_embedded(refused, photos: Path, tmp_path: Path):
 
 def test_a_model_that_is_none(refused, photos: Path, tmp_path: Path):
     assert "nothing" in refused("embed", tmp_path / "nothing", photos, "--out", tmp_path / "faces.npz")
-    assert "ends in .npz" in refused("embed", RECIPE, photos, "--out", tmp_path / "faces")
+    assert "ends in .npz" in refused("embed", RECIPE, photos, "--out", tmp_path / "faces.csv")
 
 
 # --- faults and signals ----------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from fuzz.containers import (
     with_second_file,
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
+from fuzz.seeds import small_set
 from fuzz.seeds_from_elsewhere import NEEDED, PACKS
 from fuzz.seeds_of_clusters import FACES
 from verisphere.backbones import OnnxNetwork
@@ -56,7 +57,7 @@ from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.people_lists import read_people
 from verisphere.files.purity import read_purity
 from verisphere.files.scores import read_scores
-from verisphere.files.streamed_rows import open_templates
+from verisphere.files.streamed_rows import evaluated, open_templates
 from verisphere.files.verdicts import read_verdicts
 from verisphere.files.work import SealedFile
 from verisphere.images.decode import decode
@@ -333,7 +334,7 @@ def _pack(folder: Path) -> None:
 def _promise_of_purity(folder: Path) -> None:
     promise = read_purity(folder / "purity.json")
     assert promise.text()
-    assert "promised" in promise.promise_for(small_set(), "")
+    assert "promised" in promise.promise_for(small_set(), evaluated(folder / "purity.json", small_set()))
     promise.risk(promise.threshold - 0.01)
 
 

@@ -197,7 +197,7 @@ def shortened_rows(
 
     >>> numbers, units = shortened_rows(np.array([[1.0, -0.5, 0.251]], np.float32), "int8")
     >>> numbers.tolist(), widened(numbers, units).tolist()
-    ([[127, -64, 32]], [[1.00001859664917, -0.5039463639259338, 0.2519731819629669]])
+    ([[127, -63, 32]], [[1.0000298023223877, -0.4960777759552002, 0.25197601318359375]])
     """
     if store != "int8":
         with np.errstate(over="ignore"):

@@ -18,7 +18,7 @@ M = (q_y ^ (1 - a) - 1) / (a - 1), c = 1 + (a - 1) M and the gaps t = tau - (z_y
 
 over the other classes j. Its derivative in tau is 1 - sum p = 0, so tau is a constant in the gradient.
 
-The parts of the papers that we could read contain the idea of a smaller q_y, but neither a rule for it nor a scale, so both
+The parts of the papers that we could read contain the idea of a smaller q_y, but no rule for it and no scale, so both
 are arguments here; see `margin_in_logits`.
 """
 
