@@ -229,3 +229,6 @@ def test_a_part_of_nothing_is_refused(folder: Path, tmp_path: Path, refused: Cal
     assert "pieces are missing; run the parts" in refused(*embed, "--merge", "--work", tmp_path / "work")
     assert "is read here; write to another name" in refused(*embed, "--work", folder)
     assert not (tmp_path / "rows.npz").exists()
+    shards = ("embed", folder / "network.yaml", folder / "faces", "--out", tmp_path / "shards")
+    assert "a folder of shards " in refused(*shards, "--work", tmp_path / "new", "--part", "1/2")
+    assert not (tmp_path / "shards").exists()

@@ -1,5 +1,6 @@
 """What a command would take of a set: counted by hand, by the same rates for a file and for shards."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,12 @@ def files(tmp_path: Path) -> dict[str, Path]:
         write_shard(tmp_path / "set", number, part.embeddings, columns_of(part), 0.0, {})
     write_manifest(tmp_path / "set", 256, "float32", 2)
     return {"file": tmp_path / "set.npz", "shards": tmp_path / "set"}
+
+
+def test_short_work_is_told_in_seconds(files: dict[str, Path]) -> None:
+    cost = cost_of("all-pairs", [files["file"]])
+    assert " s of one core" in cost.text()
+    assert "2.5 hours of one core" in replace(cost, cpu_hours=2.5).text()
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,8 @@ def embed(options: argparse.Namespace) -> str:
         from verisphere.measure.cost import cost_of_embedding
 
         return options_as(cost_of_embedding, options, **embedding_options(options)).text()
+    if options.work is not None and not options.out.suffix:
+        raise ValueError(f"--work {options.work}: a folder of shards ({options.out}) continues by itself; omit --work")
     from verisphere.models.embed import embed_faces
 
     return options_as(embed_faces, options, **embedding_options(options), progress=progress())

@@ -63,9 +63,13 @@ class Cost(Result):
         pairs = f"pairs    {self.pairs:,} at most\n" if self.pairs else ""
         return (
             f"{printable(self.source)}: {self.rows:,} rows of {self.dim} numbers; nothing was computed\n{pairs}"
-            f"read     {self.read / 1e9:.3g} GB\nCPU      {self.cpu_hours:.3g} hours of one core, {self.rate}\n"
+            f"read     {self.read / 1e9:.3g} GB\nCPU      {self._time()} of one core, {self.rate}\n"
             f"memory   {self.memory / 1e9:.3g} GB a process{mapped}"
         )
+
+    def _time(self) -> str:
+        hours = self.cpu_hours
+        return f"{hours:.3g} hours" if hours >= 1 else f"{max(3600 * hours, 0.01):.2g} s"
 
 
 def cost_of(kind: Kind, paths: Sequence[Path], others: Sequence[Path] = (), fars: Sequence[Far] = ()) -> Cost:
