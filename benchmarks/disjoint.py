@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from cells import Size, parser
-from few_people import NOISE, TIMES, Cell, Known, Rounded, cell, table_in
-from promises import worlds
+from few_people import NOISE, TIMES, Cell, Known, Rounded, cell, six_populations, table_in
 
 from verisphere.decide import independent_threshold
 from verisphere.decide.sample_size import people_needed
@@ -28,19 +27,12 @@ def of_disjoint(sets: int, rates: tuple[str, ...], known: Known) -> Iterator[lis
     for far in rates:
         least = people_needed(far, "confident")
         numbers = people_needed(far, "expected"), *(min(times * least, 60_000) for times in TIMES)
-        for number in range(6):
+        for name, make in six_populations(far).items():
             made: Rounded | None = None
-            name = (*(world.name for world in worlds(float(far))), "two types, at the cap 5")[number]
             for people in dict.fromkeys(numbers):
                 if not known("disjoint", name, people, far):
-                    made = made or population(number, far)
+                    made = made or make()
                     yield list(held(made, name, people, far, sets))
-
-
-def population(number: int, far: str) -> Rounded:
-    """One of the six."""
-    made = worlds(float(far))
-    return Rounded.of(made[number]) if number < len(made) else Rounded.at_cap("two types", 5.0, float(far))
 
 
 def held(drawn: Rounded, name: str, people: int, far: str, sets: int) -> Iterator[Cell]:

@@ -17,7 +17,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 
@@ -253,18 +253,26 @@ def counted(population: Rounded, numbers: list[int], far: str, cap: float, sets:
         ]
 
 
-def of_tails(sets: int, cells: tuple[tuple[str, int], ...], known: Known) -> Cells:
-    """The fitted tail in the worlds."""
-    for far, people in cells:
-        for world in worlds(float(far)):
-            if known("tails", world.name, people, far):
+def six_populations(far: str) -> dict[str, Callable[[], Rounded]]:
+    """The worlds of promises.py, and one of two types of people that reaches a cap of 5; each is made when called."""
+    made = {world.name: partial(Rounded.of, world) for world in worlds(float(far))}
+    return made | {"two types, at the cap 5": partial(Rounded.at_cap, "two types", 5.0, float(far))}
+
+
+def of_tails(sets: int, rates: tuple[str, ...], numbers: tuple[int, ...], known: Known) -> Cells:
+    """The fitted tail in six populations."""
+    for far in rates:
+        for name, make in six_populations(far).items():
+            missing = [people for people in numbers if not known("tails", name, people, far)]
+            if not missing:
                 continue
-            population = Rounded.of(world)
-            fars = []
-            for number in range(sets):
-                pairs = population.draw(people, number)
-                fars.append(population.far_at(tail_threshold(pairs, far, Redrawing(100, number), quietly)[0]))
-            yield [cell("tails", world.name, people, far, "tail", population.cap, np.array(fars), population.far)]
+            population = make()
+            for people in missing:
+                fars = []
+                for number in range(sets):
+                    pairs = population.draw(people, number)
+                    fars.append(population.far_at(tail_threshold(pairs, far, Redrawing(100, number), quietly)[0]))
+                yield [cell("tails", name, people, far, "tail", population.cap, np.array(fars), population.far)]
 
 
 def of_photographs(
@@ -292,11 +300,11 @@ def of_photographs(
         ]
 
 
-def of_peers(sets: int, apart: int, cells: tuple[tuple[str, int], ...], known: Known) -> Cells:
+def of_peers(sets: int, cells: tuple[tuple[str, int], ...], known: Known) -> Cells:
     """MAPIE and crepes beside ours on the same sets.
 
-    All pairs of 300 people, and those of them that share no person; then, in more sets, pairs that share no person of
-    as many people as `confident` needs, where they claim the same.
+    All pairs of 300 people, and those of them that share no person; then pairs that share no person of as many people
+    as `confident` needs, where they claim the same.
     """
     for far, people in cells:
         for name in ("normal, at the cap 2", *(world.name for world in worlds(float(far)))):
@@ -306,7 +314,7 @@ def of_peers(sets: int, apart: int, cells: tuple[tuple[str, int], ...], known: K
             population = Rounded.of(of[name]) if name in of else Rounded.at_cap("normal", 2.0, float(far))
             fars: dict[str, list[float]] = {}
             alone = people >= people_needed(far, "confident")
-            for number in range(apart if alone else sets):
+            for number in range(sets):
                 chosen = (
                     of_apart(population, people, far, number) if alone else of_both(population, people, far, number)
                 )
@@ -392,15 +400,15 @@ def main() -> None:
     size = Size.of(options)
     table = table_in(size.path("few_people"))
     full, known, sets, tails = size.full, table.has, size.sets(2_000, 100), size.sets(300, 10)
-    far_and_people = (("1e-3", 400), ("1e-4", 400), ("1e-3", 1_000), ("1e-4", 1_000))
+    of_tail = (284, 400, 1_000, 2_840) if full else (400,)  # from the fewest that it takes to ten times as many
     beside = (("1e-2", 300), ("1e-2", 598), ("1e-3", 5_990))
     parts: dict[str, Cells] = {
         "floor": of_floor(10 * sets, RATES[:2], known),
         "worlds": of_counts(sets, RATES if full else RATES[:2], known),
-        "tails": of_tails(tails, far_and_people if full else far_and_people[:2], known),
+        "tails": of_tails(tails, RATES[1:], of_tail, known),
     }
     if len(peers()) == 3:
-        parts["peers"] = of_peers(tails, sets, beside if full else beside[:1], known)
+        parts["peers"] = of_peers(sets, beside if full else beside[:1], known)
     elif options.only is None or "peers" in options.only:
         print("skipped: peers, as MAPIE and crepes are not both installed", file=sys.stderr)
     if (options.data / "lfw_embeddings.npz").is_file():

@@ -176,9 +176,10 @@ class Held:
     tar: float = TAR
 
 
-#: Target FARs, with the numbers of people in a set.
+#: Target FARs, with the numbers of people in a set: for the tables up to ten times the fewest of `approximate`, 50 and
+#: 138.
 QUICK = {1e-1: (60, 200), 1e-2: (60, 200)}
-FULL = {1e-1: (60, 200), 1e-2: (60, 200, 600)}
+FULL = {1e-1: (50, 60, 200, 500), 1e-2: (60, 138, 200, 600, 1_380)}
 
 
 def worlds(far: float) -> tuple[World, ...]:
