@@ -297,6 +297,40 @@ def test_a_change_of_the_centers_is_noticed():
         head(*second)
 
 
+def test_a_change_of_late_rows_is_refused_by_whoever_reads_them():
+    head = head_of(Sparse())
+    optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+    first, second = batches(2)
+    one_step(head, optimizer, *first)
+    with torch.no_grad():
+        next(head.parameters()).mul_(2.0)
+    with pytest.raises(ValueError, match=r"change `head\.centers`"):
+        head.state_dict()
+    head = head_of(Sparse())
+    optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+    one_step(head, optimizer, *first)
+    optimizer.state[head.stored]["momentum_buffer"].zero_()
+    with pytest.raises(ValueError, match="or their momentum were changed"):
+        one_step(head, optimizer, *second)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_head_that_was_used_in_inference_mode_trains(first: bool):
+    heads = head_of(Sparse()), head_of(Dense())
+    data = list(batches(3))
+    losses = []
+    for head in heads:
+        optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+        if not first:
+            one_step(head, optimizer, *data[0])
+        head.state_dict()
+        with torch.inference_mode():
+            head(*data[1])
+        one_step(head, optimizer, *data[2])
+        losses.append(head(*data[1]).loss)
+    torch.testing.assert_close(*losses, rtol=1e-10, atol=0)
+
+
 def test_a_loss_with_gradients_everywhere_is_refused():
     ((rows, labels),) = batches(1)
     with pytest.raises(ValueError, match="the engine is Sparse, but ArcFace has no bound"):

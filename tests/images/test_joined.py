@@ -74,7 +74,7 @@ def test_a_source_is_what_all_sets_record():
 
 
 def test_refusals():
-    for prefixes in (["one"], ["one", "one"], ["", "two"]):
+    for prefixes in (["one"], ["one", "one"], ["", "two"], ["a", "a/b"]):
         with pytest.raises(ValueError, match=r"for 2 sets; two sets or more take a name each, all different"):
             Joined([ONE, TWO], prefixes)
     with pytest.raises(ValueError, match="some of the sets have domains and others do not"):

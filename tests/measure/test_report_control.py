@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import read_known_people, write_embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.report import make_report, report_inputs
-from verisphere.measure.report_control import galleries, said
+from verisphere.measure.report_control import _none_of, galleries, said
 from verisphere.report.tables import one_in, one_in_bounds, tar_bounds, tar_text
 from verisphere.score import unit_rows
 from verisphere.score.pairs import pair_scores
@@ -77,10 +78,10 @@ def test_every_stop_is_what_its_threshold_counts(place: Path):
     found = data(place)
     for name, part in zip(("ours", "theirs"), found["sets"], strict=True):
         pools = scores(place / f"{name}.npz")
-        assert list(part["pools"]) == list(pools)
+        assert len(part["pools"]) == len(pools)
         assert part["thresholds"] == sorted(part["thresholds"], reverse=True)
         for stop, threshold in enumerate(part["thresholds"]):
-            for pool, (genuine, impostor) in pools.items():
+            for pool, (genuine, impostor) in enumerate(pools.values()):
                 counts = [(int((kind > threshold).sum()), len(kind)) for kind in (impostor, genuine)]
                 shown = part["pools"][pool][stop]
                 assert shown == said([*counts[0], *counts[1]])
@@ -99,8 +100,58 @@ def test_the_targets_the_promise_and_equal_far(place: Path):
     assert ours["thresholds"][stop] == promised["threshold"]
     assert (ours["covered"], theirs["covered"]) == (True, False)
     for stop in range(len(found["names"])):
-        at = [part["pools"]["all pairs"][stop][4] for part in found["sets"]]
+        at = [part["pools"][0][stop][4] for part in found["sets"]]
         assert at[0] == at[1]
+
+
+def report_of(folder: Path, name: str, rows: Embeddings, **options) -> tuple[dict, str]:
+    """The control of a report of one set, and the page."""
+    write_embeddings(folder / name, rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("verisphere.report.blocks.save_plot", lambda _, path: path.write_text("") or path)
+        make_report(report_inputs([folder / name]), folder / "out", fars=FARS, one_far="1e-2", replicates=20, **options)
+    text = (folder / "out" / "report.html").read_text()
+    (found,) = re.findall('data-control="(.*?)"', text)
+    return json.loads(found.replace("&quot;", '"')), text
+
+
+def test_rows_of_domains_called_by_numbers_keep_their_order(tmp_path: Path):
+    rows = people(1.0)
+    found, text = report_of(tmp_path, "years{}.npz", replace(rows, domains=np.where(rows.domains == "day", "20", "3")))
+    (part,) = found["sets"]
+    pairs = PairsOfSet(replace(rows, domains=None)).everything(genuine=False)
+    assert part["pools"][0][0][4] == pairs.above(part["thresholds"][0]) / pairs.total
+    assert [pool[-1][4] != part["pools"][0][-1][4] for pool in part["pools"]] == [False, True, True]
+    order = [text.index(f'<th scope="row">{name}</th>', text.index('aria-label="years')) for name in ("20", "3")]
+    assert order == sorted(order)
+
+
+def test_promises_that_accept_equally_many_have_a_stop_each_and_begin_with_the_first(tmp_path: Path):
+    write_embeddings(tmp_path / "new.npz", people(0.1, seed=9, prefix="q", origin=ORIGIN))
+    made = calibrate(tmp_path / "new.npz", ["2e-1", "1e-1"], "expected")
+    strict = [replace(one, threshold=0.9 + 0.01 * place) for place, one in enumerate(made.thresholds)]
+    made = replace(made, thresholds=tuple(strict), checks=())
+    found, _ = report_of(tmp_path, "set.npz", people(1.0, origin=ORIGIN), calibration=made)
+    (part,) = found["sets"]
+    stops = [stop for stop, far in enumerate(found["promises"]) if far]
+    assert sorted(part["thresholds"][stop] for stop in stops) == [0.9, 0.91]
+    assert part["thresholds"] == sorted(part["thresholds"], reverse=True)
+    assert part["thresholds"][found["start"]] == 0.9
+    shutil.rmtree(tmp_path / "out")
+    wrong = [replace(one, implausible="labels belong to other rows") for one in made.thresholds]
+    found, text = report_of(
+        tmp_path, "set.npz", people(1.0, origin=ORIGIN), calibration=replace(made, thresholds=(*wrong,))
+    )
+    assert found["sets"][0]["thresholds"][found["start"]] == 0.9
+    assert not any(found["promises"])
+    assert found["promised"] == []
+    assert "labels belong to other rows" in text
+
+
+def test_a_gallery_without_anybody_above_finds_nobody():
+    for others in (10, 13, 103, 1729):
+        for size in (1, 10, others):
+            assert _none_of(np.zeros((2, 3), np.int64), others, size).tolist() == [[1.0] * 3] * 2
 
 
 def test_what_is_said_of_counts():

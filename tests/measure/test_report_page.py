@@ -149,6 +149,9 @@ def test_sets_are_compared_side_by_side():
     page = shown(contents(findings(), findings("theirs"), comparisons=(pair,)))
     said = "theirs recognises more than ours: 2.00 points of TAR (95 % over people: +1.00 to +5.00); beyond chance."
     assert f"At FAR 1 in 100 (1e-2) {said}" in page.text
+    pair = Comparison("ours", "theirs", "1e-2", Interval(0.0, 0.0, 0.0, 1000))
+    page = shown(contents(findings(), findings("theirs"), comparisons=(pair,)))
+    assert "At FAR 1 in 100 (1e-2) ours and theirs recognise equally many." in page.text
     assert "TAR at each FAR" in page.text
     assert "Compared" not in shown(contents(findings())).text
 
@@ -290,7 +293,10 @@ def test_the_tars_are_tables_for_a_paper(tmp_path):
     ]
     assert (float(rows[0]["tar"]), rows[0]["lower_95"], rows[0]["bounds"]) == (tar, "0.91", "over people")
     assert (rows[1]["bounds"], rows[2]["tar"]) == ("of independent pairs", "")  # 1e-4 is below resolution
-    assert f"{100 * tar:.2f}" in (tmp_path / "table.md").read_text().splitlines()[2]
+    markdown = (tmp_path / "table.md").read_text().splitlines()
+    assert f"{100 * tar:.2f}" in markdown[2]
+    assert "a&#95;b &#38; c" in markdown[0]
+    assert {line.count("|") for line in markdown} == {4}
     lines = (tmp_path / "table.tex").read_text().splitlines()
     assert lines[0] == r"\begin{tabular}{lrr}"
     assert lines[2] == "FAR & ours & a\\_b \\& c \\\\"

@@ -41,11 +41,17 @@ def step_matrix(step: SGDStep) -> list[list[float]]:
     return [[1.0 - step.rate * of_center, -step.rate * of_momentum], [decay, momentum]]
 
 
+_CHANGED = (
+    "centers or their momentum were changed while some of them lacked their last steps, so that these are lost: change "
+    "`head.centers`, which brings up all of them, and not a reference that was kept from before"
+)
+
+
 class LateCenters:
     """Centers and momentum of which some rows lack the last steps, and what it takes to bring them up.
 
-    It writes centers and momentum without a new version of
-    the tensors, except for `write`: a row that is brought up has the values that it stood for.
+    It writes centers and momentum without a new version of the tensors, except for `write`: a row that is brought up
+    has the values that it stood for.
 
     Attributes:
         rewritten: how often all centers have changed at once.
@@ -57,6 +63,7 @@ class LateCenters:
         self._state: tuple[object, ...] = ()
         self._behind, self._version, self.rewritten = False, 0, 0
 
+    @torch.inference_mode(False)  # what is kept for the next step must not be a tensor of that mode
     def of(self, centers: Tensor) -> bool:
         """Take the centers of a head; whether they are those that this object wrote last.
 
@@ -66,10 +73,7 @@ class LateCenters:
         if self._centers is not None and self._state == _state(centers):
             return True
         if self._behind:
-            raise ValueError(
-                "the centers were changed while some of them lacked their last steps, so that these are lost: change "
-                "`head.centers`, which brings up all of them, and not a reference that was kept from before"
-            )
+            raise ValueError(_CHANGED)
         self._centers, self._buffer, self._state = centers, None, _state(centers)
         self.rewritten += 1
         #: the step before which each class was written last, and for each step the matrix from there to now
@@ -98,6 +102,8 @@ class LateCenters:
         """Take the momentum buffer of the coming step."""
         if buffer is self._buffer and (buffer is None or buffer._version == self._version):
             return
+        if self._behind and self._buffer is not None and self._buffer._version != self._version:
+            raise ValueError(_CHANGED)
         self.bring_up()
         self._buffer = buffer
         self._version = 0 if buffer is None else buffer._version
@@ -129,6 +135,8 @@ class LateCenters:
         """Write these classes, or all, as they are now."""
         if not self._behind or self._centers is None:
             return
+        if self._state != _state(self._centers):
+            raise ValueError(_CHANGED)
         for some in self._parts(classes):
             rows, momentum = self._current(some)
             self._centers.data.index_copy_(0, some, rows)

@@ -213,6 +213,7 @@ class Sparse(WholeEngine):
         rows = copies_with_gradient(centers, classes, copies, defer)
         return inner.view(rows, replace(request, labels=renamed, defer=defer))
 
+    @torch.inference_mode(False)  # what is kept for the next step must not be a tensor of that mode
     @torch.no_grad()
     def _classes(self, centers: Tensor, request: ViewRequest) -> tuple[Tensor, Tensor]:
         """Every class with a gradient in this batch, ascending, and copies of their centers."""

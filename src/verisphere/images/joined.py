@@ -38,9 +38,16 @@ class Joined(Faces):
 
     def __init__(self, faces: Sequence[Faces], prefixes: Sequence[str], same: SamePeople = "first") -> None:
         check_word("same", same, SamePeople)
-        if len(faces) < 2 or len(prefixes) != len(faces) or len({*prefixes}) < len(faces) or "" in prefixes:
+        if (
+            len(faces) < 2
+            or len(prefixes) != len(faces)
+            or len({*prefixes}) < len(faces)
+            or "" in prefixes
+            or "/" in "".join(prefixes)
+        ):
             raise ValueError(
-                f"prefixes are {list(prefixes)} for {len(faces)} sets; two sets or more take a name each, all different"
+                f"prefixes are {list(prefixes)} for {len(faces)} sets; two sets or more take a name each, all "
+                "different and without /"
             )
         if len({one.domains is None for one in faces}) > 1:
             raise ValueError("some of the sets have domains and others do not; all must, or none")

@@ -26,6 +26,7 @@ MOST_PEOPLE = 2000  # people whose images are searched in galleries of the other
 DRAWS = 5  # choices of one image of each person
 _SIZES = (1, 10, 100, 1000)
 _COMPARISONS = "10000"
+_ROUNDING = 1e-12
 _NOTE = (
     "Small figures are 95 % bounds, which take pairs as independent: where pairs share people, they are too narrow. "
     "Strangers are found by their best score with anybody in a gallery: the mean over random galleries of these "
@@ -46,29 +47,32 @@ def control(
     ]
     names = {accepted_impostors(far, impostor.total): str(far) for far in reversed(asked.targets)}
     names.pop(0, None)  # targets that the set is too small to show
-    promised = {one.points[lead.title][ALL].impostor_accepted: one.threshold for one in shipped}
+    strictest = sorted(shipped, key=lambda one: -one.threshold.threshold)
+    promised = [(one.points[lead.title][ALL].impostor_accepted, one) for one in strictest]
     even = np.geomspace(1, max(impostor.total // 2, 1), STOPS).round().astype(np.int64).tolist()
-    ranks = sorted({0, *even, *names, *promised} - {impostor.total})
+    measured = {0, *even, *names} - {impostor.total, *(rank for rank, _ in promised)}
+    places = sorted([*((rank, None) for rank in measured), *promised], key=itemgetter(0))
+    ranks = [rank for rank, _ in places]
     stops = []
     for finding, pairs in zip(findings, sets, strict=True):
         theirs = pairs.everything(genuine=False)
         allowed = [rank * theirs.total // impostor.total for rank in ranks]
         pairs.settle([(theirs, rank + 1) for rank in allowed])
         thresholds = [theirs.ranked(rank + 1) for rank in allowed]
-        for one in shipped:
-            if finding.title in one.points:
-                thresholds[ranks.index(one.points[lead.title][ALL].impostor_accepted)] = one.threshold.threshold
+        for place, (_, one) in enumerate(places):
+            if one is not None and finding.title in one.points:
+                thresholds[place] = one.threshold.threshold
         fpir = galleries(finding.embeddings, thresholds, asked.redrawing.seed)
         covered = any(finding.title in one.points for one in shipped)
         stops.append(Stops(finding.title, covered, tuple(thresholds), _counts(pairs, thresholds), fpir))
-    leading = shipped[0].points[lead.title][ALL].impostor_accepted if shipped else None
-    begin = accepted_impostors(asked.one_far, impostor.total) if leading is None else leading
+    begin = next((place for place, (_, one) in enumerate(places) if shipped and one is shipped[0]), None)
+    kept = [one for one in shipped if not one.threshold.warning()]
     return Control(
         tuple(stops),
-        tuple(names.get(rank, "") for rank in ranks),
-        tuple(promised[rank].far_target if rank in promised else "" for rank in ranks),
-        ranks.index(begin),
-        tuple(sorted(((one.threshold.far_target, one.threshold.threshold) for one in shipped), key=itemgetter(1))),
+        tuple(names.pop(rank, "") for rank in ranks),
+        tuple("" if one is None or one.threshold.warning() else one.threshold.far_target for _, one in places),
+        ranks.index(accepted_impostors(asked.one_far, impostor.total)) if begin is None else begin,
+        tuple(sorted(((one.threshold.far_target, one.threshold.threshold) for one in kept), key=itemgetter(1))),
     )
 
 
@@ -108,7 +112,8 @@ def galleries(
     for _ in range(DRAWS):
         rows = random.permutation(one_row_each(person, random))[: others + 1]
         scores = (units[rows] @ units[rows].T).fill_diagonal_(-np.inf).sort().values.numpy()
-        above = np.stack([len(row) - np.searchsorted(row, thresholds, side="right") for row in scores])
+        beyond = np.asarray(thresholds) + _ROUNDING  # a product differs from a score that is a threshold
+        above = np.stack([len(row) - np.searchsorted(row, beyond, side="right") for row in scores])
         for size, means in found.items():
             means.append((1 - _none_of(above, others, size)).mean(0))
     return {size: np.mean(means, axis=0) for size, means in found.items()}
@@ -120,7 +125,7 @@ def _none_of(above: Int64[np.ndarray, "probes stops"], others: int, size: int) -
     fits = rest >= size
     rest = np.where(fits, rest, size)
     chance = gammaln(rest + 1) - gammaln(rest - size + 1) - gammaln(others + 1) + gammaln(others - size + 1)
-    return np.where(fits, np.exp(chance), 0.0)
+    return np.where(above == 0, 1.0, np.where(fits, np.exp(chance), 0.0))
 
 
 # --- on the page ---
@@ -152,9 +157,7 @@ def control_page(found: Control) -> list[Markup]:
                 "covered": stops.covered,
                 "thresholds": stops.thresholds,
                 "shown": [number(threshold) for threshold in stops.thresholds],
-                "pools": {
-                    name or "all pairs": list(map(said, counts.tolist())) for name, counts in stops.counts.items()
-                },
+                "pools": [list(map(said, counts.tolist())) for counts in stops.counts.values()],
                 "fpir": {str(size): [one_in(float(rate)) for rate in rates] for size, rates in stops.fpir.items()},
             }
             for stops in found.sets

@@ -42,12 +42,9 @@ def summary(contents: Contents) -> list[Markup]:
         f"{point.impostor_accepted:,} of {point.impostor_total:,} pairs of strangers pass, "
         f"{point.genuine_total - point.genuine_accepted:,} of {point.genuine_total:,} pairs of the same person fail"
     )
-    caption = (
-        f"Scores of {findings.title}. In full colour, what falls on the wrong side of the threshold {{}}: {wrong}. "
-        "Heights are square roots of shares, so that the tails can be seen."
-    )
+    before = f"Scores of {findings.title}. In full colour, what falls on the wrong side of the threshold "
+    after = f": {wrong}. Heights are square roots of shares, so that the tails can be seen."
     threshold = tag("span", number(point.threshold), class_="nowrap")
-    before, after = caption.split("{}")
     picture = score_picture(
         findings.histogram,
         point.threshold,

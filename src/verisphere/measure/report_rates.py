@@ -49,6 +49,8 @@ def comparison(contents: Contents) -> list[Markup]:
 def _difference(found: Comparison) -> Markup:
     """A difference in words: which set recognises more, how much more, and whether it may be chance."""
     interval, far = found.interval, target_text(found.far_target)
+    if not interval.value:
+        return joined(f"At FAR {far} {found.ours} and {found.theirs} recognise equally many.")
     more, fewer = (found.ours, found.theirs) if interval.value >= 0 else (found.theirs, found.ours)
     sign = 1 if interval.value >= 0 else -1
     low, high = sorted((100 * sign * interval.lower_95, 100 * sign * interval.upper_95))

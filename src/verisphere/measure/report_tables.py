@@ -40,7 +40,8 @@ def write_tables(folder: Path, contents: Contents) -> None:
         [short_far(points[0].far_target), *("-" if at.below_resolution else f"{100 * at.tar:.2f}" for at in points)]
         for points in zip(*(findings.points for findings in contents.findings), strict=True)
     ]
-    (folder / NAMES[1]).write_text(f"{table(header, cells)}\n", encoding="utf-8")
+    plain = [re.sub(r"[|<>&\\`*_$]", lambda found: f"&#{ord(found[0])};", title) for title in header]
+    (folder / NAMES[1]).write_text(f"{table(plain, cells)}\n", encoding="utf-8")
     lines = [" & ".join(map(_latex, row)) + r" \\" for row in (header, *cells)]
     aligned = "l" + "r" * len(contents.findings)
     whole = [

@@ -30,7 +30,7 @@ function show() {
     const set = found.sets[box.dataset.set], sizes = set.fpir[size];
     box.querySelector(".at").textContent = set === lead ? `Threshold ${set.shown[here]}.` : `Threshold ${set.shown[here]}, ` +
       (set.covered && found.promises[here] ? "the same." : `at the FAR of ${lead.title}.`);
-    Object.values(set.pools).forEach((stops, row) => {
+    set.pools.forEach((stops, row) => {
       const [tar, tars, far, fars, rate, low, high] = stops[here];
       const [, ...cells] = box.querySelectorAll("tbody tr")[row].cells;
       cells[0].replaceChildren(...cell(tar, tars));
