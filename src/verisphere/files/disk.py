@@ -84,6 +84,8 @@ def _partial(path: Path, target: Path) -> Iterator[Path]:
     except OSError as error:
         # if a copy ran out of space, the first name in the error is that of the file that was read
         name = error.filename if error.filename2 is None or error.errno not in _NO_ROOM else error.filename2
+        if error.errno is None and "requested and" in str(error):  # NumPy's, which wrote less than there was
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from None
         if name is None and error.errno in _NO_ROOM:
             raise OSError(error.errno, error.strerror, str(path)) from None
         if str(partial) not in str(name):

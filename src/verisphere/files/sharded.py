@@ -244,7 +244,7 @@ def shard_name(number: int) -> str:
 
 def is_written(folder: Path, number: int) -> bool:
     """Whether a shard is there; its columns are written last."""
-    return (folder / f"{shard_name(number)}.npz").is_file()
+    return all((folder / f"{shard_name(number)}{suffix}").is_file() for suffix in (".npy", ".npz"))
 
 
 def about_shard(folder: Path, number: int) -> Any:

@@ -21,6 +21,7 @@ from verisphere.base.vocabulary import Progress
 from verisphere.base.work import About, Arrays, Compute, PartEnded
 from verisphere.files.disk import remove_whole, write_text, write_whole
 from verisphere.files.documents import read_json_file
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.lock import alone_in, lock_file
 from verisphere.files.npz import names_in_npz, read_npz
@@ -37,6 +38,7 @@ _AGAIN = "remove it, and its piece is computed again"
 _ANOTHER = "name another folder for the work"
 _ROWS_AT_ONCE = 1 << 16
 _SEAL = "seal"  # array with the SHA-256 of all others; shows an edit or damage, not a forgery
+_PIECE = "piece"  # array that says which piece of which step it is
 _MOST_SHOWN = 3  # values in which two definitions differ
 
 
@@ -176,7 +178,8 @@ class WorkFolder:
         about = {"format": _FORMAT, "verisphere": __version__, "torch": torch.__version__, "numpy": np.__version__}
         path = self.folder / _ABOUT
         if path.is_file():
-            before = read_json_file(path)
+            with errors_naming(path):
+                before = read_json_file(path)
             task, found = (before.pop("task", ""), before) if isinstance(before, dict) else ("", {})
             differing = changed_values("the work", found, about)
             if not differing:
@@ -186,6 +189,8 @@ class WorkFolder:
                 raise ValueError(f"{self.folder}: work of another version: {'; '.join(differing)}; {_ANOTHER}")
             self._begin_anew(list(self.folder.glob(_STEPS)))
         elif self.folder.is_dir() and any(not entry.name.startswith(".") for entry in self.folder.iterdir()):
+            if path.is_file():  # another part has begun it meanwhile
+                return self._open()
             raise ValueError(f"{self.folder}: it holds something, and no work; {_ANOTHER}")
         write_text(path, json.dumps({**about, "task": self.task}) + "\n")
         return ""
@@ -232,7 +237,7 @@ class WorkFolder:
                     yield piece
 
         for turn, arrays in enumerate(progress(compute(numbers()), title, done + len(pieces), done)):
-            SealedFile(_piece(folder, taken[turn])).save(arrays)
+            SealedFile(_piece(folder, taken[turn])).save({**arrays, _PIECE: _of_piece(folder, taken[turn])})
 
     def _locked(self) -> str:
         """Lock the folder for the process that makes the result; says so if another one has the lock."""
@@ -245,10 +250,17 @@ def _piece(folder: Path, piece: int) -> Path:
 
 def _loaded(folder: Path, piece: int) -> Arrays:
     path = _piece(folder, piece)
-    arrays = SealedFile(path, "a piece of work", _AGAIN).load()
-    if arrays is None:
+    sealed = SealedFile(path, "a piece of work", _AGAIN).load()
+    if sealed is None:
         raise FileNotFoundError(f"{path}: this piece was there, and was removed while it was needed")
+    arrays = dict(sealed)
+    if arrays.pop(_PIECE, None) != _of_piece(folder, piece):
+        raise ValueError(f"{path}: another piece under this name; {_AGAIN}")
     return arrays
+
+
+def _of_piece(folder: Path, piece: int) -> np.ndarray:
+    return np.array(f"{folder.name}/{piece}")
 
 
 def _digest_of(parts: Sequence[object]) -> str:
@@ -281,7 +293,10 @@ class SealedFile:
         """Read the saved arrays; None if there is no file."""
         if not self.path.exists():
             return None
-        state = read_npz(self.path, names_in_npz(self.path))
+        try:
+            state = read_npz(self.path, names_in_npz(self.path))
+        except ValueError as error:
+            raise ValueError(f"{error}; {self.advice}") from None
         seal = state.pop(_SEAL, None)
         if seal is None:
             raise ValueError(f"{self.path}: not {self.what}, or written by an earlier version; {self.advice}")

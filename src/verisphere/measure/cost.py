@@ -89,7 +89,7 @@ def cost_of(kind: Kind, paths: Sequence[Path], others: Sequence[Path] = (), fars
     high = kind == "all-pairs" and any(exact_rate(far) > _HIGH_FAR for far in fars)
     rate = (_AT_A_HIGH_FAR if high else PAIRS_A_SECOND[kind]) * 512 / dim
     seconds = count / rate + (_LINKAGE * rows if kind == "cluster" else 0)
-    every, sharded = [*sizes, *further], manifest_of(paths[0]) is not None
+    every, sharded = [*sizes, *further], any(manifest_of(path) is not None for path in (*paths, *others))
     held = sum(math.ceil(_HELD * 4 * size[0] * size[1]) for size in every)
     of_rows = _PROGRAM + _OF_A_ROW * sum(size[0] for size in every)
     words = f"at {rate:.2g} pairs a second, as measured (docs/scale.md); another CPU differs"
@@ -113,7 +113,7 @@ def cost_of_embedding(
     """What embedding a set would take, by the time of one batch of its images, which is embedded and dropped."""
     opened = open_model(model, device, trust)
     images = open_faces(faces, people, opened.backbone.input_size, trust)
-    some = images.select(range(min(batch_size, len(images))))
+    some = images.select(range(min(max(batch_size, 1), len(images))))
     for _ in range(2):  # the first batch allocates
         began = time.perf_counter(), time.process_time()
         embed(opened, some, str(faces), flip=flip, batch_size=batch_size, precision=precision)
@@ -139,5 +139,7 @@ def _size(path: Path) -> tuple[int, int, int, int]:
     shape, dtype = header_in_npz(path, "embeddings")
     if len(shape) != 2:
         raise ValueError(f"{path}: embeddings must be (rows, dim), got {shape}")
+    if not math.prod(shape):
+        raise ValueError(f"{path}: embeddings have the shape {shape}; a set has rows and numbers")
     people = read_npz(path, ("identities",)).get("identities", np.arange(shape[0]))
     return shape[0], shape[1], len(np.unique(people)), math.prod(shape) * dtype.itemsize

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from verisphere import __version__
+from verisphere.backbones.extract import SAMPLED_IMAGES
 from verisphere.base.collectives import on_every_rank, on_first_rank
+from verisphere.base.device import device_of
 from verisphere.base.distributed import ALONE, world
 from verisphere.base.identity import decided, settled
+from verisphere.base.trained_on import image_digests
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.files.embeddings import columns_of
 from verisphere.files.errors import errors_naming
@@ -73,12 +78,16 @@ def embed_in_shards(
     count, digest = -(-len(faces) // rows), hashlib.sha256()
     for column in (names, identities):
         digest.update(column.tobytes())
+    sampled = np.linspace(0, len(faces) - 1, min(len(faces), SAMPLED_IMAGES)).astype(int).tolist()
+    with errors_naming(images):
+        digest.update(image_digests(faces.images(sampled).numpy()).tobytes())
     options = {name: str(value) for name, value in how.items() if name != "workers"}
+    options |= {"verisphere": __version__, "torch": torch.__version__, "device": device_of(model.backbone).type}
     about = {"model": dict(made_by), "images": digest.hexdigest(), "rows": rows, "store": store, **options}
 
     def begin() -> str:
         written = [number for number in range(count) if is_written(out, number)]
-        for before in [about_shard(out, number) for number in written[:1]]:
+        for before in (about_shard(out, number) for number in written):
             refuse_other(out, "embedding", changed_values("the embedding", before, about))
         return json.dumps(sorted({*range(count)} - {*written}))
 

@@ -30,7 +30,7 @@ from verisphere.score.exact.limits import LEAST_PIECES, PAIRS_A_BATCH, PAIRS_A_P
 from verisphere.score.exact.tiles import Side, Tiles, scan_tiles
 from verisphere.score.exact.windows import Window
 
-_VERSION = 2  # of the tiles and pieces
+_VERSION = 3  # of the tiles and pieces
 _COMPARING = "comparing all pairs"
 
 
@@ -53,7 +53,7 @@ class Tiling:
         """What determines the pairs of each tile and their scores, and not the screen."""
         sides = [side for side in (self.left, self.right) if side is not None]
         numbers = _VERSION, PAIRS_A_BATCH, self.block, self.across, self.left.units.device.type
-        return [*numbers, *(part for side in sides for part in (side.units, side.people, side.domains))]
+        return [*numbers, *(part for side in sides for part in (side.units, side.people, side.domains, side.origin))]
 
 
 class Scan:
