@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,24 @@ def test_the_folder_of_another_version_or_of_something_else_is_refused(tmp_path:
     about.unlink()
     with pytest.raises(ValueError, match="it holds something, and no work; name another folder"):
         sums(WorkFolder(tmp_path / "work"))
+
+
+def test_a_piece_under_another_number_is_refused(tmp_path: Path):
+    with WorkFolder(tmp_path) as folder:
+        sums(folder)
+    (step,) = tmp_path.glob("01-*")
+    shutil.copy(step / "00000000.npz", step / "00000002.npz")
+    with (
+        WorkFolder(tmp_path) as folder,
+        pytest.raises(ValueError, match=r"00000002.npz: another piece under this name"),
+    ):
+        sums(folder)
+
+
+def test_a_damaged_description_is_blamed_on_the_work_folder(tmp_path: Path):
+    (tmp_path / "about.json").write_text("{bad")
+    with WorkFolder(tmp_path) as folder, pytest.raises(ValueError, match=r"about\.json: "):
+        sums(folder)
 
 
 def test_each_step_has_its_pieces_and_its_turn(tmp_path: Path):

@@ -90,3 +90,9 @@ def test_embedding_is_timed_on_one_batch(
     assert "6 rows of 8 numbers; nothing was computed" in said
     assert "by 2 images in" in said
     assert not Path("out.npz").exists()
+
+
+def test_a_set_without_numbers_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "none.npz", embeddings=np.zeros((3, 0), np.float32), names=["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"none.npz: embeddings have the shape \(3, 0\)"):
+        cost_of("all-pairs", [tmp_path / "none.npz"])

@@ -76,14 +76,37 @@ def test_what_a_stopped_run_has_written_stands(there: Path, tmp_path: Path, monk
     assert alike(there, tmp_path / "out")
 
 
+def unfinished(there: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of all shards, without the manifest."""
+    with monkeypatch.context() as patch:
+        patch.setattr(embed_shards, "write_manifest", lambda *_: (_ for _ in ()).throw(OSError("no space")))
+        with pytest.raises(OSError, match="no space"):
+            in_shards(there, out)
+
+
+def test_other_images_under_the_same_names_are_refused(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfinished(there, tmp_path / "out", monkeypatch)
+    render_zip(SyntheticFaces(people=5, images=4, seed=4), tmp_path / "faces.zip", None)
+    (tmp_path / "net.yaml").write_text(NET)
+    with pytest.raises(ValueError, match="the embedding: images was"):
+        in_shards(tmp_path, tmp_path / "out")
+
+
+def test_a_shard_without_its_rows_is_written_again(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfinished(there, tmp_path / "out", monkeypatch)
+    (tmp_path / "out" / "rows-00000000.npy").unlink()
+    in_shards(there, tmp_path / "out")
+    assert alike(there, tmp_path / "out")
+
+
 def test_a_folder_that_was_begun_otherwise_is_refused(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = embed_shards.write_manifest
-    monkeypatch.setattr(embed_shards, "write_manifest", lambda *_: (_ for _ in ()).throw(OSError("no space")))
-    with pytest.raises(OSError, match="no space"):
-        in_shards(there, tmp_path / "out")
-    monkeypatch.setattr(embed_shards, "write_manifest", first)
+    unfinished(there, tmp_path / "out", monkeypatch)
     with pytest.raises(ValueError, match="holds another embedding: the embedding: store was 'float32' and is 'int8'"):
         in_shards(there, tmp_path / "out", store="int8")
     in_shards(there, tmp_path / "out")
