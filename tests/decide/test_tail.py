@@ -84,3 +84,19 @@ def test_a_tail_of_one_person_is_fitted_though_redrawn_people_may_lack_him():
     assert threshold >= tail.start
     level = np.where((left == 7) | (right == 7), 1.0, 0.0)
     assert np.isfinite(tail_threshold(pairs_of(level, people), "1e-4", REDRAWING, quietly)[0])
+
+
+def test_a_replicate_with_an_extreme_shape_has_a_threshold_beyond_all_scores(monkeypatch):
+    """As of few people with heavy tails, whose redrawn excesses can be nearly alike."""
+    pairs, first = pairs_of(normal_scores(300, 0), 300), []
+
+    def extreme(excess: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+        if not first:  # the set's own tail
+            first.append(_fitted(excess, weight))
+            return first[0]
+        return 900.0, 0.1
+
+    monkeypatch.setattr("verisphere.decide.tail._fitted", extreme)
+    threshold, tail = tail_threshold(pairs, "1e-4", Redrawing(20, 0), quietly)
+    assert threshold > float(pairs.impostor[0])
+    assert tail.shape == first[0][0]

@@ -109,7 +109,7 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
         if not math.isfinite(shape):
             return float(excess[weight > 0].max())  # one excess alone
         log = math.log(share)
-        return scale * (log if abs(shape) < 1e-9 else math.expm1(shape * log) / shape)
+        return scale * (log if abs(shape) < 1e-9 else math.expm1(min(shape * log, 700.0)) / shape)  # no overflow
 
     ordered = sorted(
         beyond(run.each(people, np.array([place]))[0].astype(float), total)
