@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,18 @@ def test_an_interrupted_scan_continues_where_it_was(tmp_path: Path, monkeypatch:
     for other in ({"units": units.flip(0)}, {"people": people.roll(1)}, {"block": 40}):
         with pytest.raises(ValueError, match=refused):
             ask(**other)
+
+
+@pytest.mark.parametrize("column", ["units", "people", "domains", "origin"])
+def test_what_a_scan_is_of_contains_each_column_of_its_rows(column: str):
+    units, people = rows()
+    side = side_of(units, people.numpy(), (np.arange(len(units)) % 2).astype(np.int64))
+    other = replace(side, **{column: getattr(side, column).copy() if column != "units" else side.units.flip(0)})
+    if column != "units":
+        getattr(other, column)[:2] += 1
+    one, changed = (scan.Tiling(rows_of, None, 2, "float32", (-1.0, 1.0), 64).about() for rows_of in (side, other))
+    assert len(one) == len(changed)
+    assert any(not np.array_equal(before, after) for before, after in zip(one, changed, strict=True))
 
 
 def test_pieces_that_others_have_narrowed_elsewhere_cost_a_pass_and_no_more(
