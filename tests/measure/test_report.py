@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
 import verisphere
+from foreign_graphs import graph
+from foreign_graphs import written as written_graph
 from read_page import read_alone
 from verisphere.base.identity import names_taken
 from verisphere.base.provenance import UNRECORDED
@@ -29,7 +32,11 @@ from verisphere.measure import report as report_module
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.report import ReportInput, make_report, report_inputs
 from verisphere.measure.report_inputs import distinct_titles
+from verisphere.models.described_faces import open_faces
+from verisphere.models.embed import embed, open_model
+from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.calibrate import calibrate
+from verisphere.ship.pixels import Told
 
 PEOPLE, IMAGES = 12, 4
 FARS = ("1e-1", "1e-2", "1e-4")
@@ -450,6 +457,24 @@ def test_bad_paths_and_fars_are_one_clear_line(tmp_path: Path, run: Path):
     twice = [ReportInput("one", some(), "", None, None)] * 2
     with pytest.raises(ValueError, match="two inputs are called 'one'"):
         make_report(twice, tmp_path / "out")
+
+
+def test_a_model_folder_embeds_the_faces(tmp_path: Path):
+    net, model, faces = written_graph(tmp_path / "net.onnx", graph()), tmp_path / "model", tmp_path / "faces"
+    adopt_onnx(net, model, Told(colour="RGB", mean=127.5, scale=128.0, template="mine_8x8"))
+    for number, name in enumerate(NAMES):
+        (faces / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)).save(faces / name)
+    with pytest.raises(ValueError, match=r"model: a model folder, which holds no figures; name images by --faces"):
+        report_inputs([model])
+    (entry,) = report_inputs([model], faces)
+    made = embed(open_model(model, torch.device("cpu")), open_faces(faces, None, (8, 8)), str(faces))
+    assert (entry.title, entry.run) == ("model", None)
+    assert entry.embeddings is not None
+    np.testing.assert_array_equal(entry.embeddings.embeddings, made.embeddings)
+    assert entry.embeddings.origin == made.origin
+    found = report(tmp_path / "out", model, written(tmp_path / "b.npz", some()), faces=faces)
+    assert [part["title"] for part in found["sets"]] == ["model", "b"]
 
 
 def test_titles_are_as_short_as_they_can_be():

@@ -97,6 +97,7 @@ def test_the_targets_the_promise_and_equal_far(place: Path):
     promised = json.loads((place / "calibration.json").read_text())["thresholds"][0]
     stop = found["promises"].index("20\N{NO-BREAK SPACE}% (2e-1)")
     assert found["start"] == stop
+    assert found["words"][stop].startswith("On average over calibrations, at most 20 % of pairs of strangers pass; ")
     assert ours["thresholds"][stop] == promised["threshold"]
     assert (ours["covered"], theirs["covered"]) == (True, False)
     for stop in range(len(found["names"])):
@@ -143,7 +144,7 @@ def test_promises_that_accept_equally_many_have_a_stop_each_and_begin_with_the_f
         tmp_path, "set.npz", people(1.0, origin=ORIGIN), calibration=replace(made, thresholds=(*wrong,))
     )
     assert found["sets"][0]["thresholds"][found["start"]] == 0.9
-    assert not any(found["promises"])
+    assert not any(found["promises"] + found["words"])
     assert found["promised"] == []
     assert "labels belong to other rows" in text
 
@@ -280,7 +281,7 @@ def test_the_page_shows_what_python_counts_at_fifty_stops(page, place: Path):
 def test_presets_keys_and_what_is_promised(page, place: Path):
     found = data(place)
     slider, told = page.locator("#stop"), page.locator("#stop-said")
-    assert "promised: at most 20\N{NO-BREAK SPACE}% (2e-1) of new strangers pass" in told.inner_text()
+    assert "promised: On average over calibrations, at most 20 % of pairs of strangers pass; " in told.inner_text()
     line = page.locator("svg.scores .threshold")
     before = line.get_attribute("transform")
     slider.focus()

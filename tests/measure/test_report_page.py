@@ -9,7 +9,7 @@ import numpy as np
 
 from read_page import Page, read_alone
 from redrawing import count_scores
-from verisphere.base.vocabulary import Embeddings, Redrawing, quietly
+from verisphere.base.vocabulary import Embeddings, Origin, Redrawing, quietly
 from verisphere.decide import Interval, exact_rate, one_threshold, operating_point, point_at, roc
 from verisphere.decide.guarantee import independent_threshold
 from verisphere.decide.identification import Cmc
@@ -80,7 +80,7 @@ def contents(*found: Findings, **changes: object) -> Contents:
     sets = tuple(
         Stops(one.title, True, (0.5, 0.3), {ALL: COUNTS, "night": COUNTS}, {1: COUNTS[:, 0] / 9}) for one in found
     )
-    control = Control(sets, ("", "1e-2"), ("1e-2", ""), 1, (("1e-2", 0.5),)) if found else None
+    control = Control(sets, ("", "1e-2"), ("1e-2", ""), {"1e-2": "all is well"}, 1, (("1e-2", 0.5),)) if found else None
     whole = Contents("A report", asked, found, (), None, None, (training(),), control)
     return dataclasses.replace(whole, **changes)  # type: ignore[arg-type]
 
@@ -282,6 +282,13 @@ def test_a_threshold_that_was_not_tried_on_a_set_promises_nothing_about_it():
     assert leading([findings(), findings("other")], calibrated("other")) == 1
     own = dataclasses.replace(calibrated("other"), own=frozenset(["other"]))
     assert leading([findings(), findings("other")], own) == 1  # no other set has the thresholds
+
+
+def test_a_set_of_no_known_weights_leads_only_alone():
+    embeddings = dataclasses.replace(findings().embeddings, origin=Origin("ab" * 32, True, "float32", "x"))
+    trained = dataclasses.replace(findings("trained"), embeddings=embeddings)
+    assert leading([findings("untrained"), trained], None) == 1
+    assert leading([findings("untrained"), findings("other")], None) == 0
 
 
 def test_the_tars_are_tables_for_a_paper(tmp_path):

@@ -246,7 +246,7 @@ def report(options: argparse.Namespace) -> Outcome:
     return options_as(
         make_report,
         options,
-        inputs=report_inputs(options.runs, options.faces, options.trust_code),
+        inputs=report_inputs(options.runs, options.faces, options.trust_code, progress()),
         fars=options.far or FARS,
         calibration=None if options.calibration is None else read_thresholds(options.calibration),
         progress=progress(),
@@ -265,10 +265,15 @@ def add_report(verbs: Verbs) -> None:
         ),
     )
     add_names(verb)
-    verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or an embeddings file")
+    verb.add_argument(
+        "runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, an embeddings file, or a model folder"
+    )
     add_output(verb, "--out", folder=True, default=Path("report"), metavar="FOLDER", help="folder to make (report)")
     add_input(
-        verb, "--faces", f"the images of the embeddings, for sample pairs: {SET} (where embed read them)", metavar="SET"
+        verb,
+        "--faces",
+        f"images of the embeddings, for sample pairs, and to embed by a model folder: {SET} (where embed read them)",
+        metavar="SET",
     )
     add_trust_code(verb)
     verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(FARS)})")

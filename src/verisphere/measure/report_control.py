@@ -71,6 +71,7 @@ def control(
         tuple(stops),
         tuple(names.pop(rank, "") for rank in ranks),
         tuple("" if one is None or one.threshold.warning() else one.threshold.far_target for _, one in places),
+        {one.threshold.far_target: one.threshold.promise().removesuffix(".") for one in kept},
         ranks.index(accepted_impostors(asked.one_far, impostor.total)) if begin is None else begin,
         tuple(sorted(((one.threshold.far_target, one.threshold.threshold) for one in kept), key=itemgetter(1))),
     )
@@ -149,6 +150,7 @@ def control_page(found: Control) -> list[Markup]:
     data = {
         "names": [target_text(name) if name else "" for name in found.names],
         "promises": [target_text(far) if far else "" for far in found.promises],
+        "words": [found.words.get(far, "") for far in found.promises],
         "promised": [(target_text(far), threshold) for far, threshold in found.promised],
         "start": found.start,
         "sets": [

@@ -233,6 +233,7 @@ class Control:
         sets: the stops of each set, the leading one first.
         names: a name for each stop: the target FAR that it is the threshold of, else empty.
         promises: the promised FAR of each stop; empty between promised thresholds.
+        words: what is promised at each of these FARs.
         start: the stop that the page begins with.
         promised: promised FARs with their thresholds, which rise.
     """
@@ -240,6 +241,7 @@ class Control:
     sets: tuple[Stops, ...]
     names: tuple[str, ...]
     promises: tuple[str, ...]
+    words: Mapping[str, str]
     start: int
     promised: tuple[tuple[str, float], ...]
 

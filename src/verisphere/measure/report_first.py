@@ -16,12 +16,15 @@ from verisphere.report.tables import number, one_in, one_in_bounds, tar_bounds, 
 def leading(findings: Sequence[Findings], calibrated: Calibrated | None) -> int:
     """The set that the first screen is about: the first that a shipped threshold was tried on, else the first.
 
-    A set that the thresholds were found on is none, if there is another.
+    A set that the thresholds were found on is none, if there is another; nor is a set that does not say which weights
+    made it, as of an untrained network, if another says so.
     """
     titles = [finding.title for finding in findings]
+    named = [finding.title for finding in findings if finding.embeddings.origin is not None]
     tried = [title for title in titles if calibrated and title in calibrated.shipped[0].points]
     fresh = [title for title in tried if calibrated and title not in calibrated.own]
-    return titles.index((fresh or tried or titles)[0])
+    candidates = fresh or tried or titles
+    return titles.index(next((title for title in candidates if title in named), candidates[0]))
 
 
 def summary(contents: Contents) -> list[Markup]:

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from verisphere.base.vocabulary import Embeddings
+import torch
+
+from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.files.disk import check_file, real_path
-from verisphere.files.embeddings import read_known_people
+from verisphere.files.embeddings import known_people, note_crowds, read_known_people
 from verisphere.files.npz import names_in_npz
 from verisphere.files.sharded import manifest_of
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
+from verisphere.models.embed import embed, open_model
 from verisphere.models.folder import is_model_folder
 
 log = logging.getLogger(__name__)
@@ -40,16 +43,18 @@ class ReportInput:
     no_faces: str = "they were not given."
 
 
-def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool = False) -> list[ReportInput]:
+def report_inputs(
+    paths: Sequence[Path], faces: Path | None = None, trust: bool = False, progress: Progress = quietly
+) -> list[ReportInput]:
     """The inputs of a report: embeddings files, and for a run every embeddings file directly in its folder.
 
     Faces are those of the embeddings, as `open_faces` takes them; by default they are read from the path that the
-    origin of the embeddings states.
+    origin of the embeddings states. A model folder embeds the faces, as it ships.
     """
     given = open_faces(faces, trust=trust) if faces is not None else None
     files: list[tuple[Path, Path | None]] = []
     for path in paths:
-        if path.is_dir() and manifest_of(path) is None:
+        if path.is_dir() and manifest_of(path) is None and not is_model_folder(path):
             require_run(path)
             in_run = [file for file in sorted(path.glob("*.npz")) if _has_embeddings(file)]
             files += [(file, path) for file in in_run] or [(path, path)]
@@ -65,7 +70,7 @@ def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool 
         if path == run:
             inputs.append(ReportInput(title, None, "", run, None))
             continue
-        embeddings = read_known_people(path)
+        embeddings = _embedded(path, faces, trust, progress) or read_known_people(path)
         images, missing = images_of(embeddings, given, faces, path.parent, trust)
         inputs.append(ReportInput(title, embeddings, str(path), run, images, missing))
     if given is not None and not any(entry.faces for entry in inputs):
@@ -76,16 +81,23 @@ def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool 
 
 def require_run(path: Path) -> None:
     """Refuse a folder that is not the folder of a run."""
-    if is_model_folder(path):
-        raise ValueError(
-            f"{path}: a model folder, which holds no figures; name embeddings that it made (verisphere embed {path} "
-            "FACES --out FILE.npz), or the run that it came from"
-        )
     if not (path / "recipe.yaml").is_file():
         raise ValueError(
             f"{path}: not a run of `verisphere train` (it holds no recipe.yaml); name such a folder, or an embeddings "
             "file"
         )
+
+
+def _embedded(path: Path, faces: Path | None, trust: bool, progress: Progress) -> Embeddings | None:
+    """What a model folder makes of the faces; None where the path is another input."""
+    if not is_model_folder(path):
+        return None
+    if faces is None:
+        raise ValueError(f"{path}: a model folder, which holds no figures; name images by --faces (faces=) to embed")
+    model = open_model(path, torch.device("cpu"), trust)
+    made = embed(model, open_faces(faces, None, model.backbone.input_size, trust), str(faces), progress=progress)
+    note_crowds(faces, made.identities)
+    return known_people(made, faces)
 
 
 def _has_embeddings(path: Path) -> bool:

@@ -10,7 +10,7 @@ function daily(far) {
 }
 
 function promise(here) {
-  if (found.promises[here]) return `promised: at most ${found.promises[here]} of new strangers pass`;
+  if (found.words[here]) return `promised: ${found.words[here]}`;
   const kept = found.promised.filter(([, threshold]) => found.sets[0].thresholds[here] >= threshold);
   return "measured here, not promised" + (kept.length ? `; stricter than the threshold promised for ${kept.at(-1)[0]}` : "");
 }
