@@ -32,7 +32,7 @@ from verisphere.base.vocabulary import Redrawing, quietly
 from verisphere.decide import PairScores, independent_rank
 from verisphere.decide.capped import capped_people_needed, capped_rank
 from verisphere.decide.sample_size import confidence_limit, people_needed
-from verisphere.decide.tail import tail_threshold
+from verisphere.decide.tail import tail_reaches, tail_threshold
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 VALUES, DRAWN = 120, 240_000  # values of a person, and people that they are made from
@@ -162,7 +162,7 @@ class Photographs:
         self.name, self.scores = "LFW", rows @ rows.T
         left, right = np.triu_indices(len(rows), 1)
         scores = self.scores[left, right]
-        order = np.argsort(-scores)[: len(scores) // 20]  # far more than any promise accepts
+        order = np.argsort(-scores)[: len(scores) // 5]  # far more than any promise accepts
         self.truth, self.pairs = np.sort(scores), np.stack([left, right], 1)[order]
         self.genuine = np.sort((faces.rows(faces.mated) * faces.rows(faces.mated, 1)).sum(1))
 
@@ -192,6 +192,10 @@ class Photographs:
         drawn = np.random.default_rng([14, people, number]).choice(len(self.scores), people, replace=False)
         left, right = pairs_of(people)
         return highest(self.scores[drawn[left], drawn[right]], left, right, people), drawn
+
+    def apart(self, drawn: np.ndarray) -> np.ndarray:
+        """The scores of pairs of the drawn people that share nobody."""
+        return self.scores[drawn[0 : len(drawn) // 2 * 2 : 2], drawn[1::2]]
 
 
 @cache
@@ -278,7 +282,7 @@ def of_tails(sets: int, rates: tuple[str, ...], numbers: tuple[int, ...], known:
 def of_photographs(
     faces: Photographs, sets: int, tails: int, people: int, fars: tuple[str, ...], known: Known
 ) -> Cells:
-    """Every promise of all pairs, with people drawn from LFW; the same draws serve all FARs."""
+    """Every promise, with people drawn from LFW; the same draws serve all FARs."""
     missing = [far for far in fars if not known("LFW", "LFW", people, far)]
     rates: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for number in range(sets if missing else 0):
@@ -287,7 +291,8 @@ def of_photographs(
             thresholds = {
                 promise: float(pairs.impostor[rank - 1]) for promise, rank in ranks(people, far, None) if rank
             }
-            if number < tails:
+            thresholds |= from_apart(faces.apart(drawn), far)
+            if number < tails and tail_reaches(far, people * (people - 1) // 2):
                 thresholds["tail"] = tail_threshold(pairs, far, Redrawing(100, number), quietly)[0]
             for promise, threshold in thresholds.items():
                 rate = faces.far_of_others(drawn, threshold), faces.tar_at(threshold)
@@ -334,7 +339,7 @@ def of_both(population: Rounded, people: int, far: str, number: int) -> dict[str
     score = value[left] + value[right] + NOISE * random.standard_normal(len(left))
     ordered = np.sort(score)[::-1]
     chosen = {promise: float(ordered[rank - 1]) for promise, rank in ranks(people, far, 2.0) if rank}
-    apart = from_apart(score[(right == left + 1) & (left % 2 == 0)], far)
+    apart = beside_theirs(score[(right == left + 1) & (left % 2 == 0)], far)
     return chosen | {f"{peer}, all pairs": choose(score, float(far)) for peer, choose in peers().items()} | apart
 
 
@@ -342,17 +347,22 @@ def of_apart(population: Rounded, people: int, far: str, number: int) -> dict[st
     """The threshold of each promise from pairs that share no person alone."""
     random = np.random.default_rng([19, people, number])
     value = random.choice(population.value, (2, people // 2), p=population.share)
-    return from_apart(value.sum(0) + NOISE * random.standard_normal(people // 2), far)
+    return beside_theirs(value.sum(0) + NOISE * random.standard_normal(people // 2), far)
+
+
+def beside_theirs(score: np.ndarray, far: str) -> dict[str, float]:
+    """The thresholds of ours and of the peers from pairs that share no person."""
+    theirs = {f"{peer}, pairs that share no person": choose(score, float(far)) for peer, choose in peers().items()}
+    return from_apart(score, far) | theirs
 
 
 def from_apart(score: np.ndarray, far: str) -> dict[str, float]:
-    """The thresholds of ours and of the peers."""
+    """The threshold of each promise that assumes nothing, from pairs that share no person."""
     ordered, chosen = np.sort(score)[::-1], {}
     for guarantee in ("confident", "expected"):
         if rank := independent_rank(len(score), far, guarantee):
             chosen[guarantee] = float(ordered[rank - 1])
-    theirs = {f"{peer}, pairs that share no person": choose(score, float(far)) for peer, choose in peers().items()}
-    return chosen | theirs
+    return chosen
 
 
 def of_floor(sets: int, rates: tuple[str, ...], known: Known) -> Cells:
@@ -412,7 +422,7 @@ def main() -> None:
     elif options.only is None or "peers" in options.only:
         print("skipped: peers, as MAPIE and crepes are not both installed", file=sys.stderr)
     if (options.data / "lfw_embeddings.npz").is_file():
-        numbers, fars = (300, 500, 1_000)[: 3 if full else 1], RATES[1:]
+        numbers, fars = (100, 300, 500, 1_000, 2_000) if full else (300,), RATES
         if not all(known("LFW", "LFW", people, far) for people in numbers for far in fars):
             faces = Photographs(options.data)
             of = (of_photographs(faces, sets, tails, people, fars, known) for people in numbers)

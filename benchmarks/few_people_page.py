@@ -4,13 +4,18 @@
 """
 
 import csv
+from itertools import count
 from pathlib import Path
 
 from gallery_page import markdown, percent
 
+from verisphere.decide.capped import capped_people_needed
+from verisphere.decide.sample_size import comparisons_needed, people_needed
+from verisphere.decide.tail import tail_fars
+
 ROWS = Path(__file__).with_name("few_people.csv")
 Line = dict[str, str]
-PROMISES = ("capped, c = 2", "capped, c = 5", "tail", "convention")
+PROMISES = ("confident", "expected", "capped, c = 2", "capped, c = 5", "tail", "convention")
 
 
 def read_rows(path: Path = ROWS) -> list[Line]:
@@ -20,21 +25,34 @@ def read_rows(path: Path = ROWS) -> list[Line]:
 
 
 def of_faces(rows: list[Line]) -> str:
-    """LFW: how often each promise held, its mean FAR and its TAR, by people and FAR."""
+    """LFW: what each promise gives, by people and FAR, or how many people it needs."""
     lines = []
-    for far in ("1e-3", "1e-4"):
-        for people in ("300", "500", "1000"):
-            of = {
-                row["promise"]: row for row in rows if (row["far"], row["people"], row["part"]) == (far, people, "LFW")
-            }
-            lines.append([people, far, *(_faces_cell(of.get(promise)) for promise in PROMISES)])
+    chosen = [row for row in rows if row["part"] == "LFW"]
+    for people in sorted({int(row["people"]) for row in chosen}):
+        for far in ("1e-2", "1e-3", "1e-4"):
+            of = {row["promise"]: row for row in chosen if (row["far"], int(row["people"])) == (far, people)}
+            lines.append([f"{people:,}", far, *(_faces_cell(of.get(name), people, far, name) for name in PROMISES)])
     return markdown(["people", "FAR f", *(f"`{promise}`" for promise in PROMISES)], lines)
 
 
-def _faces_cell(row: Line | None) -> str:
-    if row is None:
-        return "refused"
-    return f"{percent(float(row['held']))}; {float(row['mean']):.2f} f; {float(row['tar']):.3f}"
+def _faces_cell(row: Line | None, people: int, far: str, promise: str) -> str:
+    if row is not None:
+        return f"{float(row['tar']):.3f} ({percent(float(row['held']))}; {float(row['mean']):.2f} f)"
+    needed = _needed(promise, far)
+    return f"needs {needed:,}" if people < needed else "lower FARs only"
+
+
+def _needed(promise: str, far: str) -> int:
+    """The fewest people from which a promise can be had."""
+    kind, _, cap = promise.partition(", c = ")
+    if kind == "capped":
+        return capped_people_needed(far, float(cap))
+    if kind == "tail":
+        return next(people for people in count(2) if tail_fars(people * (people - 1) // 2))
+    if kind == "convention":
+        pairs = comparisons_needed(far, "confident")
+        return next(people for people in count(2) if people * (people - 1) // 2 >= pairs)
+    return people_needed(far, "confident" if kind == "confident" else "expected")
 
 
 def covered(rows: list[Line]) -> str:
@@ -70,20 +88,15 @@ def covered(rows: list[Line]) -> str:
 
 
 def tails(rows: list[Line]) -> str:
-    """The fitted tail in the worlds."""
-    lines = [
-        [
-            row["population"],
-            row["far"],
-            row["people"],
-            f"{float(row['reached']):.1f}",
-            percent(float(row["held"])),
-            f"{float(row['mean']):.2f} f",
-        ]
-        for row in rows
-        if row["part"] == "tails"
-    ]
-    return markdown(["population", "FAR f", "people", "cap it reaches", "held", "mean FAR"], lines)
+    """The fitted tail in the worlds, by the number of people."""
+    chosen = [row for row in rows if row["part"] == "tails"]
+    numbers = sorted({int(row["people"]) for row in chosen})
+    lines = []
+    for far, name in sorted(dict.fromkeys((row["far"], row["population"]) for row in chosen), key=lambda of: of[0]):
+        of = {int(row["people"]): row for row in chosen if (row["far"], row["population"]) == (far, name)}
+        shown = (f"{percent(float(of[people]['held']))}; {float(of[people]['mean']):.2f} f" for people in numbers)
+        lines.append([name, far, f"{float(of[numbers[0]]['reached']):.1f}", *shown])
+    return markdown(["population", "FAR f", "cap it reaches", *(f"{people:,} people" for people in numbers)], lines)
 
 
 def beside_peers(rows: list[Line]) -> str:
