@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from made_library import edited, table
+from shard_writer import written as in_shards
 from verisphere.base.trained_on import name_digest
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
@@ -302,12 +303,13 @@ def test_rows_of_an_embeddings_file_are_enrolled(place, door, tmp_path, says, re
         assert "embedded already" in refused("gallery", "enrol", door, tmp_path / "guest.npz", *option)
 
 
+@pytest.mark.parametrize("library", ["library.npz", "library"])
 def test_of_clusters_only_confirmed_faces_are_enrolled_or_those_of_a_cluster_that_is_named(
-    place, door, tmp_path, says, refused
+    place, door, tmp_path, says, refused, library
 ):
-    faces, folder = tmp_path / "library.npz", tmp_path / "clusters"
+    faces, folder = tmp_path / library, tmp_path / "clusters"
     rows = read_embeddings(place / "old.npz").take(np.arange(9))
-    write_embeddings(faces, rows)
+    (write_embeddings if faces.suffix else in_shards)(faces, rows)
     says("cluster", faces, "--threshold", "-0.99", "--out", folder)  # an untrained network: everybody is one cluster
     assert {row["person"] for row in table(folder / "people.csv").values()} == {"1"}
     enrol = ("gallery", "enrol", door, faces, *ANYBODY, "--clusters", folder)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from shard_writer import written
 from verisphere.base.mapped import is_mapped
 from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.files.embeddings import columns_of, read_embeddings, read_known_people
@@ -33,16 +34,6 @@ def drawn(rows: int = 10, dim: int = 6, origin: Origin | None = MADE) -> Embeddi
     numbers = np.random.default_rng(3).normal(size=(rows, dim)).astype(np.float32)
     names = [f"p{row // 2}/{row}.png" for row in range(rows)]
     return Embeddings(numbers, names, [f"p{row // 2}" for row in range(rows)], origin=origin)
-
-
-def written(folder: Path, rows: Embeddings, store: Store = "float32", at_once: int = 4) -> Path:
-    for number, start in enumerate(range(0, len(rows), at_once)):
-        part = rows.take(np.arange(start, min(start + at_once, len(rows))))
-        kept, units = shortened_rows(part.embeddings, store)
-        columns = columns_of(part) | ({} if units is None else {"units": units})
-        write_shard(folder, number, kept, columns, moved(part.embeddings, widened(kept, units)), {"by": "test"})
-    write_manifest(folder, rows.embeddings.shape[1], store, -(-len(rows) // at_once))
-    return folder
 
 
 def test_shards_are_read_as_the_embeddings_that_they_hold_and_mapped(tmp_path: Path) -> None:

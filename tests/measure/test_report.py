@@ -19,6 +19,7 @@ import verisphere
 from foreign_graphs import graph
 from foreign_graphs import written as written_graph
 from read_page import read_alone
+from shard_writer import written as in_shards
 from verisphere.base.identity import names_taken
 from verisphere.base.provenance import UNRECORDED
 from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
@@ -484,8 +485,10 @@ def test_titles_are_as_short_as_they_can_be():
     assert distinct_titles([]) == []
 
 
-def test_the_calibration_s_own_set_is_known_again_and_domains_have_their_rows(tmp_path: Path):
-    path = written(tmp_path / "cal.npz", some(domains=True, origin=Origin("ab" * 32, True, "float32", "here")))
+@pytest.mark.parametrize("name", ["cal.npz", "cal"])
+def test_the_calibration_s_own_set_is_known_again_and_domains_have_their_rows(tmp_path: Path, name: str):
+    write = written if name.endswith(".npz") else in_shards
+    path = write(tmp_path / name, some(domains=True, origin=Origin("ab" * 32, True, "float32", "here")))
     calibration = calibrate(path, ["0.2"], "expected", probability=True, replicates=20)
     found = report(tmp_path / "out", path, calibration=calibration)["calibrated"]
     assert found["own"] == ["cal"]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,13 @@ import pytest
 import torch
 
 from processes import forked
+from verisphere.base.identity import names_taken
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.sharded import MANIFEST
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.measure.render import render_zip
 from verisphere.models import embed_shards
-from verisphere.models.embed import embed_faces
+from verisphere.models.embed import embed_faces, open_model
 
 CPU = torch.device("cpu")
 NET = """class_path: verisphere.backbones.MobileFaceNet
@@ -112,6 +114,24 @@ def test_a_folder_that_was_begun_otherwise_is_refused(
     in_shards(there, tmp_path / "out")
     with pytest.raises(FileExistsError, match="a folder that is not empty"):
         in_shards(there, tmp_path / "out")
+
+
+def test_what_all_shards_record_is_that_of_the_first_start(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = replace(open_model(there / "net.yaml", CPU), sha256="ab" * 32)  # as of a trained network
+    monkeypatch.setattr("verisphere.models.embed.open_model", lambda *_: model)
+    with names_taken("merge"):
+        unfinished(there, tmp_path / "out", monkeypatch)
+        monkeypatch.chdir(there)
+        how = {"device": CPU, "batch_size": 3, "shards": 6}
+        with pytest.raises(ValueError, match=r"source\.path was '/.*faces\.zip' and is 'faces\.zip'"):
+            embed_faces(there / "net.yaml", Path("faces.zip"), tmp_path / "out", **how)
+    with pytest.raises(ValueError, match="names was 'merge' and is None"):
+        in_shards(there, tmp_path / "out")
+    with names_taken("merge"):
+        in_shards(there, tmp_path / "out")
+    assert alike(there, tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,9 @@ def embed_in_shards(
         raise ValueError(f"--shards is {rows}; a shard has 1 row or more")
     rows = -(-rows // batch) * batch
     names, identities = np.array(faces.names), np.array(faces.identities)
+    rule = decided(faces.names_rule)
     with errors_naming(images):
-        (people,) = settled([("", names, identities)], decided(faces.names_rule))
+        (people,) = settled([("", names, identities)], rule)
     count, digest = -(-len(faces) // rows), hashlib.sha256()
     for column in (names, identities):
         digest.update(column.tobytes())
@@ -83,7 +84,9 @@ def embed_in_shards(
         digest.update(image_digests(faces.images(sampled).numpy()).tobytes())
     options = {name: str(value) for name, value in how.items() if name != "workers"}
     options |= {"verisphere": __version__, "torch": torch.__version__, "device": device_of(model.backbone).type}
-    about = {"model": dict(made_by), "images": digest.hexdigest(), "rows": rows, "store": store, **options}
+    source = {"path": images, **asdict(faces.source)} if model.sha256 else None  # of the origin, which a set has once
+    known = {"model": dict(made_by), "images": digest.hexdigest(), "source": source, "names": rule}
+    about = {**known, "rows": rows, "store": store, **options}
 
     def begin() -> str:
         written = [number for number in range(count) if is_written(out, number)]

@@ -14,11 +14,11 @@ from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.base.words import counted
 from verisphere.decide import lower_median
 from verisphere.files.clusters import PEOPLE, read_clusters, read_people
-from verisphere.files.disk import digest
 from verisphere.files.embeddings import read_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
+from verisphere.files.sharded import digest_of_embeddings
 from verisphere.models.folder import Model
 from verisphere.score import unit_rows
 from verisphere.ship.deciding import Match
@@ -61,7 +61,7 @@ def _clustered(path: Path, folder: Path, cluster: str | None, person: str | None
         raise ValueError("--cluster names the faces and --person whom they show; write both, or neither")
     with names_taken("exact"):  # identities are not looked at
         faces = read_embeddings(path)
-    if (grouped := read_clusters(folder).source).sha256 != digest(path):
+    if (grouped := read_clusters(folder).source).sha256 != digest_of_embeddings(path):
         raise ValueError(
             f"{path}: {folder} groups the faces of another file, {grouped.file}; to carry over what is confirmed: "
             f"verisphere cluster {path} --before {folder}"
