@@ -159,6 +159,14 @@ def test_a_spelling_of_a_name_is_refused_unless_it_is_to_be_merged(gallery):
         gallery.remove(["Person000"])
 
 
+@pytest.mark.parametrize("name", ["-1", "-1.0", " -1\u200b", "-1e0", "N/A", "\u200b"])
+def test_nobody_is_enrolled_in_no_spelling(folder, name):
+    guest = people("guest", 1)
+    rows = replace(NewPhotographs.of(guest), people=[name] * len(guest))
+    with pytest.raises(ValueError, match="is no name of a person"):
+        LivingGallery(folder).enrol(rows)
+
+
 def test_people_whose_consent_has_expired_are_not_found(gallery):
     guest = people("guest", 1, 2, seed=11)
     gallery.enrol(NewPhotographs.of(guest), consent="form 7", expires=date(2020, 1, 1), operator="Olga")

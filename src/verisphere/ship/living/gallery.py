@@ -202,7 +202,7 @@ class LivingGallery:
         self, new: NewPhotographs, about: tuple[str, str | None, str, str]
     ) -> tuple[Enrolled, Int64[np.ndarray, " photographs"]]:
         """What was enrolled, and the slot of each photograph; -1 for one that the person had before."""
-        if bad := [name for name in new.people if is_missing(name) or name == NOBODY]:
+        if bad := [name for name in new.people if is_missing(name) or folded(name) == NOBODY]:
             raise ValueError(f"{shown(bad[0])} is no name of a person")
         store, forms = self.store, [folded(name) for name in new.people]
         sql = "SELECT folded, name, person, consent, expires FROM people WHERE folded IN"
