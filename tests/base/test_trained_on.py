@@ -43,6 +43,16 @@ def test_names_count_and_numbers_do_not():
         assert name_digests([other]).tolist() != ann.tolist()
 
 
+def test_the_name_of_a_joined_set_is_no_part_of_a_name():
+    """Sets that are joined with `same: apart` keep their people apart by it."""
+    assert name_digests(["one/Ann", "two/0001"]).tolist() == name_digests(["Ann"]).tolist()
+    people = np.array(["ann", "0001", "three/Ann", "one/0001", "Bea"])
+    for trained in (["one/Ann", "two/0001"], ["Ann", "0001"]):
+        known = record(trained, np.empty(0)).rows(people, np.arange(5))
+        assert known.people.tolist() == [True, False, True, False, False]
+    assert not record(["one/0001", "two/0001"], np.empty(0)).rows(people, np.arange(5)).shared(people).named
+
+
 def record(people: list[str], images: np.ndarray, gap: str = "") -> TrainedOn:
     return TrainedOn(name_digests(people), np.unique(images), gap)
 

@@ -12,7 +12,7 @@ import torch
 from interrupting import Interrupting
 from tiny_runs import OWN, STEPS, command, files, metrics, read
 from verisphere.base.vocabulary import ImageSource
-from verisphere.images import InMemory
+from verisphere.images import InMemory, Joined
 from verisphere.images.select import warn_of_shared_people
 from verisphere.measure.validation import validation_figures
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
@@ -395,3 +395,13 @@ def test_numbers_are_one_person_in_one_place_alone(caplog):
     assert not caplog.text
     warn_of_shared_people(first, "validation", first, "the validation")
     assert "validation: 2 of its 2 people are people of the training, such as 1;" in caplog.text
+
+
+def test_people_of_a_joined_set_are_recognised_without_its_name(caplog: pytest.LogCaptureFixture):
+    pixels = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
+    parts = [
+        InMemory(pixels, names, people) for names, people in ((("1", "2"), ("Ann", "7")), (("3", "4"), ("8", "9")))
+    ]
+    joined = Joined(parts, ("one", "two"), same="apart")
+    warn_of_shared_people(InMemory(pixels, ("5", "6"), ("ann", "7")), "validation", joined, "the validation")
+    assert "validation: 1 of its 2 people are people of the training, such as ann;" in caplog.text

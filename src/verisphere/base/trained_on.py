@@ -35,15 +35,24 @@ def image_digests(images: UInt8[np.ndarray, "images channels height width"]) -> 
 def is_name(identity: str) -> bool:
     """Whether an identity is a name and not a number; equal numbers of two sets are not one person.
 
-    >>> is_name("Ann_Lee"), is_name("0000123")
-    (True, False)
+    >>> is_name("Ann_Lee"), is_name("0000123"), is_name("casia/0000123")
+    (True, False, False)
     """
-    return any(letter.isalpha() for letter in identity)
+    return any(letter.isalpha() for letter in own_name(identity))
+
+
+def own_name(identity: str) -> str:
+    """An identity without the name of its set, which `verisphere.images.Joined` puts before it.
+
+    >>> own_name("casia/Ann_Lee"), own_name("Ann_Lee")
+    ('Ann_Lee', 'Ann_Lee')
+    """
+    return identity.rpartition("/")[2]
 
 
 def name_digests(identities: Iterable[str]) -> Int64[np.ndarray, " names"]:
     """The sorted digests of the identities that are names, once folded (`verisphere.base.identity`)."""
-    return np.unique(np.array([name_digest(name) for name in set(identities) if is_name(name)], np.int64))
+    return np.unique(np.array([name_digest(own_name(name)) for name in set(identities) if is_name(name)], np.int64))
 
 
 def name_digest(name: str) -> int:
@@ -224,6 +233,6 @@ class TrainedOn:
         """
         people, person = np.unique(identities, return_inverse=True)
         known = np.array([is_name(name) for name in people.tolist()], bool)
-        digest_of = np.array([name_digest(name) for name in people.tolist()], np.int64)
+        digest_of = np.array([name_digest(own_name(name)) for name in people.tolist()], np.int64)
         known &= np.isin(digest_of, self.people)
         return RowsInTraining(known[person], np.isin(digests, self.images), bool(len(self.people)), self.gap, digests)

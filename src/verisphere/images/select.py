@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from verisphere.base.identity import decided, folded, spellings
-from verisphere.base.trained_on import is_name
+from verisphere.base.trained_on import is_name, own_name
 from verisphere.base.vocabulary import NOBODY, printable
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
@@ -121,7 +121,12 @@ def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str
     """
     same_place = faces.source.place == training.source.place
     trained = {folded(person) for person in training.people}
-    both = {person for person in faces.people if folded(person) in trained and (same_place or is_name(person))}
+    named = {folded(own_name(person)) for person in training.people}
+    both = {
+        person
+        for person in faces.people
+        if (folded(own_name(person)) in named if is_name(person) else same_place and folded(person) in trained)
+    }
     if both:
         log.warning(
             "%s: %d of its %d people are people of the training, such as %s; a network knows those, so %s says little "
