@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from shard_writer import written
 from verisphere.base.mapped import is_mapped
@@ -25,7 +26,10 @@ from verisphere.files.sharded import (
     write_shard,
 )
 from verisphere.files.streamed_rows import is_features, open_rows, open_templates
+from verisphere.measure.data.convert import convert
 from verisphere.score import pair_scores, unit_rows
+from verisphere.ship.opened_gallery import is_embeddings
+from verisphere.study.clean.same_person.overlap import open_people
 
 MADE = Origin("a" * 64, False, "float32", "faces.zip", True, None)
 
@@ -166,3 +170,18 @@ def test_rows_in_int8_without_their_units_are_refused(tmp_path: Path) -> None:
 def test_another_folder_is_no_set(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="it is a folder"):
         read_embeddings(tmp_path)
+
+
+@pytest.mark.parametrize("converted", ["faces", "faces.lmdb"])
+def test_a_converted_set_of_images_which_has_a_manifest_too_holds_no_shards(tmp_path: Path, converted: str) -> None:
+    for person in ("Ann", "Ben"):
+        (tmp_path / "photos" / person).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "photos" / person / "1.png")
+    convert(tmp_path / "photos", tmp_path / converted)
+    assert (tmp_path / converted / MANIFEST).is_file()
+    assert not is_embeddings(tmp_path / converted)
+    assert [open_people(tmp_path / name).identities for name in (converted, "photos")] == [("Ann", "Ben")] * 2
+    assert is_embeddings(written(tmp_path / "set", drawn()))
+    (tmp_path / "set" / "rows-00000000.npy").unlink()
+    (tmp_path / "set" / "rows-00000000.npz").unlink()
+    assert is_embeddings(tmp_path / "set")  # by its manifest, so that what is missing is named

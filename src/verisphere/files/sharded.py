@@ -37,6 +37,7 @@ KIND, FORMAT = "embeddings in shards", 1
 OF_ROWS = ("names", "identities", "domains", "digests", "trained_people", "trained_images", "units")
 OF_ALL = ("origin", "trained_record", "names_rule")
 _NAME = re.compile(r"rows-\d{8}")
+_KIND_WITHIN = 1 << 10  # bytes of a manifest, whose first field it is
 _MOST_NUMBERS = 1 << 16  # of a row
 _ROWS_AT_ONCE = 1 << 13
 _ROUNDED = 2.0**-22  # more than a row of length 1 moves when it is rounded to float32, twice
@@ -102,9 +103,17 @@ class Manifest:
 
 
 def manifest_of(path: Path) -> Path | None:
-    """The manifest of a folder of shards, which may be named by itself; None where a path is none."""
+    """The manifest of a folder of shards, which may be named by itself; None where a path is none.
+
+    `verisphere data convert` writes a manifest of this name into a folder of images, or into a database.
+    """
     manifest = path if path.name == MANIFEST else path / MANIFEST
-    return manifest if manifest.is_file() else None
+    if not manifest.is_file():
+        return None
+    if any((manifest.parent / f"{shard_name(0)}{suffix}").is_file() for suffix in (".npy", ".npz")):
+        return manifest
+    with manifest.open("rb") as file:
+        return manifest if KIND.encode() in file.read(_KIND_WITHIN) else None
 
 
 def digest_of_embeddings(path: Path) -> str:
