@@ -230,7 +230,10 @@ def test_of_a_run_every_embeddings_file_is_taken_and_nothing_else(tmp_path: Path
     written(run / "b.npz", some())
     written(run / "a.npz", some(noise=0.9))
     np.savez(run / "scores.npz", score=np.zeros(3), label=np.zeros(3))
-    assert [entry.title for entry in report_inputs([run])] == ["a", "b"]
+    in_shards(run / "c", some())
+    (run / "d").mkdir()
+    (run / "d" / "manifest.json").write_text("{}")  # as of a converted set of images
+    assert [entry.title for entry in report_inputs([run])] == ["a", "b", "c"]
     assert len(report(tmp_path / "out", run)["training"]) == 1
 
 

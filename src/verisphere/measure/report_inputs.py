@@ -46,7 +46,7 @@ class ReportInput:
 def report_inputs(
     paths: Sequence[Path], faces: Path | None = None, trust: bool = False, progress: Progress = quietly
 ) -> list[ReportInput]:
-    """The inputs of a report: embeddings files, and for a run every embeddings file directly in its folder.
+    """The inputs of a report: embeddings files, and for a run all that lie directly in its folder, shards included.
 
     Faces are those of the embeddings, as `open_faces` takes them; by default they are read from the path that the
     origin of the embeddings states. A model folder embeds the faces, as it ships.
@@ -56,7 +56,7 @@ def report_inputs(
     for path in paths:
         if path.is_dir() and manifest_of(path) is None and not is_model_folder(path):
             require_run(path)
-            in_run = [file for file in sorted(path.glob("*.npz")) if _has_embeddings(file)]
+            in_run = [place for place in sorted(path.iterdir()) if _has_embeddings(place)]
             files += [(file, path) for file in in_run] or [(path, path)]
         else:
             files.append((path, None))
@@ -101,7 +101,9 @@ def _embedded(path: Path, faces: Path | None, trust: bool, progress: Progress) -
 
 
 def _has_embeddings(path: Path) -> bool:
-    """Whether a run's folder has an .npz file with embeddings; a damaged one counts: reading it reports the damage."""
+    """Whether this is an .npz file of embeddings or a folder of shards; a damaged one counts: reading it reports it."""
+    if path.suffix != ".npz":
+        return path.is_dir() and manifest_of(path) is not None
     check_file(path)
     try:
         embeddings = "embeddings" in names_in_npz(path)
