@@ -116,6 +116,11 @@ def manifest_of(path: Path) -> Path | None:
         return manifest if KIND.encode() in file.read(_KIND_WITHIN) else None
 
 
+def holds_embeddings(path: Path) -> bool:
+    """Whether a path is that of an embeddings file, by its suffix, or a folder of shards."""
+    return path.suffix == ".npz" or manifest_of(path) is not None
+
+
 def digest_of_embeddings(path: Path) -> str:
     """SHA-256 of an embeddings file; of a folder of shards that of its manifest, which has those of all files."""
     manifest = manifest_of(path)

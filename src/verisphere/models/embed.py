@@ -21,7 +21,7 @@ from verisphere.files.disk import check_writable, refuse_overwriting
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, nearest_recipes, packaged_recipes
-from verisphere.files.sharded import Store
+from verisphere.files.sharded import Store, holds_embeddings
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
@@ -119,7 +119,7 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
 
 def trained_on(model: Path) -> TrainedOn:
     """The record of the training of a run, a checkpoint, a model folder, an ONNX file or an embeddings file."""
-    if model.suffix in (".onnx", ".npz"):
+    if model.suffix == ".onnx" or holds_embeddings(model):
         if is_model_folder(model.parent) and model.name in read_model_json(model.parent / NAME).files:
             return trained_on_of_folder(model.parent)
         return TrainedOn.unknown(f"{model.name} does not say what its model was trained on")

@@ -20,6 +20,7 @@ from verisphere.files.class_paths import present_names
 from verisphere.files.disk import MAX_TABLE
 from verisphere.files.documents import read_text
 from verisphere.files.json_values import shortened, shown
+from verisphere.files.sharded import holds_embeddings
 from verisphere.head.head import CENTER_STD, Head
 from verisphere.images.faces import Faces
 from verisphere.models.build import all_ours, build_backbone
@@ -27,7 +28,7 @@ from verisphere.models.checkpoint import Checkpoint, load_into, load_optimizer, 
 from verisphere.models.folder import check_listed, is_model_folder, training_record
 from verisphere.models.image_sources import recorded_sources
 from verisphere.models.model_json import NAME, NETWORK, WEIGHTS, preprocessing, read_model_json
-from verisphere.train.distill.teachers import EMBEDDINGS, Teachers
+from verisphere.train.distill.teachers import Teachers
 from verisphere.train.objective import Objective
 from verisphere.train.recipe import Recipe
 from verisphere.train.schedule import Plateau
@@ -65,7 +66,7 @@ def image_sources(recipe: Recipe) -> tuple[ImageSource, ...]:
 
 def _sources_of(model: Path) -> tuple[ImageSource, ...]:
     """The images on which a run, a model, or the network behind an embeddings file was trained."""
-    if model.suffix == EMBEDDINGS:
+    if holds_embeddings(model):
         return (ImageSource(f"an unknown set (by the embeddings in {model.name})"),)
     if model.suffix == ".onnx":
         return (ImageSource(f"an unknown set (by {model.name})"),)

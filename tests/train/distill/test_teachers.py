@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from shard_writer import written as in_shards
 from tiny_runs import OWN, RECIPE, command, read
 from verisphere.backbones import Pixels
 from verisphere.backbones.extract import extract
@@ -95,12 +96,14 @@ def test_kept_embeddings_are_used_again_and_a_damaged_file_is_named(teacher, tmp
             taught(teacher, settings(teacher), tmp_path)
 
 
-def test_of_several_teachers_the_mean_of_unit_embeddings_is_followed(teacher, tmp_path):
+@pytest.mark.parametrize("file", ["other.npz", "other"])
+def test_of_several_teachers_the_mean_of_unit_embeddings_is_followed(teacher, tmp_path, file):
     recipe = recipe_of(teacher)
     embedded = extract(open_model(teacher, CPU, trust=True).backbone, recipe.data)
     rows = np.random.default_rng(0).normal(size=embedded.embeddings.shape).astype(np.float32)
-    write_embeddings(tmp_path / "other.npz", replace(embedded, embeddings=rows[::-1], names=embedded.names[::-1]))
-    plain = settings(teacher, tmp_path / "other.npz", images="plain")
+    write = in_shards if file == "other" else write_embeddings
+    write(tmp_path / file, replace(embedded, embeddings=rows[::-1], names=embedded.names[::-1]))
+    plain = settings(teacher, tmp_path / file, images="plain")
     made = taught(teacher, plain, tmp_path / "kept").rows(
         torch.arange(4), torch.zeros(4) > 0, torch.zeros(4, 3, 16, 16)
     )

@@ -10,9 +10,9 @@ from jaxtyping import Float, Float32
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.files.disk import digest
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.json_values import shown
+from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
 from verisphere.images.faces import Faces
 from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.score.cosine import unit
@@ -20,8 +20,6 @@ from verisphere.train.distill.settings import Distillation
 
 #: How a recipe allows what commands allow by an option.
 _BY_A_FIELD = "allow it by --trust-code", "allow it by distill.trust_code: true"
-#: Ending of an embeddings file.
-EMBEDDINGS = ".npz"
 
 
 class TeacherNetwork(Backbone):
@@ -94,10 +92,10 @@ def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone
     files: list[Float32[np.ndarray, "images dim"]] = []
     digests, sizes = [], []
     for path in paths:
-        if path.suffix == EMBEDDINGS:
+        if holds_embeddings(path):
             rows = _rows_of(path, faces)
             files.append(rows)
-            digests.append(digest(path))
+            digests.append(digest_of_embeddings(path))
             sizes.append(rows.shape[1])
             continue
         try:

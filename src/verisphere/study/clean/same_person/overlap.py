@@ -18,7 +18,7 @@ from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.label_lists import LabelList, read_labels, write_labels
 from verisphere.files.people_lists import read_people
 from verisphere.files.results import Result
-from verisphere.files.sharded import manifest_of
+from verisphere.files.sharded import holds_embeddings
 from verisphere.files.streamed_rows import open_rows
 from verisphere.files.tables import csv_for_people
 from verisphere.files.text import numbered_lines
@@ -59,7 +59,7 @@ class People:
     @property
     def is_embeddings(self) -> bool:
         """Whether the path is a file of embeddings."""
-        return self.path.suffix == ".npz" or manifest_of(self.path) is not None
+        return holds_embeddings(self.path)
 
 
 def open_people(path: Path, trust: bool = False) -> People:
@@ -68,7 +68,7 @@ def open_people(path: Path, trust: bool = False) -> People:
     A `.txt` file is a list of people for `read_people`, unless its first line names the columns of a list of labels or
     holds the path of an image.
     """
-    if path.suffix == ".npz" or manifest_of(path) is not None:
+    if holds_embeddings(path):
         rows = open_rows(path, ("names", "identities"))
         assert rows.identities is not None
         return _people(path, LabelList(rows.names.tolist(), rows.identities.tolist()))
