@@ -18,8 +18,9 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("httpx", reason="httpx, which asks the service in tests, is not installed")
 
-from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, SIDE, again, gallery_at, photo
+from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, SIDE, again, gallery_at, photo, strangers
 from tiny_service import client as client_of
+from verisphere.base.provenance import TrainingRecord
 from verisphere.base.vocabulary import ImageSource
 from verisphere.cli.start import main
 from verisphere.files.gate import Gate, Limit
@@ -526,6 +527,23 @@ def test_the_log_has_no_names_and_a_fault_no_trace(door, caplog):
     assert "/v1/claim 500" in ours
     for text in (answer.text, ours):
         assert not any(name in text for name in (*NAMES, str(door), "Traceback"))
+
+
+def test_drawn_faces_are_refused_when_the_service_starts_and_when_they_come_later(door):
+    bare = replace(MODEL, thresholds=())  # it has the promise of the gallery alone
+    drawn = replace(bare, training=TrainingRecord(sources=(ImageSource("drawn", True),)))
+    with pytest.raises(ValueError, match=r"trained on drawn faces, .*--accept-drawn-model"):
+        Desk(LivingGallery(door), drawn, FIND)
+    with client_of(Desk(LivingGallery(door), bare, FIND, MANY)) as service:
+        assert service.post("/v1/identify", **sent(FACES[0])).json()["verdict"] == "found"
+        known = strangers()
+        known.embeddings = replace(known.embeddings, origin=replace(known.embeddings.origin, drawn=True))
+        LivingGallery(door).promise.set_strangers(known)
+        failed(service.post("/v1/identify", **sent(FACES[0])), 409, "drawn")
+    with pytest.raises(ValueError, match=r"calibrated on drawn faces, .*--accept-drawn-model"):
+        Desk(LivingGallery(door), bare, FIND)
+    notes = Desk(LivingGallery(door), bare, FIND, accept_drawn=True)._rests(LivingGallery(door).threshold)["notes"]
+    assert "calibrated on drawn faces" in notes[0]
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def identify(
         meaning=f"{threshold.meaning()}; {model.training.described()}",
         misses=threshold.misses(),
         training=model.training,
-        drawn=refuse_drawn(model, threshold, choice.accept_drawn),
+        drawn=refuse_drawn(model, threshold.calibrated_on, choice.accept_drawn),
         notes=(*search.notes, *seen),
         other_matches=tuple(others),
         probe=probed.person,

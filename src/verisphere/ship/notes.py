@@ -52,7 +52,7 @@ def notes_on_model(
     source = threshold.calibrated_on
     if origin is None and source is not None:
         origin = model.origin(source)
-    drawn = refuse_drawn(model, threshold, accept_drawn)
+    drawn = refuse_drawn(model, source, accept_drawn)
     notes = [untied, threshold.warning(), drawn]
     for made in (origin, *enrolled):
         notes += notes_on_origin(model, find, calibration, made, "calibrate")
@@ -112,9 +112,9 @@ def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | 
     return notes
 
 
-def refuse_drawn(model: Model, threshold: GuaranteedThreshold | GalleryThreshold, accept_drawn: bool) -> str:
+def refuse_drawn(model: Model, calibrated_on: ImageSource | None, accept_drawn: bool) -> str:
     """The note on a model that was trained or calibrated on drawn faces, unless refused; empty for any other model."""
-    how = drawn_by(model.training, threshold.calibrated_on)
+    how = drawn_by(model.training, calibrated_on)
     if not how:
         return ""
     follows = "about photographs its threshold promises nothing"

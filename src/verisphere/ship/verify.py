@@ -119,7 +119,7 @@ def verify(
         meaning=model.promise(asked),
         misses=threshold.misses(),
         training=model.training,
-        drawn=refuse_drawn(model, threshold, accept_drawn),
+        drawn=refuse_drawn(model, threshold.calibrated_on, accept_drawn),
         notes=(*notes, *faces),
         comparisons=len(scores),
         passed=passed,

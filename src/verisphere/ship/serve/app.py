@@ -44,6 +44,7 @@ _INSTEAD = {
     " has expired on ": _UNKNOWN,
     " is no name of a person": _NAME,
     " but for case, ": _NAME,
+    " on drawn faces, so ": (409, "drawn", "the gallery has drawn strangers now, and the service does not accept that"),
     ": not made as ": (409, "other_model", "the gallery was made by another model, or with another detector"),
     "nobody is enrolled, ": (409, "nobody", "nobody is enrolled, so there is nobody to find"),
     " to another model meanwhile": (503, "model", "the gallery is another model's now: start the service with that"),

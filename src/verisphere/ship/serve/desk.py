@@ -21,7 +21,14 @@ from verisphere.ship.face_search import FaceOfPhotograph, FindFaces
 from verisphere.ship.living.enrolment import png
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.living.records import NewPhotographs
-from verisphere.ship.notes import notes_on_model, notes_on_origin, origins_of, promise_in_words, sealed_origin
+from verisphere.ship.notes import (
+    notes_on_model,
+    notes_on_origin,
+    origins_of,
+    promise_in_words,
+    refuse_drawn,
+    sealed_origin,
+)
 from verisphere.ship.people import scores_between
 from verisphere.ship.serve.answers import Change, Decision, Near, Verdict
 from verisphere.ship.serve.batching import Batches
@@ -60,6 +67,7 @@ class Desk:
     def __post_init__(self) -> None:
         for origin in self.gallery.promise.origins:
             notes_on_origin(self.model, self.find, self.gallery.path, origin, "make the gallery again")
+        refuse_drawn(self.model, self.gallery.promise.terms.calibrated_on, self.accept_drawn)
         self.pair: GuaranteedThreshold | None = None
         if self.model.thresholds:
             self.pair = self.model.threshold(self.far)
