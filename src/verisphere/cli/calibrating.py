@@ -150,25 +150,15 @@ def _gallery(options: argparse.Namespace) -> "OpenedGallery":
 
 
 def model_and_faces(
-    options: argparse.Namespace, photographs: Sequence[Path], others: bool
+    options: argparse.Namespace, photographs: Sequence[Path], others: bool, files: bool = False
 ) -> "tuple[Model, FindFaces]":
     """The model of the options, and the function that finds its faces on photographs, on request also other faces."""
-    from verisphere.base.device import choose_device
-    from verisphere.images.detect import detector_named
-    from verisphere.models.folder import load
-    from verisphere.ship.face_search import aligned_faces, detected_faces, recorded_alignments
+    from verisphere.ship.model_file import model_and_faces as run
 
     if options.aligned or not photographs:
         no_face = "--aligned looks for no face" if options.aligned else "no photograph is given"
         refuse_unread(options, ("detector", "min_face"), no_face)
-    device = choose_device(options.device)
-    model = load(options.model, device, options.trust_code)
-    if options.aligned or not photographs:
-        return model, aligned_faces(model.backbone.input_size, recorded_alignments(photographs))
-    name = "mtcnn" if options.detector is None else options.detector
-    min_face = 20 if options.min_face is None else options.min_face
-    detector = detector_named(name, device, min_face, options.trust_code)
-    return model, detected_faces(model.template, detector, others=others)
+    return options_as(run, options, photographs=photographs, others=others, files=files, progress=progress())
 
 
 def _count(options: argparse.Namespace) -> int:

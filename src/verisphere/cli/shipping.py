@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from verisphere.base.words import DROP_FARS, FARS, SMALLER_PRECISIONS
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded, model_and_faces
 from verisphere.cli.evaluation_options import refuse_unread
-from verisphere.cli.messages import progress
+from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import (
     SET,
     TEMPLATES,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from verisphere.ship.face_search import FindFaces
     from verisphere.ship.identify import Identification
     from verisphere.ship.living.enrolment import Claim
+    from verisphere.ship.model_file import ScoreOnly
     from verisphere.ship.verify import Verification
 
 
@@ -109,12 +110,17 @@ def add_export(verbs: Verbs) -> None:
 
 
 def verify(options: argparse.Namespace) -> str:
-    """Decide whether two photographs, or two folders of them, show the same person."""
+    """Decide whether two photographs, or two folders of them, show the same person; exit code 2 without a threshold."""
+    from verisphere.ship.model_file import ScoreOnly
     from verisphere.ship.verify import verify as run
 
     model, find = _model(options, options.left, options.right)
     accept, told = options.accept_drawn_model, progress()
-    return shown(options_as(run, options, model=model, find=find, accept_drawn=accept, progress=told), options)
+    result = options_as(run, options, model=model, find=find, accept_drawn=accept, progress=told)
+    if isinstance(result, ScoreOnly):
+        show(shown(result, options))
+        raise SystemExit(2)
+    return shown(result, options)
 
 
 def add_verify(verbs: Verbs) -> None:
@@ -201,15 +207,10 @@ def add_probe(verb: argparse.ArgumentParser) -> None:
 
 def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
     """The model of `verify` and `identify`, and the function that finds its faces."""
-    from verisphere.images.detect.unaligned import warn_if_files_unaligned
-
-    model, find = model_and_faces(options, photographs, others=True)
-    for path in photographs if options.aligned else ():
-        warn_if_files_unaligned(path, model.backbone.input_size, drawn=bool(model.training.drawn))
-    return model, find
+    return model_and_faces(options, photographs, others=True, files=True)
 
 
-def shown(result: "Verification | Identification | Claim", options: argparse.Namespace) -> str:
+def shown(result: "Verification | ScoreOnly | Identification | Claim", options: argparse.Namespace) -> str:
     """A result as JSON or as text, as the options ask."""
     if options.json and options.explain:
         raise ValueError("--json has the exact wording that --explain prints; omit one")

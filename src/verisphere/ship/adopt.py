@@ -32,6 +32,7 @@ from verisphere.ship.export import check_template, file_digest, write_descriptio
 from verisphere.ship.export_inputs import refuse_place
 from verisphere.ship.pixels import PRESETS, Pixels, Preset, Told
 from verisphere.ship.probe import ProbeResult, probe
+from verisphere.ship.probe_faces import drawn_faces
 
 #: The file of an adopted folder that is the base of a recipe that trains its network further.
 BACKBONE = "backbone.yaml"
@@ -49,17 +50,13 @@ class AdoptResult(Result):
 
     def text(self) -> str:
         """The folder, the input of the model, and the parts that are not known."""
-        about, pixels = self.description, self.description.preprocessing
-        height, width = pixels["size"]
-        batch = "any number of images" if self.run.batch is None else f"{self.run.batch} at a time"
+        about = self.description
         adopted = about.adopted
         assert adopted is not None
         lines = [
             f"{printable(str(self.folder))}: model {about.name!r}, {about.embedding_size} numbers an embedding, "
             f"{1 / max(self.run.seconds, 1e-9):,.0f} images a second by one thread",
-            f"takes {height} x {width} pixels, {pixels['colour']}, {pixels['layout']}, (pixel - {pixels['mean']:g}) / "
-            f"{pixels['scale']:g}, aligned to {printable(about.template)}, {batch}; the mirror image's embedding is "
-            f"{'added' if about.flip else 'not added'}",
+            self.takes(),
             "trained on: not known; "
             f"licence: {printable(adopted.licence or 'not given')}; source: {printable(adopted.source or 'not given')}",
             *(
@@ -72,6 +69,17 @@ class AdoptResult(Result):
             *self.notes,
         ]
         return "\n".join(lines if self.probed is None else [*lines, self.probed.text()])
+
+    def takes(self) -> str:
+        """The input of the model in one line."""
+        about, pixels = self.description, self.description.preprocessing
+        height, width = pixels["size"]
+        batch = "any number of images" if self.run.batch is None else f"{self.run.batch} at a time"
+        return (
+            f"takes {height} x {width} pixels, {pixels['colour']}, {pixels['layout']}, (pixel - {pixels['mean']:g}) / "
+            f"{pixels['scale']:g}, aligned to {printable(about.template)}, {batch}; the mirror image's embedding is "
+            f"{'added' if about.flip else 'not added'}"
+        )
 
 
 def adopt_onnx(
@@ -86,6 +94,7 @@ def adopt_onnx(
     source: str | None = None,
     licence: str | None = None,
     probe_with: Path | None = None,
+    probe_drawn: bool = False,
     detector: FaceDetector | None = None,
     progress: Progress = quietly,
 ) -> AdoptResult:
@@ -94,7 +103,7 @@ def adopt_onnx(
     What the user says of its input (`told`) takes precedence over the preset. A `trainable` folder holds, instead of
     the graph, a `GraphNetwork` with its weights, and `backbone.yaml`, a base for a recipe that trains it further. On
     the faces of `probe_with`, of people with two images or more, other ways to prepare the pixels are measured; the
-    best one is used if the user stated none.
+    best one is used if the user stated none. `probe_drawn` measures the normalisation alone, on drawn faces.
     """
     refuse_place(out, [], [model])
     known = None
@@ -104,7 +113,7 @@ def adopt_onnx(
         known = PRESETS[preset]
     content, ends = read_foreign_onnx(model, told.output)
     pixels = _pixels(ends, told, known, flip)
-    if pixels is None and probe_with is None:
+    if pixels is None and probe_with is None and not probe_drawn:
         raise ValueError(
             f"{model}: an ONNX file does not say what pixels it takes; give --colour, --mean and --scale, or --preset "
             f"with one of {', '.join(PRESETS)}; --probe PHOTOS measures it"
@@ -126,12 +135,14 @@ def adopt_onnx(
         **{"image_input": ends.image_input, "embedding_output": ends.embedding_output},
     }
     probed = None
-    if probe_with is not None:
+    if probe_with is not None or probe_drawn:
         network = OnnxNetwork(**arguments, mean=0.0, scale=1.0)
         network.read(content, model)
-        faces = open_faces(probe_with, None, size)
-        with errors_naming(probe_with):
-            probed = probe(network, faces, pixels, progress, detector=detector, told=told, flip=flip)
+        faces = drawn_faces(size) if probe_with is None else open_faces(probe_with, None, size)
+        with errors_naming(probe_with or model):
+            probed = probe(
+                network, faces, pixels, progress, detector=detector, told=told, flip=flip, drawn=probe_with is None
+            )
         pixels = probed.declared
     assert pixels is not None
     arguments |= {"mean": pixels.mean, "scale": pixels.scale, "colour": pixels.colour}

@@ -10,7 +10,7 @@ from jaxtyping import Float32
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Origin, Progress, quietly
 from verisphere.base.words import counted, of_things, share
-from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold, exact_rate, lower_median
+from verisphere.decide import Far, GalleryThreshold, exact_rate, lower_median
 from verisphere.decide.statistics import CANDIDATES
 from verisphere.files.embeddings import read_known_people, same_people
 from verisphere.files.errors import errors_naming
@@ -19,7 +19,9 @@ from verisphere.files.gallery_store import is_gallery
 from verisphere.files.json_values import shown
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Cohort, Gallery, check_cohort
+from verisphere.ship.catalogue import AnyThreshold, PairThreshold
 from verisphere.ship.living.gallery import LivingGallery
+from verisphere.ship.model_file import ModelFile, pair_threshold
 from verisphere.ship.notes import sealed_origin
 from verisphere.ship.opened_gallery import OpenedGallery
 from verisphere.ship.people import scores_between
@@ -42,7 +44,7 @@ class Match:
 class ByPair:
     """By a threshold for two photographs: of all comparisons with a person's photographs more than half must pass."""
 
-    threshold: GuaranteedThreshold
+    threshold: PairThreshold
     gallery: Gallery
 
     def whole(self, rows: Float32[np.ndarray, "photographs dim"]) -> list[Match]:
@@ -145,7 +147,7 @@ class Promise:
     Beside the threshold of a gallery, the model may ship one for two photographs that could decide (`or_pairs`).
     """
 
-    threshold: GuaranteedThreshold | GalleryThreshold
+    threshold: AnyThreshold
     file: Path
     origin: Origin | None
     calibration: GalleryCalibration | None = None
@@ -169,12 +171,12 @@ class Promise:
         if promised is None or far is not None:
             if fpir is not None:
                 raise ValueError(f"{model.folder}: the model ships no threshold for a gallery, so none at an FPIR")
-            if far is None and not model.thresholds:
+            if far is None and not model.thresholds and not isinstance(model, ModelFile):
                 raise ValueError(
                     f"{model.folder}: {NO_GALLERY} (verisphere calibrate STRANGERS --gallery GALLERY --fpir 1e-2 --out "
                     "FILE), and name it by --calibration (calibration=)"
                 )
-            return cls(model.threshold(None if far is None else str(far)), *sealed_origin(model))
+            return cls(pair_threshold(model, None if far is None else str(far)), *sealed_origin(model))
         file = model.gallery_file if calibration is None else calibration
         with errors_naming(file):
             or_pairs = calibration is None and bool(model.thresholds)
@@ -185,7 +187,7 @@ class Promise:
 
         With several photographs of the probe or of a person, their median passes at most twice as often as one score.
         """
-        if not isinstance(self.threshold, GuaranteedThreshold):
+        if isinstance(self.threshold, GalleryThreshold):
             return ""
         rate = float(exact_rate(self.threshold.far_target))
         chance = min(1.0, (2 if several else 1) * people * rate)
@@ -203,10 +205,10 @@ class Promise:
 
     def within(self, opened: OpenedGallery, cohort: Path | None = None) -> Deciding:
         """What decides in a gallery, which must be one that the promise is about, with the cohort that it names."""
-        if self.calibration is None or isinstance(self.threshold, GuaranteedThreshold):
+        if self.calibration is None or not isinstance(self.threshold, GalleryThreshold):
             if cohort is not None:
                 raise ValueError(f"{cohort}: no calibration of a gallery asks for a cohort; omit it")
-            assert isinstance(self.threshold, GuaranteedThreshold)
+            assert not isinstance(self.threshold, GalleryThreshold)
             return ByPair(self.threshold, opened.gallery)
         was, again = self.calibration.gallery_origin, "calibrate again"
         check_same_origin(f"{opened.path} was", opened.enrolled.origin, self.file, was, again, but=("detector",))

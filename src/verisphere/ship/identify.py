@@ -6,7 +6,7 @@ from pathlib import Path
 
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.base.words import Names, counted
-from verisphere.decide import GalleryThreshold, GuaranteedThreshold
+from verisphere.decide import GalleryThreshold
 from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_templates
 from verisphere.files.image_suffixes import why_unread
@@ -15,6 +15,7 @@ from verisphere.files.tables import csv_for_people
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
 from verisphere.report.tables import number, table
+from verisphere.ship.catalogue import AnyThreshold
 from verisphere.ship.deciding import ByGallery, Choice, Deciding, Match, Promise
 from verisphere.ship.face_search import FindFaces, Skipped
 from verisphere.ship.living.gallery import LivingGallery
@@ -72,7 +73,7 @@ class Identification(Result):
     best: Match | None
     people: int
     left_out: tuple[str, ...]
-    threshold: GuaranteedThreshold | GalleryThreshold
+    threshold: AnyThreshold
     promise: str
     meaning: str
     misses: str
@@ -201,7 +202,7 @@ class Identifications(Result):
 
     probes: tuple[EachProbe, ...]
     people: int
-    threshold: GuaranteedThreshold | GalleryThreshold
+    threshold: AnyThreshold
     promise: str
     meaning: str
     notes: tuple[str, ...]

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from verisphere.base.provenance import ANY_DETECTOR, UNRECORDED, check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, printable
-from verisphere.decide import STATISTICS, GalleryThreshold, GuaranteedThreshold
+from verisphere.decide import STATISTICS, GalleryThreshold
 from verisphere.decide.probability import StatedProbability, check_prior
 from verisphere.files.calibration import Calibration, read_calibration
 from verisphere.files.gallery_calibration import UNTIED
 from verisphere.models.folder import Model, drawn_by, is_model_folder
 from verisphere.models.model_json import NAME, read_model_json
 from verisphere.ship.card import CALIBRATION
+from verisphere.ship.catalogue import AnyThreshold
 from verisphere.ship.face_search import FindFaces, alignments_of
 from verisphere.ship.people import Person
 
@@ -37,7 +38,7 @@ SETS_DIFFERENT = "One person's are called different at most twice as often as on
 
 def notes_on_model(
     model: Model,
-    threshold: GuaranteedThreshold | GalleryThreshold,
+    threshold: AnyThreshold,
     accept_drawn: bool,
     find: FindFaces,
     calibration: Path,
@@ -155,12 +156,12 @@ def first_few(items: Sequence[str], what: str) -> list[str]:
     return [f"{what}: {', '.join(map(printable, items[:PHOTOGRAPHS_NAMED]))}{more}."]
 
 
-def number_of(threshold: GuaranteedThreshold | GalleryThreshold) -> str:
+def number_of(threshold: AnyThreshold) -> str:
     """What the number that decides is called."""
     return STATISTICS[threshold.statistic].number if isinstance(threshold, GalleryThreshold) else "score"
 
 
-def promise_in_words(model: Model, threshold: GuaranteedThreshold | GalleryThreshold) -> str:
+def promise_in_words(model: Model, threshold: AnyThreshold) -> str:
     """What a threshold promises, as it is said to people, and whether it is known what the model was trained on."""
     record = "" if model.training.sources else f" {sentence(model.training.described())}"
     return f"{threshold.promise()}{record}"

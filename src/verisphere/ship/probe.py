@@ -55,7 +55,8 @@ class Measured:
 class ProbeResult(Result):
     """Ways of giving pixels to a network, the best first, and the declared one, or the best where none was `told`.
 
-    Images that are all grey show nothing of the order of the colours. The origin says how the images came about.
+    Images that are all grey show nothing of the order of the colours, and `drawn` ones show the normalisation alone.
+    The origin says how the images came about.
     """
 
     declared: Pixels
@@ -64,6 +65,7 @@ class ProbeResult(Result):
     people: int
     origin: str
     grey: bool = False
+    drawn: bool = False
 
     @property
     def best(self) -> Measured:
@@ -93,7 +95,11 @@ class ProbeResult(Result):
             table(["pixels (mean, scale)", "own score", "gain", "95 % of all ways"], rows),
             f"* {'declared' if self.told else 'taken, since not everything was given'}; {self._verdict()}",
         ]
-        if self.grey:
+        if self.drawn:
+            lines.append(
+                "drawn faces show the normalisation alone: colours, template and mirror image were not measured"
+            )
+        elif self.grey:
             lines.append("all images are grey: whether the order of the colours is the right one was not measured")
         elif self.people < TELLING_PEOPLE:
             lines.append(f"few people: RGB and BGR part from about {TELLING_PEOPLE} people on")
@@ -114,12 +120,14 @@ def probe(
     detector: FaceDetector | None = None,
     told: Told | None = None,
     flip: bool = False,
+    drawn: bool = False,
 ) -> ProbeResult:
     """Give the same faces to a network in every way that published models have.
 
     The network's graph is read; its own colours and normalisation are not used. The first two images of each person are
     taken, aligned and of the network's size, or photographs (`probe_faces`). Where no way is declared as a whole, those
-    that contradict the known parts (`told`, a `flip` that is known to be added) are measured, but not used.
+    that contradict the known parts (`told`, a `flip` that is known to be added) are measured, but not used. Of `drawn`
+    faces the normalisation alone is measured.
     """
     pairs = _pairs(faces)
     seen = probe_faces(faces, pairs, network.input_size, detector, progress)
@@ -132,16 +140,18 @@ def probe(
         normalisations = ((mean, scale), *normalisations)
     grey = all(_is_grey(images) for images in seen.images.values())
     colour_told = told.colour if declared is None else declared.colour
-    if grey and colour_told is None:
+    if (grey or drawn) and colour_told is None:
         raise ValueError("all images are grey, by which RGB and BGR cannot be distinguished; give --colour")
-    colours = _COLOURS if not grey else tuple(colour for colour in _COLOURS if colour == colour_told)
-    ways = [(colour, *normal, view) for colour in colours for normal in normalisations for view in seen.images]
+    colours = tuple(colour for colour in _COLOURS if colour == colour_told) if grey or drawn else _COLOURS
+    views = [*seen.images][: 1 if drawn else None]
+    ways = [(colour, *normal, view) for colour in colours for normal in normalisations for view in views]
     scores: dict[Pixels, Float64[np.ndarray, " people"]] = {}
     for colour, mean, scale, (template, crop) in progress(ways, "probing", len(ways)):
         way = Pixels(colour, mean, scale, crop, False, template)
         plain, mirrored = _embedded(network, seen.images[template, crop], way)
         scores[way] = standing_out(plain)
-        scores[replace(way, flip=True)] = standing_out(plain + mirrored)
+        if not drawn:
+            scores[replace(way, flip=True)] = standing_out(plain + mirrored)
     own_template, own_crop = next(iter(seen.images))
     if declared is None:  # a folder can say no part of a template
         candidates = [
@@ -154,10 +164,10 @@ def probe(
         base = max(candidates, key=lambda way: float(scores[way].mean()))
     else:
         base = replace(declared, template=own_template, crop=own_crop)
-    confidence = 1 - 0.05 / (len(scores) - 1)
+    confidence = 1 - 0.05 / max(len(scores) - 1, 1)
     measured = [_measured(way, scores[way], scores[base], confidence) for way in scores]
     measured.sort(key=lambda way: -way.genuine)
-    return ProbeResult(base, declared is not None, tuple(measured), seen.people, seen.origin, grey)
+    return ProbeResult(base, declared is not None, tuple(measured), seen.people, seen.origin, grey, drawn)
 
 
 _COLOURS: tuple[Colour, ...] = ("RGB", "BGR")

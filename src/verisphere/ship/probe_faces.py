@@ -10,11 +10,13 @@ from torch import Tensor
 
 from verisphere.base.device import choose_device
 from verisphere.base.vocabulary import Progress, quietly
+from verisphere.images.decoded_faces import InMemory
 from verisphere.images.detect import TEMPLATES, Detector, FaceDetector, Template, align, choose_face
 from verisphere.images.detect.alignment import resized
 from verisphere.images.detect.placement import SAMPLE, checking_detector, doubt_alignment, template_of_size
 from verisphere.images.faces import Faces
 from verisphere.images.photos import Photos
+from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 
 #: Sides of the middle part of an aligned face that is given, enlarged to the whole: the template of a model may be
 #: tighter.
@@ -22,6 +24,7 @@ CROPS = (1.0, 0.86)
 #: Shares of a template's view that are cut from photographs, where there is more around a face than a crop has.
 SHARES = (1.0, 0.86, 1.16)
 _PHOTOGRAPHS_AT_ONCE = 16
+_DRAWN_PEOPLE = 12
 #: Template, whose name is empty where faces are taken as they are, and share of its view.
 View = tuple[str, float]
 
@@ -53,7 +56,19 @@ def probe_faces(
         return _cut(faces, rows, size, detector or Detector(choose_device(None)), progress)
     images = faces.images(rows)
     views = {("", crop): _middle(images, crop) for crop in CROPS}
-    return ProbeFaces(views, len(pairs), "images as they are, which no detector finds to be unaligned")
+    origin = "drawn faces" if faces.source.drawn else "images as they are, which no detector finds to be unaligned"
+    return ProbeFaces(views, len(pairs), origin)
+
+
+def drawn_faces(size: tuple[int, int]) -> InMemory:
+    """Two easy drawn images of each of a few people, of this height and width: enough to show a normalisation."""
+    drawn = SyntheticFaces(_DRAWN_PEOPLE, 2, domains=["studio"], difficulty="easy")
+    side, longest = drawn.size, max(size)
+    tall, wide = (round(side * length / longest) for length in size)
+    top, left = (side - tall) // 2, (side - wide) // 2
+    middle = drawn.images(range(len(drawn)))[..., top : top + tall, left : left + wide]
+    pixels = torch.nn.functional.interpolate(middle.float(), size, mode="bilinear", align_corners=False)
+    return InMemory(pixels.round().to(torch.uint8), drawn.names, drawn.identities, source=drawn.source)
 
 
 def _look_aligned(faces: Photos, rows: Sequence[int], size: tuple[int, int]) -> bool:

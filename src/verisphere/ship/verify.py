@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.base.vocabulary import Progress, quietly
-from verisphere.decide import Far, GuaranteedThreshold, lower_median
+from verisphere.decide import Far, lower_median
 from verisphere.decide.probability import StatedProbability
 from verisphere.files.results import Result
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
+from verisphere.ship.catalogue import PairThreshold
 from verisphere.ship.face_search import FindFaces
+from verisphere.ship.model_file import ModelFile, ScoreOnly, pair_threshold, score_only
 from verisphere.ship.notes import (
     PHOTOGRAPHS_NAMED,
     SETS,
@@ -50,7 +52,7 @@ class Verification(Result):
     same: bool
     unsure: bool
     score: float
-    threshold: GuaranteedThreshold
+    threshold: PairThreshold
     promise: str
     meaning: str
     misses: str
@@ -92,14 +94,17 @@ def verify(
     probability: float | None = None,
     accept_drawn: bool = False,
     progress: Progress = quietly,
-) -> Verification:
+) -> Verification | ScoreOnly:
     """Decides whether two photographs, or two sets of photographs of one person each, show the same person.
 
     A side is an image file, or a folder or zip archive of them. The FAR is required where the model has several.
-    A `probability` is the prior of one person, for the probability after the comparison of two photographs.
+    A `probability` is the prior of one person, for the probability after the comparison of two photographs. By a file
+    that is no entry of the catalogue there is a score and no decision.
     """
     asked = None if far is None else str(far)
-    threshold = model.threshold(asked)
+    if isinstance(model, ModelFile) and model.entry is None and probability is None:
+        return score_only(left, right, model, find, asked, progress)
+    threshold = pair_threshold(model, asked)
     stated = None if probability is None else shipped_probability(model, probability)
     notes = notes_on_model(model, threshold, accept_drawn, find, *sealed_origin(model))
     first, second = (embedded_person(path, model, find, progress) for path in (left, right))
@@ -116,7 +121,7 @@ def verify(
         score=score,
         threshold=threshold,
         promise=promise_in_words(model, threshold),
-        meaning=model.promise(asked),
+        meaning=threshold.meaning(model.training),
         misses=threshold.misses(),
         training=model.training,
         drawn=refuse_drawn(model, threshold.calibrated_on, accept_drawn),
