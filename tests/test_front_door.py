@@ -22,10 +22,12 @@ NAMES = [
     "Head",
     "OperatingPoint",
     "__version__",
+    "adopt",
     "backbones",
     "calibrate",
     "decide",
     "evaluate",
+    "identify",
     "images",
     "load",
     "losses",
@@ -36,6 +38,8 @@ NAMES = [
     "plot_roc",
     "plot_scores",
     "score",
+    "train",
+    "verify",
 ]
 PUBLIC_ROOMS = ("losses", "pairs", "backbones", "images", "score", "decide", "head")
 

@@ -9,6 +9,8 @@ The names here load on first use, so that the command line starts quickly.
 """
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from verisphere.measure.plots import plot_det, plot_roc, plot_scores
     from verisphere.models.folder import load
     from verisphere.ship.arrays import calibrate
+    from verisphere.ship.calls import adopt, identify, train, verify
 
 __version__ = "0.2.0"
 __all__ = [
@@ -27,10 +30,12 @@ __all__ = [
     "Head",
     "OperatingPoint",
     "__version__",
+    "adopt",
     "backbones",
     "calibrate",
     "decide",
     "evaluate",
+    "identify",
     "images",
     "load",
     "losses",
@@ -41,6 +46,8 @@ __all__ = [
     "plot_roc",
     "plot_scores",
     "score",
+    "train",
+    "verify",
 ]
 
 # The module of each name; a name that is not here is a room, loaded as a module.
@@ -48,19 +55,44 @@ _HOME = {
     "Embeddings": "verisphere.base.vocabulary",
     "Head": "verisphere.head",
     "OperatingPoint": "verisphere.base.vocabulary",
+    "adopt": "verisphere.ship.calls",
     "calibrate": "verisphere.ship.arrays",
     "evaluate": "verisphere.measure.arrays",
+    "identify": "verisphere.ship.calls",
     "load": "verisphere.models.folder",
     "one_threshold": "verisphere.decide",
     "operating_point": "verisphere.decide",
     "plot_det": "verisphere.measure.plots",
     "plot_roc": "verisphere.measure.plots",
     "plot_scores": "verisphere.measure.plots",
+    "train": "verisphere.ship.calls",
+    "verify": "verisphere.ship.calls",
 }
+_CALLED = ("train",)  # rooms that have the name of a function
+
+
+class _Room(ModuleType):
+    """A room that has the name of a function of `_HOME`: `verisphere.train(...)` calls the function."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        name = self.__name__.rpartition(".")[2]
+        return getattr(importlib.import_module(_HOME[name]), name)(*arguments, **options)
+
+
+class _House(ModuleType):
+    """This module; a room of it that was imported can be called where a function has its name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _CALLED:
+            value.__class__ = _Room
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _House
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
+    if name in _HOME and name not in _CALLED:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in __all__:
         return importlib.import_module(f"verisphere.{name}")

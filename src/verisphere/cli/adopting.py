@@ -2,96 +2,20 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from verisphere.base.words import printable
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_detector, add_trust_code, new_verb, options_as
 
-if TYPE_CHECKING:
-    from verisphere.images.detect import FaceDetector
-    from verisphere.ship.pixels import Told
-
-#: The names of `verisphere.models.foreign_names.SOURCES` and of `verisphere.ship.pixels.PRESETS`, which load PyTorch,
-#: and the suffixes of checkpoints.
+#: The names of `verisphere.models.foreign_names.SOURCES` and of `verisphere.ship.pixels.PRESETS`, which load PyTorch.
 SOURCES = ("arcface_torch", "adaface", "magface", "mobilefacenet_pytorch", "insightface_pytorch")
 PRESETS = ("insightface", *SOURCES, "facenet", "sface")
-CHECKPOINTS = (".pth", ".pt", ".ckpt", ".tar", ".safetensors")
 
 
 def adopt(options: argparse.Namespace) -> Outcome:
     """Make a model folder of a model made elsewhere: an ONNX file (extra: export), a checkpoint, or a function."""
-    from verisphere.ship.adopt import adopt_onnx
+    from verisphere.ship.calls import adopt as run
 
-    named = Path(options.model)
-    if ":" in options.model and not named.exists():
-        return _adopt_function(options)
-    if named.suffix.lower() in CHECKPOINTS:
-        return _adopt_checkpoint(options)
-    if options.detector is not None and options.probe is None:
-        raise ValueError("--detector finds the faces on the photographs of --probe, and no --probe is given")
-
-    return options_as(
-        adopt_onnx,
-        options,
-        model=named,
-        told=_told(options),
-        probe_with=options.probe,
-        detector=_detector(options),
-        progress=progress(),
-    )
-
-
-def _detector(options: argparse.Namespace) -> "FaceDetector | None":
-    from verisphere.base.device import choose_device
-    from verisphere.images.detect import detector_named
-
-    if options.detector is None:
-        return None
-    return detector_named(options.detector, choose_device(None), trust_code=options.trust_code)
-
-
-def _told(options: argparse.Namespace) -> "Told":
-    from verisphere.ship.pixels import Told
-
-    return options_as(Told, options)
-
-
-def _adopt_function(options: argparse.Namespace) -> Outcome:
-    """Adopt a function."""
-    from verisphere.ship.adopt import adopt_callable
-
-    for name in ("preset", "probe", "detector", "trainable"):
-        if vars(options)[name]:
-            raise ValueError(f"--{name} is for ONNX files; {printable(options.model)} is a function")
-    return options_as(adopt_callable, options, function=options.model, told=_told(options))
-
-
-def _adopt_checkpoint(options: argparse.Namespace) -> Outcome:
-    """Adopt a checkpoint of PyTorch; its source determines the pixels that the network takes."""
-    from verisphere.ship.adopt_weights import adopt_weights
-
-    described = [
-        f"--{name}"
-        for name in ("size", "colour", "mean", "scale", "layout", "output", "probe", "detector", "trainable")
-        if vars(options)[name] is not None and vars(options)[name] is not False
-    ]
-    if described:
-        raise ValueError(
-            f"{options.model}: {described[0]} describes an ONNX file; what a checkpoint takes is said by --preset alone"
-        )
-    if options.preset is None:
-        raise ValueError(
-            f"{options.model}: a checkpoint does not say whose network it fills; give --preset with one of "
-            f"{', '.join(SOURCES)}"
-        )
-    if options.preset not in SOURCES:
-        raise ValueError(
-            f"{options.model}: --preset {options.preset} is for ONNX files; the checkpoints that can be read are those "
-            f"of {', '.join(SOURCES)}"
-        )
-    path, published = Path(options.model), options.source
-    return options_as(adopt_weights, options, path=path, source=options.preset, published=published)
+    return options_as(run, options, progress=progress())
 
 
 def add_adopt(verbs: Verbs) -> None:
