@@ -110,7 +110,7 @@ def add_export(verbs: Verbs) -> None:
 
 
 def verify(options: argparse.Namespace) -> str:
-    """Decide whether two photographs, or two folders of them, show the same person; exit code 2 without a threshold."""
+    """Decide whether two photographs, or two folders of them, show the same person; exit code 2 without a verdict."""
     from verisphere.ship.model_file import ScoreOnly
     from verisphere.ship.verify import verify as run
 
@@ -130,7 +130,7 @@ def add_verify(verbs: Verbs) -> None:
         "verify",
         verify,
         examples=(
-            "verisphere verify one.jpg other.jpg --model model",
+            "verisphere verify one.jpg other.jpg --model net.onnx",
             "verisphere verify ann/ unknown.jpg --model model --far 1e-3 --json",
         ),
     )
@@ -219,12 +219,12 @@ def shown(result: "Verification | ScoreOnly | Identification | Claim", options: 
 
 def _use(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--far", metavar="F", help="FAR of the threshold to use, if the model has several")
-    add_use(verb)
+    add_use(verb, "exported model folder, with a threshold; or an ONNX file, for a first look (docs/first_minute.md)")
 
 
-def add_use(verb: argparse.ArgumentParser) -> None:
+def add_use(verb: argparse.ArgumentParser, model: str = "exported model folder, with a threshold") -> None:
     """Add the options of a verb that compares photographs by a model."""
-    verb.add_argument("--model", type=Path, required=True, help="exported model folder, with a threshold")
+    verb.add_argument("--model", type=Path, required=True, help=model)
     verb.add_argument(
         "--explain",
         action="store_true",

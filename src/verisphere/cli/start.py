@@ -1,8 +1,9 @@
 """The command line, from its arguments to the exit code.
 
-Exit codes: 0 done; 2 the call or the input is wrong (one line explains it); 3 a watched promise no longer stands; 1 an
-internal error, or another process or a training of an experiment failed; 129, 130 and 143 after SIGHUP, Ctrl-C and
-SIGTERM. Under torchrun, rank 0 prints; other ranks print only errors of their own.
+Exit codes: 0 done; 2 the call or the input is wrong (one line explains it), or `verify` knows a score and no threshold;
+3 a watched promise no longer stands; 1 an internal error, or another process or a training of an experiment failed;
+129, 130 and 143 after SIGHUP, Ctrl-C and SIGTERM. Under torchrun, rank 0 prints; other ranks print only errors of their
+own.
 """
 
 import argparse

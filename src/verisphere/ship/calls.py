@@ -104,13 +104,13 @@ def adopt(
     Args:
         model: an ONNX file, a checkpoint of PyTorch, or `module:function`.
         out: folder to make.
-        preset: whose models take such pixels; of a checkpoint, whose network it fills.
+        preset: name of a project, whose models take such pixels, or whose network a checkpoint fills.
         size, colour, mean, scale, layout, template, output: what an ONNX file or a function takes (`Told`).
         flip: whether the embedding of the mirror image is added.
         trainable: read the graph into a network that can be trained.
         probe: a set of people with two images or more, to measure what an ONNX file takes.
         detector: what finds the faces on the photographs of the probe.
-        name, source, licence: of the model, for its card.
+        name, source, licence: what the card of the model says.
         trust_code: load a function from outside verisphere, which runs its code.
         progress: reports the progress of the probe.
 
@@ -239,8 +239,8 @@ def identify(
         names: see `verisphere.evaluate`.
         accept_pair_threshold: accept a threshold for two photographs by which a stranger is found with a chance of
             more than a tenth.
-        model, far, aligned, detector, min_face, accept_drawn_model, trust_code, device, progress: as in `verify`; of
-            an ONNX file only one in the catalogue.
+        model, far, aligned, detector, min_face, accept_drawn_model, trust_code, device, progress: as in `verify`; an
+            ONNX file must be in the catalogue.
 
     Raises:
         ValueError: the gallery is not the one that the threshold was promised for, or no threshold is known.

@@ -44,7 +44,7 @@ class BorrowedThreshold(OperatingPoint):
     frr: ClassVar[None] = None
 
     def warning(self) -> str:
-        """That the people are somebody else's, and what makes the rate one's own."""
+        """That the people are somebody else's, and what makes the rate yours."""
         return (
             f"measured, not promised: the threshold fits somebody else's people, the {self.people:,} of "
             f"{self.measured_on}; `verisphere calibrate` on people like yours makes it yours"
@@ -109,7 +109,7 @@ class CatalogueEntry:
 
     Attributes:
         sha256: digest of its file; a file with weights beside it is taken together with them.
-        name: what it is called here.
+        name: name of the entry.
         takes: the pixels that it takes.
         flip: whether the embedding of the mirror image is added.
         source: whence it came, without an address.

@@ -35,7 +35,7 @@ class ModelFile(Model):
 
     Attributes:
         entry: the entry; None for a file that is none.
-        takes: its input in one line.
+        takes: one line about its input.
         probe: where there is no entry, what a probe on drawn faces found.
     """
 
