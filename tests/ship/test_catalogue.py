@@ -25,6 +25,7 @@ from verisphere.ship.model_file import ModelFile, ScoreOnly, open_model
 from verisphere.ship.pixels import Told
 
 ENTRIES = sorted(catalogue.FOLDER.glob("*.yaml"))
+PAGE = (Path(__file__).parents[2] / "docs" / "first_minute.md").read_text(encoding="utf-8")
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "catalogue.py"
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
@@ -312,19 +313,54 @@ def test_drawn_faces_have_the_size_of_the_network(size):
 # ---------------------------------------------------------------------------------------------- ordinary photographs
 
 
-def test_two_photographs_by_each_model_that_is_known(real_data, tmp_path, capsys):
-    names = [f"Colin_Powell/Colin_Powell_{number}.jpg" for number in ("0007", "0051")] + [
-        "Tony_Blair/Tony_Blair_0001.jpg"
-    ]
+@pytest.fixture
+def people(real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Unaligned photographs of two people, and the first model, in the folder in which commands run."""
     with zipfile.ZipFile(real_data / "lfw_raw_sample.zip") as archive:
-        for name in names:
-            archive.extract(name, tmp_path)
-    one, two, other = (str(tmp_path / name) for name in names)
-    for path in ENTRIES:
-        model = str(real_data / f"{path.stem}.onnx")
-        assert main(["verify", one, two, "--model", model]) == 0
-        assert "\nSame person: score 0.7" in capsys.readouterr().out
-        assert not verisphere.verify(one, other, model).same
+        for name in ("Colin_Powell/Colin_Powell_0007", "Colin_Powell/Colin_Powell_0051", "Tony_Blair/Tony_Blair_0001"):
+            (tmp_path / f"{name.rpartition('/')[2]}.jpg").write_bytes(archive.read(f"{name}.jpg"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+PAIR = ["Colin_Powell_0007.jpg", "Colin_Powell_0051.jpg"]
+
+
+def test_the_page_shows_what_two_photographs_get(real_data, people, capsys):
+    model = str(real_data / f"{ENTRIES[0].stem}.onnx")
+    assert main(["verify", *PAIR, "--model", model]) == 0
+    assert f"```\n{capsys.readouterr().out}```" in PAGE
+    assert not verisphere.verify(PAIR[0], "Tony_Blair_0001.jpg", model).same
+
+
+def test_photographs_by_the_second_model(real_data, people):
+    model = str(real_data / f"{ENTRIES[1].stem}.onnx")
+    assert verisphere.verify(*PAIR, model).same
+    assert not verisphere.verify(PAIR[0], "Tony_Blair_0001.jpg", model).same
+
+
+def test_the_page_shows_what_a_flipped_bit_gets(real_data, people, capsys):
+    content = bytearray((real_data / f"{ENTRIES[0].stem}.onnx").read_bytes())
+    content[len(content) // 2] ^= 1
+    (people / "net.onnx").write_bytes(content)
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", *PAIR, "--model", "net.onnx"])
+    assert ended.value.code == 2
+    out = capsys.readouterr().out.replace(PAIR[0], "one.jpg").replace(PAIR[1], "two.jpg")
+    out = re.sub("SHA-256 [0-9a-f]{12}", "SHA-256 ", out).splitlines()[1:]
+    shown = PAGE.split("```\nNo verdict")[1].split("```")[0].splitlines()
+    assert [line for line in ["No verdict" + shown[0], *shown[1:]] if line not in out] == ["..."]
+
+
+def test_the_page_shows_the_figures_of_the_entries():
+    lines = [line.split("|")[1:-1] for line in PAGE.splitlines() if " of 87,307,271 " in line]
+    points = [point for path in ENTRIES for point in read_entry(path).figures.points]
+    made = [
+        (point.far_target, f"{point.threshold:.4f}", f"{point.impostor_accepted:,} of {point.impostor_total:,}",
+         f"{point.genuine_accepted:,} of {point.genuine_total:,}", f"{point.tar:.4f}")
+        for point in points
+    ]  # fmt: skip
+    assert [tuple(cell.strip() for cell in line[1:]) for line in lines] == made
 
 
 def test_an_entry_takes_what_its_model_was_measured_with(real_data, tmp_path):

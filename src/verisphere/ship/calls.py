@@ -239,7 +239,7 @@ def identify(
         names: see `verisphere.evaluate`.
         accept_pair_threshold: accept a threshold for two photographs by which a stranger is found with a chance of
             more than a tenth.
-        model, far, aligned, detector, min_face, accept_drawn_model, trust_code, device, progress: as in `verify`; an
+        model, far, aligned, detector, min_face, accept_drawn_model, trust_code, device, progress: see `verify`; an
             ONNX file must be in the catalogue.
 
     Raises:

@@ -48,7 +48,7 @@ class ModelFile(Model):
         if self.entry is None:
             raise ValueError(
                 f"{self.folder}: no entry of the catalogue (SHA-256 {self.sha256[:12]}...), so no threshold is known; "
-                f"for a threshold of yours: {'; '.join(_commands(self.folder))}"
+                f"for a threshold of yours: {'; '.join(_commands(self))}"
             )
         return self.entry.threshold(far)
 
@@ -68,10 +68,8 @@ def open_model(
             else:
                 adopted = adopt_onnx(path, out, entry.takes, flip=entry.flip)
         except ValueError as error:
-            options = (
-                "; `verisphere adopt` has these options, and --model takes its folder" if "--" in str(error) else ""
-            )
-            raise ValueError(f"{error}{options}") from None
+            told = "; `verisphere adopt` has these options, and --model takes its folder" if "--" in str(error) else ""
+            raise ValueError(f"{error}{told}") from None
         model = load(out, device)
     return ModelFile(**{**vars(model), "folder": path}, entry=entry, takes=adopted.takes(), probe=adopted.probed)
 
@@ -91,10 +89,10 @@ def model_and_faces(
 ) -> tuple[Model, FindFaces]:
     """A model, of `files` also one in its ONNX file, and the function that finds its faces, on request others too."""
     place = choose_device(device)
-    if not isinstance(model, Model):
-        opened = open_model(Path(model), place, trust_code, progress) if files else load(model, place, trust_code)
-    else:
+    if isinstance(model, Model):
         opened = model
+    else:
+        opened = open_model(Path(model), place, trust_code, progress) if files else load(model, place, trust_code)
     if aligned or not photographs:
         for path in photographs if files else ():
             warn_if_files_unaligned(path, opened.backbone.input_size, drawn=bool(opened.training.drawn))
@@ -166,18 +164,18 @@ def score_only(
         takes=model.takes,
         probe=model.probe,
         people=people_needed(far or _FAR, "confident"),
-        commands=_commands(model.folder, left, right, far=far or _FAR),
+        commands=_commands(model, left, right, far=far or _FAR),
         left=first.person,
         right=second.person,
     )
 
 
-def _commands(model: Path, *photographs: Path, far: Far = _FAR) -> tuple[str, ...]:
+def _commands(model: ModelFile, *photographs: Path, far: Far = _FAR) -> tuple[str, ...]:
     """The commands from photographs and a model file to a verdict."""
     compared = [str(path) for path in photographs] or ["A.jpg", "B.jpg"]
     words: Sequence[Sequence[str]] = (
-        ("align", "PHOTOS", "faces"),
-        ("adopt", str(model), "--probe", "faces", "--out", "adopted"),
+        ("align", "PHOTOS", "faces", "--template", model.template),
+        ("adopt", str(model.folder), "--probe", "faces", "--out", "adopted"),
         ("embed", "adopted", "faces", "--out", "faces.npz"),
         ("calibrate", "faces.npz", "--far", str(far), "--out", "calibration.json"),
         ("export", "adopted", "--calibration", "calibration.json", "--out", "shipped"),
