@@ -300,6 +300,20 @@ def test_what_a_graph_leaves_open_is_told_to_adopt(tmp_path, photos, capsys):
     assert "name yours by --template; `verisphere adopt` has these options, and --model takes its folder" in line
 
 
+def test_files_that_are_no_model_are_one_line(known, photos, tmp_path, capsys):
+    verisphere.adopt(known, tmp_path / "adopted", colour="RGB", mean=0.0, scale=1.0)
+    (tmp_path / "no.onnx").write_bytes(b"no model at all")
+    capsys.readouterr()
+    for model, said in (
+        ("no.onnx", "no.onnx: not an ONNX file"),
+        ("absent.onnx", "absent.onnx: there is no such model folder"),
+        ("adopted/network.onnx", "network.onnx: a file; a model is a folder"),
+    ):
+        assert main(["verify", *photos[:2], "--model", str(tmp_path / model), "--aligned"]) == 2
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("verisphere: ")]
+        assert said in line
+
+
 @pytest.mark.parametrize("size", [(112, 112), (112, 96), (160, 160), (48, 64)])
 def test_drawn_faces_have_the_size_of_the_network(size):
     from verisphere.ship.probe_faces import drawn_faces

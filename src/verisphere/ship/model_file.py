@@ -17,7 +17,7 @@ from verisphere.files.onnx_graph import read_graph
 from verisphere.files.results import Result
 from verisphere.images.detect import FaceDetector, detector_named
 from verisphere.images.detect.unaligned import warn_if_files_unaligned
-from verisphere.models.folder import Model, load
+from verisphere.models.folder import Model, is_model_folder, load
 from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.catalogue import CatalogueEntry, PairThreshold, catalogue
 from verisphere.ship.face_search import FindFaces, aligned_faces, detected_faces, recorded_alignments
@@ -56,8 +56,11 @@ class ModelFile(Model):
 def open_model(
     path: Path, device: torch.device | str | None = None, trust_code: bool = False, progress: Progress = quietly
 ) -> Model:
-    """The model in a folder, or of an ONNX file, which is checked and first run as `adopt` does it."""
-    if path.suffix.lower() != ".onnx" or path.is_dir() or not path.exists():
+    """The model in a folder, or of an ONNX file, which is checked and first run as `adopt` does it.
+
+    A file of a model folder is refused as any file is: its folder may ship a threshold.
+    """
+    if path.suffix.lower() != ".onnx" or not path.is_file() or is_model_folder(path.parent):
         return load(path, device, trust_code)
     entry = catalogue().get(hashlib.sha256(read_graph(path)[0]).hexdigest())
     with TemporaryDirectory() as folder:
