@@ -18,6 +18,7 @@ import pytest
 from processes import WorkerFailed, run
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli import main
+from verisphere.decide import bootstrap
 from verisphere.files import work
 from verisphere.files.embeddings import write_embeddings
 from verisphere.score import all_pairs
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
 #: Each verb by the words of its command, with its inputs in FOLDER and its result, a file or a folder, at OUT.
 VERBS = {
     "embed": "embed FOLDER/network.yaml FOLDER/faces --out OUT.npz --batch-size 3 --workers 0 --device cpu",
-    "all pairs": "evaluate all-pairs FOLDER/set.npz --far 1e-2 --far 1e-4 --intervals --replicates 5 --json OUT.json",
+    "all pairs": "evaluate all-pairs FOLDER/set.npz --far 1e-2 --far 1e-4 --intervals --replicates 20 --json OUT.json",
     "top k": "evaluate identification FOLDER/set.npz --top 7 --candidates OUT.csv",
     "identification": "evaluate identification FOLDER/set.npz --fpir 1e-1 --galleries 2 --by-image --json OUT.json",
     "duplicates": "clean duplicates FOLDER/set.npz --threshold 0.5 --image-threshold 0.6 --out OUT",
@@ -106,6 +107,7 @@ def small_pieces(log: Path | None = None, begun: Callable[[], object] = int) -> 
     """Some twenty pieces for a small set; each that is kept is logged, and `begun` is called before it is kept."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(all_pairs, "TILE_ROWS", {"cpu": 24})
+        patch.setattr(bootstrap, "REPLICATES_TOGETHER", 4)
         patch.setattr(top_k, "PROBES_TOGETHER", 40)
         patch.setattr(top_k, "CANDIDATES_HELD", 1)
         patch.setattr(top_k, "LEAST_PROBES", 40)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import t as student
 
 from redrawing import draw_people, weighted_tar, weighted_threshold
 from verisphere.base.vocabulary import Redrawing
+from verisphere.base.work import working
 from verisphere.decide import (
     Interval,
     PairedDifference,
@@ -29,6 +31,7 @@ from verisphere.decide import (
 from verisphere.decide import bootstrap as module
 from verisphere.decide.effective import share_bounds
 from verisphere.decide.intervals import far_interval, tar_at_target, tars_redrawn
+from verisphere.files.work import WorkFolder
 
 FARS = ("0", "1e-3", "0.01", "0.1", "0.29", "0.5", "1")
 
@@ -238,6 +241,32 @@ def test_replicates_do_not_hang_on_how_many_go_together(run: int, monkeypatch: p
     ) == expected
     thresholds = redrawn_thresholds(pairs, "0.05", Redrawing(40, 2))
     assert thresholds.tolist() == [weighted_threshold(pairs, draw, "0.05") for draw in draws.astype(np.int64)]
+
+
+def test_runs_of_replicates_are_pieces_of_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pairs = random_pairs(4, people=15, ties=True)
+    expected = redrawn_thresholds(pairs, "0.05", Redrawing(40, 2))
+    monkeypatch.setattr(module, "REPLICATES_TOGETHER", 7)
+    for _ in range(2):
+        with working(WorkFolder(tmp_path)):
+            assert np.array_equal(redrawn_thresholds(pairs, "0.05", Redrawing(40, 2)), expected)
+        (piece,) = tmp_path.glob("01-redrawn-*/00000003.npz")
+        assert len([*piece.parent.glob("*.npz")]) == 6
+        piece.unlink()  # the draws of the runs before it are drawn again
+
+
+def test_replicates_that_need_more_scores_ask_for_them_again_where_pieces_are_kept(tmp_path: Path):
+    pairs = random_pairs(4, people=15, ties=True)
+
+    def ask(times: int) -> np.ndarray:
+        some = slice(None, times)
+        few = dataclasses.replace(pairs, impostor=pairs.impostor[some], impostor_people=pairs.impostor_people[some])
+        return redrawn_thresholds(few, "0.05", Redrawing(40, 2))
+
+    for _ in range(2):  # a piece that could not be computed is known the second time
+        with working(WorkFolder(tmp_path)):
+            assert np.array_equal(ask_deeper(ask), redrawn_thresholds(pairs, "0.05", Redrawing(40, 2)))
+    assert len([*tmp_path.glob("*-redrawn-*")]) > 2
 
 
 def test_many_people_are_drawn_in_short_runs(monkeypatch: pytest.MonkeyPatch):

@@ -6,8 +6,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from verisphere.base.vocabulary import REDRAWING, Redrawing
-from verisphere.decide.bootstrap import draws_of
+from verisphere.decide.bootstrap import over_redrawn
 from verisphere.decide.intervals import Interval, percentile_interval, share_interval
+from verisphere.decide.weights import Weights
 
 _PAIRS_AT_ONCE = 1 << 15  # pairs of a list that are weighted at once in every replicate of a run
 
@@ -147,8 +148,9 @@ def redrawn_accuracy(
     numbers, members = np.unique(people, return_inverse=True)
     members = members.reshape(people.shape)
     same = members[:, 0] == members[:, 1]
-    means = []
-    for draws in draws_of(len(numbers), redrawing):
+
+    def means(drawn: Weights) -> Float64[np.ndarray, " replicates"]:
+        draws = drawn.draws
         total, hit = np.zeros(len(draws)), np.zeros(len(draws))
         for start in range(0, len(right), _PAIRS_AT_ONCE):
             part = slice(start, start + _PAIRS_AT_ONCE)
@@ -156,8 +158,9 @@ def redrawn_accuracy(
             counts = draws[:, first] * np.where(same[part], 1, draws[:, second])  # (replicates, pairs)
             total += counts @ weights[part]
             hit += counts @ (weights[part] * right[part])
-        means.append(np.divide(hit, total, out=np.full(len(draws), np.nan), where=total > 0))
-    return np.concatenate(means)
+        return np.divide(hit, total, out=np.full(len(draws), np.nan), where=total > 0)
+
+    return over_redrawn(len(numbers), redrawing, means, lambda: [right, members, weights])
 
 
 def accuracy_difference(

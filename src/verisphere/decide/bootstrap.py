@@ -10,10 +10,11 @@ Intervals from the replicates (`intervals.py`, `effective.py`) need not contain 
 few people resemble many others, a set without them cannot show that they exist (`sample_size.confidence_limit`).
 `benchmarks/intervals.py` measures how often they contain it.
 
-Many replicates are computed together, a block of pairs at a time (`weights.py`).
+Many replicates are computed together, a block of pairs at a time (`weights.py`). Such a run of replicates is a piece of
+work (`verisphere.base.work`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -23,6 +24,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import REDRAWING, Progress, Redrawing, quietly
+from verisphere.base.work import About, Arrays, results
 from verisphere.decide.point import Far, exact_rate
 from verisphere.decide.weights import Weights, first_over, weight_of_first
 
@@ -112,6 +114,11 @@ class PairScores:
         """Whether every impostor pair is present."""
         return len(self.impostor) == self.impostor_total
 
+    def about(self) -> list[object]:
+        """What determines figures of these pairs."""
+        scores = self.genuine, self.genuine_person, self.impostor, self.impostor_people
+        return [*scores, self.images, self.listed, self.floor]
+
 
 class TooFewScoresError(ValueError):
     """The impostor scores that are present do not reach the target FAR in a replicate.
@@ -171,11 +178,46 @@ def _run(people: int) -> int:
     return min(REPLICATES_TOGETHER, max(COUNTS_HELD // people, 1))
 
 
-def redrawn(people: int, redrawing: Redrawing, progress: Progress) -> Iterator[Weights]:
-    """The replicates of `draws_of`, run by run, ready for sums over pairs."""
+def over_redrawn(
+    people: int,
+    redrawing: Redrawing,
+    figures: Callable[[Weights], Float64[np.ndarray, "*figures replicates"]],
+    about: About,
+    progress: Progress = quietly,
+) -> Float64[np.ndarray, "*figures replicates"]:
+    """Figures of each replicate of `draws_of`, whose runs are pieces of work.
+
+    Args:
+        people: number of people who are redrawn.
+        redrawing: how often people are redrawn, and the seed of the draws.
+        figures: the figures of some replicates.
+        about: everything else that determines the figures.
+        progress: reports the progress over the runs.
+
+    Raises:
+        TooFewScoresError: the figures of a run raise it.
+    """
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        draws = enumerate(draws_of(people, redrawing))  # those of the runs between are drawn, too, and dropped
+        for number in numbers:
+            weights = Weights(next(drawn for turn, drawn in draws if turn == number))
+            try:
+                found = {"figures": figures(weights)}
+            except TooFewScoresError as error:  # a result like others, since every rank then asks for more scores
+                found = {"too_few": np.array(str(error))}
+            yield found
+
+    def known() -> list[object]:
+        return [people, redrawing.replicates, redrawing.seed, *about()]
+
+    parts: list[np.ndarray] = []
     runs = -(-redrawing.replicates // _run(people))
-    for draws in progress(draws_of(people, redrawing), "redrawing people", runs):
-        yield Weights(draws)
+    for part in results("redrawn", known, runs, compute, progress, "redrawing people"):
+        if "too_few" in part:
+            raise TooFewScoresError(str(part["too_few"]))
+        parts.append(part["figures"])
+    return np.concatenate(parts, axis=-1)
 
 
 def everyone(people: int) -> Weights:
@@ -248,5 +290,11 @@ def redrawn_thresholds(
     Raises:
         TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.
     """
-    runs = redrawn(len(pairs.images), redrawing, progress)
-    return np.concatenate([thresholds_of(pairs, weights, [far])[0] for weights in runs])
+
+    def thresholds(weights: Weights) -> Float64[np.ndarray, " replicates"]:
+        return thresholds_of(pairs, weights, [far])[0]
+
+    def about() -> list[object]:
+        return [*pairs.about(), str(exact_rate(far))]
+
+    return over_redrawn(len(pairs.images), redrawing, thresholds, about, progress)

@@ -12,13 +12,14 @@ from verisphere.decide.bootstrap import (
     TooFewScoresError,
     everyone,
     fars_at,
-    redrawn,
+    over_redrawn,
     tars_at,
     thresholds_of,
 )
 from verisphere.decide.bounds import holds_zero
 from verisphere.decide.effective import share_bounds
-from verisphere.decide.point import Far, far_text
+from verisphere.decide.point import Far, exact_rate, far_text
+from verisphere.decide.weights import Weights
 
 #: Stated at each table of intervals.
 COVERAGE = (
@@ -146,11 +147,12 @@ def point_intervals(
     whole = everyone(people)
     fixed = thresholds_of(pairs, whole, fars)
     tar, far = tars_at(pairs, whole, fixed), fars_at(pairs, whole, fixed[:, 0])
-    runs: list[tuple[np.ndarray, np.ndarray]] = []
-    for weights in redrawn(people, redrawing, progress):
+
+    def both(weights: Weights) -> Float64[np.ndarray, "2 fars replicates"]:
         tars = tars_at(pairs, weights, thresholds_of(pairs, weights, fars))
-        runs.append((tars, fars_at(pairs, weights, fixed[:, 0])))
-    tars, rates = (np.concatenate(parts, axis=1) for parts in zip(*runs, strict=True))
+        return np.stack([tars, fars_at(pairs, weights, fixed[:, 0])])
+
+    tars, rates = over_redrawn(people, redrawing, both, lambda: _about(pairs, fars), progress)
     found = []
     for place, target in enumerate(fars):
         cut = float(fixed[place, 0])
@@ -275,9 +277,16 @@ def tars_redrawn(
     """TAR at each target FAR; each replicate finds its own threshold."""
     whole = everyone(len(pairs.images))
     values = tars_at(pairs, whole, thresholds_of(pairs, whole, fars))[:, 0].tolist()
-    runs = redrawn(len(pairs.images), redrawing, progress)
-    tars = np.concatenate([tars_at(pairs, weights, thresholds_of(pairs, weights, fars)) for weights in runs], axis=1)
-    return tuple(map(Redrawn, values, tars))
+
+    def tars(weights: Weights) -> Float64[np.ndarray, "fars replicates"]:
+        return tars_at(pairs, weights, thresholds_of(pairs, weights, fars))
+
+    replicates = over_redrawn(len(pairs.images), redrawing, tars, lambda: _about(pairs, fars), progress)
+    return tuple(map(Redrawn, values, replicates))
+
+
+def _about(pairs: PairScores, fars: Sequence[Far]) -> list[object]:
+    return [*pairs.about(), *(str(exact_rate(far)) for far in fars)]
 
 
 def rates_at(
@@ -302,12 +311,17 @@ def rates_at(
     if len(people) != 1:
         raise ValueError(f"sets that are redrawn together must number the same people, got {sorted(people)}")
     cut = np.array([threshold])
-    far, tar = [], []
-    for weights in redrawn(people.pop(), redrawing, progress):
+
+    def rates(weights: Weights) -> Float64[np.ndarray, "2 sets replicates"]:
         fixed = np.full((1, len(weights)), threshold)
-        far.append(np.concatenate([fars_at(pairs, weights, cut) for pairs in sets]))
-        tar.append(np.concatenate([tars_at(pairs, weights, fixed) for pairs in sets]))
-    return np.concatenate(far, axis=1), np.concatenate(tar, axis=1)
+        far = np.concatenate([fars_at(pairs, weights, cut) for pairs in sets])
+        return np.stack([far, np.concatenate([tars_at(pairs, weights, fixed) for pairs in sets])])
+
+    def about() -> list[object]:
+        return [threshold, *(part for pairs in sets for part in pairs.about())]
+
+    far, tar = over_redrawn(people.pop(), redrawing, rates, about, progress)
+    return far, tar
 
 
 def percentile_interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:

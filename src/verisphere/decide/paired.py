@@ -17,12 +17,12 @@ from verisphere.decide.bootstrap import (
     TooFewScoresError,
     everyone,
     impostor_totals,
-    redrawn,
+    over_redrawn,
     tars_at,
     thresholds_of,
 )
 from verisphere.decide.intervals import Interval, Redrawn, percentile_interval
-from verisphere.decide.point import Far
+from verisphere.decide.point import Far, exact_rate
 from verisphere.decide.weights import Weights, weight_of_first
 
 
@@ -61,8 +61,14 @@ def spread_redrawn(
         )
     parts = list(domains.values())
     value = _spreads(pooled, parts, everyone(people), far)[:, 0]
-    runs = redrawn(people, redrawing, progress)
-    replicates = np.concatenate([_spreads(pooled, parts, weights, far) for weights in runs], axis=1)
+
+    def spreads(weights: Weights) -> Float64[np.ndarray, "3 replicates"]:
+        return _spreads(pooled, parts, weights, far)
+
+    def about() -> list[object]:
+        return [str(exact_rate(far)), *(known for pairs in (pooled, *parts) for known in pairs.about())]
+
+    replicates = over_redrawn(people, redrawing, spreads, about, progress)
     figures = zip(value, replicates, strict=True)
     return RedrawnSpread(*(Redrawn(float(whole), redrawn_values, spread=True) for whole, redrawn_values in figures))
 

@@ -25,7 +25,7 @@ from scipy.special import expit, logit, xlogy
 
 from verisphere.base.vocabulary import Progress, Redrawing
 from verisphere.base.words import counted, share
-from verisphere.decide.bootstrap import PairScores, everyone, fars_at, redrawn
+from verisphere.decide.bootstrap import PairScores, everyone, fars_at, over_redrawn
 from verisphere.decide.intervals import Interval, percentile_interval
 from verisphere.decide.weights import Weights
 
@@ -199,7 +199,7 @@ class WeighedScores:
         ]
         with np.errstate(invalid="ignore"):  # a bin without comparisons, or nobody with a genuine one was drawn
             stated, of_all = sums[0] / sums[1], observed(everyone(len(of_person)))[:, 0]
-            runs = np.hstack([observed(run) for run in redrawn(len(of_person), redrawing, progress)])
+            runs = over_redrawn(len(of_person), redrawing, observed, lambda: [borders, *pairs.about()], progress)
         seen = np.flatnonzero(np.isfinite(stated * of_all)).tolist()
         intervals = tuple(percentile_interval(float(of_all[number]), runs[number]) for number in seen)
         return replace(found, stated=tuple(stated[seen].tolist()), observed=intervals)

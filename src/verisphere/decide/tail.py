@@ -18,9 +18,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from verisphere.base.vocabulary import Progress, Redrawing
-from verisphere.decide.bootstrap import PairScores, impostor_totals, redrawn
+from verisphere.decide.bootstrap import PairScores, impostor_totals, over_redrawn
 from verisphere.decide.point import Far, far_text
 from verisphere.decide.sample_size import promised_rate
+from verisphere.decide.weights import Weights
 
 TAIL_SHARE = 0.01  # of all pairs, of which the tail is made
 MOST_EXCESSES, FEWEST_EXCESSES = 20_000, 400
@@ -111,12 +112,13 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
         log = math.log(share)
         return scale * (log if abs(shape) < 1e-9 else math.expm1(min(shape * log, 700.0)) / shape)  # no overflow
 
-    ordered = sorted(
-        beyond(run.each(people, np.array([place]))[0].astype(float), total)
-        for run in redrawn(len(pairs.images), redrawing, progress)
-        for place, total in enumerate(impostor_totals(pairs, run).tolist())
-    )
-    return start + ordered[math.ceil(0.95 * redrawing.replicates) - 1], tail
+    def each(weights: Weights) -> Float64[np.ndarray, " replicates"]:
+        totals = enumerate(impostor_totals(pairs, weights).tolist())
+        weighed = ((weights.each(people, np.array([place]))[0].astype(float), total) for place, total in totals)
+        return np.array([beyond(*one) for one in weighed])
+
+    ordered = np.sort(over_redrawn(len(pairs.images), redrawing, each, lambda: [rate, *pairs.about()], progress))
+    return start + float(ordered[math.ceil(0.95 * redrawing.replicates) - 1]), tail
 
 
 def _fitted(excess: Float64[np.ndarray, " pairs"], weight: Float64[np.ndarray, " pairs"]) -> tuple[float, float]:

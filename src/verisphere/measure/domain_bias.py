@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float64, Int64
 
 from verisphere.base.vocabulary import REDRAWING, Embeddings, Redrawing
-from verisphere.decide.bootstrap import draws_of
+from verisphere.decide.bootstrap import over_redrawn
 from verisphere.decide.intervals import Redrawn
 from verisphere.score.cosine import unit
 
@@ -88,8 +88,12 @@ def bias_of_domains(embeddings: Embeddings, anchor: str, redrawing: Redrawing = 
     domains, everyone = domain_people(embeddings)
     check_anchor(anchor, tuple(domains))
     value = _bias(domains, anchor, np.ones((1, everyone), np.int64))[0]
-    replicates = [_bias(domains, anchor, draws) for draws in draws_of(everyone, redrawing)]
-    return Redrawn(float(value), np.concatenate(replicates), spread=True)
+
+    def about() -> list[object]:
+        return [anchor, *(part for name, one in domains.items() for part in (name, one.people, one.intra, one.inter))]
+
+    replicates = over_redrawn(everyone, redrawing, lambda weights: _bias(domains, anchor, weights.draws), about)
+    return Redrawn(float(value), replicates, spread=True)
 
 
 def check_anchor(anchor: str, domains: Sequence[str]) -> None:
