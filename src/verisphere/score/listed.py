@@ -10,7 +10,7 @@ Where a list contains too small a share of the product, every pair is scored in 
 """
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,9 @@ from torch import Tensor
 
 from verisphere.base.device import full_float32
 from verisphere.base.vocabulary import Precision, Progress, quietly
+from verisphere.base.work import Arrays, divided, results
 from verisphere.score.exact.limits import KEY_RANGE
+from verisphere.score.exact.scan import runs
 from verisphere.score.exact.screen import Rounded, Screen, int8_unit, products, rounded
 from verisphere.score.gathered import GatheredScores
 from verisphere.score.listing import Listing, PackedListing, Strips, Where, shares, side_of, strips_of
@@ -33,6 +35,7 @@ WIDEST_SHARE = 0.25  # share of a kind's pairs beyond which one window of all pa
 #: suffices, and that window is much narrower than one that is certain to hold the rank.
 SLACKS = (1 / 64, 2.0, np.inf)
 _KEY_STEPS = 1 << 14  # steps to 1 in which the products of a key are looked up
+_SCORING = "scoring listed pairs"
 
 
 class ListedPairs:
@@ -118,20 +121,40 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
     right = left if strips.right_rows is strips.left_rows else _rounded(units, strips.right_rows, precision)
     row = _spread(len(units), strips.left_rows, np.arange(len(strips.left_rows)) % strips.height)
     column = _spread(len(units), strips.right_rows, np.arange(len(strips.right_rows)))
-    listing, keys, counts = strips.listing, np.empty(len(strips.listing), np.int16), np.zeros((2, KEY_RANGE), np.int64)
+    listing, every = strips.listing, list(strips)
     with full_float32():
         screen = Screen(left, right)
-        for lefts, rights, pairs in progress(strips, "scoring listed pairs", len(strips)):
-            product = products(screen.left[lefts], screen.right[rights], screen.room).view(-1)
-            line = row * (rights.stop - rights.start) - rights.start  # start of a row's products, less skipped columns
-            for share in shares(pairs.stop, pairs.start):
-                on_left, on_right = listing.rows(share)
-                place = line[on_left]
-                place += column[on_right]
-                key = screen.key(product.index_select(0, torch.from_numpy(place).to(product.device))).cpu()
-                keys[share] = key.numpy()
-                counts[0] += torch.bincount(key, minlength=KEY_RANGE).numpy()
-                counts[1] += np.bincount(keys[share][listing.genuine[share]], minlength=KEY_RANGE)
+    width = len(strips.left_rows) * len(strips.right_rows)
+    pieces = runs(len(every), width) if divided() else [range(len(every))]
+    outside, inside = (progress, quietly) if divided() else (quietly, progress)
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        for number in numbers:
+            chosen = [every[strip] for strip in pieces[number]]
+            first, counts = chosen[0][2].start, np.zeros((2, KEY_RANGE), np.int64)
+            keys = np.empty(chosen[-1][2].stop - first, np.int16)
+            for lefts, rights, pairs in inside(chosen, _SCORING, len(chosen)):
+                with full_float32():
+                    product = products(screen.left[lefts], screen.right[rights], screen.room).view(-1)
+                line = row * (rights.stop - rights.start) - rights.start  # a row's first product, less skipped columns
+                for share in shares(pairs.stop, pairs.start):
+                    on_left, on_right = listing.rows(share)
+                    place = line[on_left]
+                    place += column[on_right]
+                    key = screen.key(product.index_select(0, torch.from_numpy(place).to(product.device))).cpu()
+                    keys[share.start - first : share.stop - first] = key.numpy()
+                    counts[0] += torch.bincount(key, minlength=KEY_RANGE).numpy()
+                    counts[1] += np.bincount(key.numpy()[listing.genuine[share]], minlength=KEY_RANGE)
+            yield {"keys": keys, "counts": counts}
+
+    def about() -> list[object]:
+        return [units, precision, strips.height, *vars(listing).values()]
+
+    keys, counts, start = np.empty(len(listing), np.int16), np.zeros((2, KEY_RANGE), np.int64), 0
+    for part in results("keys", about, len(pieces), compute, outside, _SCORING):
+        keys[start : start + len(part["keys"])] = part["keys"]
+        start += len(part["keys"])
+        counts += part["counts"]
     counts[0] -= counts[1]
     return Keys(screen, keys, counts)
 

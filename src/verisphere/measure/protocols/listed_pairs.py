@@ -1,6 +1,6 @@
 """Listed pairs: k-fold accuracy and operating points of the LFW family, operating points of lists of millions (IJB)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,12 +8,14 @@ import torch
 from jaxtyping import Float64
 
 from verisphere.base.vocabulary import FARS, Comparisons, Embeddings, OperatingPoint, Progress, Rule, Scores, quietly
+from verisphere.base.work import Arrays, results
 from verisphere.decide import Accuracy, Far, Ordered, accepted_impostors, kfold_accuracy, operating_point, ordered
 from verisphere.measure.protocols.repeated_pairs import refuse_repeated
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.listed import ListedPairs, ListedScores
 
 BLOCKS = 10  # folds of a list that names none
+SCORED_TOGETHER = 1 << 20  # pairs of a piece of work, some seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +56,18 @@ def listed_folds(comparisons: Comparisons) -> np.ndarray:
 
 
 def score_listed(embeddings: Embeddings, comparisons: Comparisons) -> Scores:
-    """Score of each listed pair."""
-    left, right = torch.from_numpy(comparisons.left), torch.from_numpy(comparisons.right)
-    score = pair_scores(unit_rows(embeddings.embeddings), left, right).numpy()
+    """Score of each listed pair; runs of pairs are pieces of work."""
+    rows, left, right = embeddings.embeddings, torch.from_numpy(comparisons.left), torch.from_numpy(comparisons.right)
+    units = unit_rows(rows)
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        for number in numbers:
+            part = slice(number * SCORED_TOGETHER, (number + 1) * SCORED_TOGETHER)
+            yield {"scores": pair_scores(units, left[part], right[part]).numpy()}
+
+    pieces = -(-len(comparisons) // SCORED_TOGETHER)
+    parts = results("listed", lambda: [SCORED_TOGETHER, rows, left, right], pieces, compute)
+    score = np.concatenate([np.empty(0), *(part["scores"] for part in parts)])
     return Scores(score, comparisons.genuine, domains_of_pairs(embeddings, comparisons))
 
 
