@@ -92,7 +92,7 @@ def test_other_images_under_the_same_names_are_refused(
     unfinished(there, tmp_path / "out", monkeypatch)
     render_zip(SyntheticFaces(people=5, images=4, seed=4), tmp_path / "faces.zip", None)
     (tmp_path / "net.yaml").write_text(NET)
-    with pytest.raises(ValueError, match="the embedding: images was"):
+    with pytest.raises(ValueError, match="the embedding: contents was"):
         in_shards(tmp_path, tmp_path / "out")
 
 

@@ -19,7 +19,6 @@ from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
 
 BATCHES_A_PIECE, LEAST_PIECES, MOST_PIECES = 8, 64, 4096
-SAMPLED_IMAGES = 16  # images by which a set is recognised, beside its names
 
 
 @torch.inference_mode()
@@ -107,9 +106,8 @@ def extract(
                 yield {"rows": rows, "digests": digests}
 
         def about() -> list[object]:
-            sampled = np.linspace(0, len(faces) - 1, min(len(faces), SAMPLED_IMAGES)).astype(int).tolist()
-            pixels = image_digests(faces.images(sampled).numpy())
-            names = [np.array(faces.names), np.array(faces.identities), pixels, type(backbone).__qualname__]
+            contents = faces.contents(range(len(faces))).hex()
+            names = [np.array(faces.names), np.array(faces.identities), contents, repr(backbone)]
             how = [batch_size, flip, str(precision), device.type, trained_on is not None, made_by]
             return [*names, *how, *backbone.state_dict(), *backbone.state_dict().values()]
 

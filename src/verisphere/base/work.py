@@ -8,7 +8,7 @@ nobody, the ranks of a launch (`Shared`), or a folder on the disk (`verisphere.f
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -39,6 +39,10 @@ class Work(Protocol):
         """The results of all pieces; see `results`."""
         ...
 
+    def steps_of(self, name: str) -> AbstractContextManager[None]:
+        """Inside this context steps are counted by themselves; see `steps_of`."""
+        ...
+
 
 #: The work that `working` has entered, innermost last; None inside a piece, which one process computes alone.
 _entered: list[Work | None] = []
@@ -59,6 +63,12 @@ def shared_by_ranks() -> Iterator[None]:
     """Inside this context the ranks of a joined group share each step, if nothing else has been entered."""
     with working(_entered[-1] if _entered else Shared() if world().size > 1 else None):
         yield
+
+
+def steps_of(name: str) -> AbstractContextManager[None]:
+    """Inside this context steps are known by this name too, so that it may be skipped where its result is there."""
+    work = _entered[-1] if _entered else None
+    return nullcontext() if work is None else work.steps_of(name)
 
 
 def divided() -> bool:
@@ -112,6 +122,10 @@ def _alone(compute: Compute) -> Compute:
 
 class Shared:
     """The ranks of a joined group share each step in memory; every rank has all results."""
+
+    def steps_of(self, name: str) -> AbstractContextManager[None]:
+        """Nothing is kept, so nothing is skipped."""
+        return nullcontext()
 
     def results(
         self, step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str

@@ -20,6 +20,7 @@ from verisphere.cli.parsing import (
     options_as,
 )
 from verisphere.cli.results import add_output, add_plot
+from verisphere.cli.working import add_work
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
@@ -42,6 +43,7 @@ def calibrate(options: argparse.Namespace) -> str:
 
 
 def _of_pairs(options: argparse.Namespace) -> str:
+    from verisphere.base.distributed import world
     from verisphere.report.calibration_tables import calibration_text
     from verisphere.report.plots import save_plot
     from verisphere.report.score_plots import reliability_plot
@@ -64,6 +66,8 @@ def _of_pairs(options: argparse.Namespace) -> str:
         checks=options.check or (),
         progress=progress(),
     )
+    if not world().first:
+        return ""
     if options.plot is not None:
         save_plot(reliability_plot(calibration), options.plot)
     calibration.write_json(options.out)
@@ -79,6 +83,7 @@ def _of_pairs(options: argparse.Namespace) -> str:
 
 
 def _of_gallery(options: argparse.Namespace) -> str:
+    from verisphere.base.distributed import world
     from verisphere.decide.review import refuse_wrong
     from verisphere.files.gallery_calibration import check_fpirs, read_gallery_calibration
     from verisphere.files.verdicts import read_verdicts
@@ -118,6 +123,8 @@ def _of_gallery(options: argparse.Namespace) -> str:
         )
     else:
         calibration = searched.again(before, verdicts)
+    if not world().first:
+        return ""
     calibration.write_json(options.out)
     lines = first_few([f"{photo.name} ({photo.reason})" for photo in gallery.skipped], "Skipped in the gallery")
     lines += first_few(gallery.left_out, "Not enrolled, as none of their photographs can be used")
@@ -287,6 +294,7 @@ def add_calibrate(verbs: Verbs) -> None:
     add_accept_training_people(verb)
     add_accept_unrecorded(verb, "check on files")
     add_trust_code(verb)
+    add_work(verb)
     add_cost(verb, "calibrate", "file")
 
 

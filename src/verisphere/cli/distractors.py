@@ -15,6 +15,7 @@ from verisphere.cli.evaluation_options import (
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_plot
+from verisphere.cli.working import add_work
 
 #: The protocols, each with its target FARs of verification and FPIRs of identification.
 LAYOUTS = {"megaface": (MEGAFACE_FARS, ()), "trillion-pairs": (TRILLION_FARS, TRILLION_FPIRS)}
@@ -86,3 +87,4 @@ def add_distractors(kinds: Verbs) -> None:
     add_json(verb)
     add_plot(verb, "the CMC")
     add_screen(verb, "float32")
+    add_work(verb)

@@ -123,6 +123,7 @@ def add_pairs(kinds: Verbs) -> None:
     add_feature_norm(verb)
     _redrawing(verb)
     _curve(verb)
+    add_work(verb)
 
 
 def add_all_pairs(kinds: Verbs) -> None:

@@ -17,6 +17,7 @@ from verisphere.cli.evaluation_options import (
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_input, add_json
+from verisphere.cli.working import add_work
 
 
 def evaluate_ijb(options: argparse.Namespace) -> Outcome:
@@ -111,3 +112,4 @@ def add_ijb(kinds: Verbs) -> None:
     )
     verb.add_argument("--skip-empty", action="store_true", help="exclude groups without impostor or genuine pairs")
     add_json(verb)
+    add_work(verb)

@@ -89,6 +89,7 @@ def add_align(verbs: Verbs) -> None:
     _add_for_far(verb)
     add_trust_code(verb)
     add_device(verb)
+    add_work(verb)
 
 
 def _add_for_far(verb: argparse.ArgumentParser) -> None:
@@ -105,11 +106,10 @@ def embed(options: argparse.Namespace) -> str:
         from verisphere.measure.cost import cost_of_embedding
 
         return options_as(cost_of_embedding, options, **embedding_options(options)).text()
-    if options.work is not None and not options.out.suffix:
-        raise ValueError(f"--work {options.work}: a folder of shards ({options.out}) continues by itself; omit --work")
     from verisphere.models.embed import embed_faces
 
-    return options_as(embed_faces, options, **embedding_options(options), progress=progress())
+    how = embedding_options(options) | {"merge": options.merge_parts, "progress": progress()}
+    return options_as(embed_faces, options, **how)
 
 
 def add_embed(verbs: Verbs) -> None:
@@ -141,7 +141,7 @@ def add_embed(verbs: Verbs) -> None:
     verb.add_argument("--people", type=Path, help="embed only the people of this list")
     _add_for_far(verb)
     add_embedding_options(verb)
-    add_work(verb)
+    add_work(verb, itself=lambda options: not options.out.suffix)
     what = "embed one batch alone; print CPU hours by its time, bytes and memory"
     verb.add_argument("--dry-run", action="store_true", help=what)
 

@@ -20,6 +20,7 @@ from verisphere.cli.parsing import (
     options_as,
 )
 from verisphere.cli.results import add_input, add_output
+from verisphere.cli.working import add_work
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
@@ -282,3 +283,4 @@ def add_report(verbs: Verbs) -> None:
     add_input(verb, "--calibration", "thresholds to show, from calibrate")
     verb.add_argument("--title", help="of the page")
     verb.add_argument("--degrees", action="store_true", help="draw scores as angles in degrees (ArcFace, figure 10)")
+    add_work(verb)

@@ -9,10 +9,12 @@ from verisphere.cli.images import add_embedding_options, embedding_options
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, show_result
+from verisphere.cli.working import add_work
 
 
 def evaluate_suite(options: argparse.Namespace) -> Outcome:
     """Every published set in a folder, each image embedded once, in one table with the mean over sets."""
+    from verisphere.base.distributed import world
     from verisphere.measure.suite.run import run_suite
     from verisphere.measure.suite.task import SuiteOptions
 
@@ -20,7 +22,7 @@ def evaluate_suite(options: argparse.Namespace) -> Outcome:
         _refuse_to_replace_what_is_read(options.json, options.folder, options.embeddings)
     asked = options_as(SuiteOptions, options, fars=tuple(options.far or ()), progress=progress())
     result = options_as(run_suite, options, model=options.model, options=asked, **embedding_options(options))
-    if not result.failed:
+    if not result.failed or not world().first:
         return result
     show_result(options, result)
     failed = [f"{name} ({result.sets[name].error})" for name in result.failed]
@@ -75,3 +77,4 @@ def add_suite(kinds: Verbs) -> None:
     add_feature_norm(verb)
     add_json(verb)
     add_embedding_options(verb)
+    add_work(verb)

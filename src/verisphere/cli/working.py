@@ -1,22 +1,25 @@
 """The options of verbs whose work is divided into pieces: `--work`, `--part` and `--merge`."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from verisphere.cli.results import add_output
 
 
-def add_work(verb: argparse.ArgumentParser, merge: bool = True) -> None:
+def add_work(
+    verb: argparse.ArgumentParser, merge: bool = True, itself: Callable[[argparse.Namespace], bool] = lambda _: False
+) -> None:
     """Add `--work`, `--part` and `--merge`: the ranks of a launch, or parts, divide the work of the verb.
 
-    A verb whose `--merge` is another option has none; it makes the result without `--part`, too.
+    A verb whose `--merge` is another option has none; it makes the result without `--part`, too. What continues by
+    `itself`, with these options, takes parts and no folder.
     """
     what = "keep the finished pieces of the work in this folder, from which the same command continues"
     add_output(verb, "--work", folder=True, metavar="FOLDER", help=f"{what} (docs/distributed.md)")
     what = "compute this part of the pieces alone, such as 3/16; the part that computes the last piece makes the result"
     verb.add_argument("--part", type=_part, metavar="I/N", help=what)
-    verb.set_defaults(shared=True, divides=True, merge_parts=False)
+    verb.set_defaults(shared=True, divides=True, merge_parts=False, itself=itself)
     if merge:
         what = "make the result from the pieces of all parts, and refuse if one is missing"
         verb.add_argument("--merge", dest="merge_parts", action="store_true", help=what)
@@ -28,7 +31,10 @@ def work_of(options: argparse.Namespace) -> Iterator[None]:
     if not options.divides:
         yield
         return
-    if options.work is None and (options.part or options.merge_parts):
+    itself = options.itself(options)
+    if itself and options.work is not None:
+        raise ValueError(f"--work {options.work}: a folder of shards ({options.out}) continues by itself; omit --work")
+    if options.work is None and (options.part or options.merge_parts) and not itself:
         raise ValueError(f"--{'part' if options.part else 'merge'} takes pieces of a folder: name it by --work")
     if options.part and options.merge_parts:
         raise ValueError("--merge makes the result of all parts, so it takes no --part")

@@ -43,10 +43,11 @@ _MOST_SHOWN = 3  # values in which two definitions differ
 
 
 @contextmanager
-def result_folder(out: Path) -> Iterator[Path]:
+def result_folder(out: Path, alone: bool = True) -> Iterator[Path]:
     """Creates the folder of a result; yields the folder of its work files, which is removed at the end.
 
-    If an error ends the context before there was any work, nothing remains. All ranks enter this together.
+    If an error ends the context before there was any work, nothing remains. All ranks enter this together; where a
+    process is not `alone`, others that are not may enter it, too.
     """
     work = out / WORK
     lock = ExitStack()
@@ -57,13 +58,17 @@ def result_folder(out: Path) -> Iterator[Path]:
                 raise FileExistsError(f"{out}: a folder that is not empty; a result needs a new folder")
             if out.exists() and not out.is_dir():
                 raise FileExistsError(f"{out}: a file, and a folder was to be written under its name")
+        if not alone:
+            work.mkdir(parents=True, exist_ok=True)
+            return ""
         lock.enter_context(alone_in(work))
         for leftover in out.glob(".part-*"):  # left by a process that was killed while it wrote
             remove_whole(leftover)
         return ""
 
     def end() -> str:
-        remove_whole(work)
+        with suppress(FileNotFoundError):  # another process that was not alone has removed it
+            remove_whole(work)
         return ""
 
     missing = _missing(out)
@@ -72,7 +77,7 @@ def result_folder(out: Path) -> Iterator[Path]:
         try:
             yield work
         except BaseException:
-            if world().first and _is_empty(out):
+            if alone and world().first and _is_empty(out):
                 remove_whole(work)
                 with suppress(OSError):  # a folder that is not empty stays
                     for folder in missing:
@@ -122,7 +127,8 @@ class WorkFolder:
         """
         self.folder, self.task, self.part, self.merge, self.anew = folder, task, part, merge, anew
         self.completes = part is None
-        self.steps = 0
+        self.begun = False
+        self.steps, self.of = 0, ""
         self._latest: dict[str, Path] = {}
         self._lock = ExitStack()
 
@@ -138,8 +144,9 @@ class WorkFolder:
         self, step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str
     ) -> Iterable[Arrays]:
         """The results of all pieces, read when they are asked for; the missing ones are computed first."""
-        if not self.steps:
+        if not self.begun:
             on_first_rank(self._open)
+        first, self.begun = not self.begun, True
         self.steps += 1
         self._latest[step] = folder = self.folder / on_first_rank(lambda: self._step(step, about, pieces))
         missing = self._missing(folder, pieces)
@@ -148,7 +155,7 @@ class WorkFolder:
             assert self.part is not None
             part, parts = self.part
             missing = [piece for piece in missing if piece % parts == part]
-        elif self.merge and self.steps == 1 and missing:
+        elif self.merge and first and missing:
             raise ValueError(
                 f"{self.folder}: {len(missing)} of {pieces} pieces are missing; run the parts that compute them before "
                 "--merge"
@@ -165,6 +172,16 @@ class WorkFolder:
                 raise PartEnded(f"{self.folder}: all pieces of this step are there, and another part makes the result")
             self.completes = True
         return (_loaded(folder, piece) for piece in range(pieces))
+
+    @contextmanager
+    def steps_of(self, name: str) -> Iterator[None]:
+        """Inside this context the steps are counted from 1 under this name."""
+        before = self.steps, self.of
+        self.steps, self.of = 0, f"{name}-"
+        try:
+            yield
+        finally:
+            self.steps, self.of = before
 
     def load(self, step: str, piece: int) -> Arrays:
         """The result of a piece of the latest step of this name."""
@@ -197,8 +214,9 @@ class WorkFolder:
 
     def _step(self, step: str, about: About, pieces: int) -> str:
         """The name of the folder of a step, which is made; that of other inputs is refused or removed."""
-        name = f"{self.steps:02d}-{step}-{_digest_of([*about(), pieces])[:16]}"
-        other = [entry for entry in self.folder.glob(f"{self.steps:02d}-*") if entry.name != name]
+        turn = f"{self.of}{self.steps:02d}-"
+        name = f"{turn}{step}-{_digest_of([*about(), pieces])[:16]}"
+        other = [entry for entry in self.folder.iterdir() if entry.name.startswith(turn) and entry.name != name]
         if other and not self.anew:
             task = f" ({self.task})" if self.task else ""
             raise ValueError(

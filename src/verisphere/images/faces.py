@@ -1,5 +1,6 @@
 """The interface of a set of face images from any source: names, identities, and images on request."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,6 +13,8 @@ from torch import Tensor
 from verisphere.base.vocabulary import NO_CLASS, NOBODY, ImageSource
 from verisphere.base.words import Names
 from verisphere.images.packs.columns import coded, take
+
+_IMAGES_AT_ONCE = 256
 
 
 class Faces(ABC):
@@ -53,6 +56,17 @@ class Faces(ABC):
         """Source of the images; a set that records whether its images are drawn, or were aligned, overrides this."""
         return ImageSource(f"{type(self).__module__}.{type(self).__qualname__}")
 
+    def contents(self, indices: Sequence[int]) -> bytes:
+        """A digest of what determines the images at these positions, by which a stopped work knows them again.
+
+        A set that can say so without decoding the images overrides this.
+        """
+        digest = hashlib.sha256()
+        for start in range(0, len(indices), _IMAGES_AT_ONCE):
+            pixels = self.images(indices[start : start + _IMAGES_AT_ONCE])
+            digest.update(f"{tuple(pixels.shape)}\n".encode() + pixels.contiguous().numpy().tobytes())
+        return digest.digest()
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -88,6 +102,10 @@ class Selection(Faces):
     def source(self) -> ImageSource:
         """Source of the images of the whole set."""
         return self.faces.source
+
+    def contents(self, indices: Sequence[int]) -> bytes:
+        """The digest that the whole set has for the images at these positions."""
+        return self.faces.contents(self.indices[list(indices)].tolist())
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions of the selection."""

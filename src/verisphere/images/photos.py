@@ -19,6 +19,7 @@ from verisphere.images.decode import decode, decode_quietly, quiet_decoders
 from verisphere.images.faces import Faces
 from verisphere.images.packs.columns import coded, spelled_once
 from verisphere.images.packs.formats import open_pack
+from verisphere.images.packs.image_files import contents_of
 from verisphere.images.relabelled import relabelled
 from verisphere.images.select import positions_of_listed, positions_with_images
 
@@ -121,6 +122,10 @@ class Photos(Faces):
             for row, (name, data) in enumerate(self.pack.files.read(indices)):
                 pixels[row] = fitted(decode_quietly(data, name), name, self.size, self.max_stretch)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
+
+    def contents(self, indices: Sequence[int]) -> bytes:
+        """A digest of the files of these images, and of the form in which they are taken."""
+        return contents_of(self.pack.files, indices, [self.size, self.max_stretch])
 
     def photographs(self, indices: Sequence[int]) -> list[UInt8[np.ndarray, "_ _ 3"]]:
         """The images at these positions, each of its own size: RGB, [0, 255].

@@ -56,6 +56,10 @@ class Relabelled(Faces):
         """Source of the images of the other set."""
         return self.faces.source
 
+    def contents(self, indices: Sequence[int]) -> bytes:
+        """The digest that the other set has for the images at these positions."""
+        return self.faces.contents(self.indices[list(indices)].tolist())
+
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions of the list."""
         return self.faces.images(self.indices[list(indices)].tolist())

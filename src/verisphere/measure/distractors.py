@@ -178,7 +178,12 @@ def evaluate_distractors(
         raise ValueError(f"{options.noisy_distractors}: it lists all distractors, so there is none to search among")
     impostors = len(used) * count
     fars = [far for far in options.fars if held_scores(far, impostors) <= MOST_HELD]
-    scores = score_distractors(used, portions, count, fars, options.screen)
+
+    def about() -> list[object]:
+        return [*kept, *(rows.source.sha256 for rows in opened)]
+
+    steps = sum(rows.steps for rows in opened)
+    scores = score_distractors(used, portions, count, fars, options.screen, steps, about)
     result = distractor_figures(used, scores, options.ranks, fars, options.fpirs, options.rule)
     notes += [
         f"no verification at FAR {far}: it would take {held_scores(far, impostors):,} of {impostors:,} impostor scores "

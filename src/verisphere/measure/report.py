@@ -3,12 +3,14 @@
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
+from verisphere.base.collectives import on_first_rank
 from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import (
     FARS,
@@ -121,8 +123,14 @@ def make_report(
             f"two inputs are called {max(titles, key=titles.count)!r}; a report distinguishes them by title"
         )
     asked = Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), degrees, progress)
-    require_free(out)
-    with alone_at(out):
+    with ExitStack() as lock:
+
+        def begin() -> str:
+            require_free(out)
+            lock.enter_context(alone_at(out))
+            return ""
+
+        on_first_rank(begin)
         return _made(inputs, out, title, calibration, asked)
 
 
@@ -162,7 +170,8 @@ def _made(
         trainings=tuple(_trainings(inputs)),
         control=control(_first(findings, lead), _first(sets, lead), shipped, asked) if findings else None,
     )
-    return ReportResult(write_report(out, contents), _summary(findings, asked.far))
+    page = on_first_rank(lambda: str(write_report(out, contents)))
+    return ReportResult(Path(page), _summary(findings, asked.far))
 
 
 def _first(entries: Sequence[_Entry], lead: int) -> list[_Entry]:

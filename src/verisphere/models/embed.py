@@ -25,7 +25,7 @@ from verisphere.files.sharded import Store, holds_embeddings
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
-from verisphere.models.build import build_backbone, untrained
+from verisphere.models.build import build_backbone, read_description, untrained
 from verisphere.models.checkpoint import list_checkpoints, load_into, read_checkpoint
 from verisphere.models.described_faces import open_faces
 from verisphere.models.folder import is_model_folder, load, trained_on_of_folder
@@ -48,6 +48,7 @@ class EmbeddingModel:
         precision: the only precision in which the network of a model folder runs; None where bfloat16 can be chosen.
         trained_on: record of the training; None for an untrained network.
         template: positions of eyes, nose and mouth in an aligned face; None where the model does not say.
+        described: description and seed of an untrained network.
     """
 
     backbone: Backbone
@@ -57,6 +58,7 @@ class EmbeddingModel:
     precision: str | None = None
     trained_on: TrainedOn | None = None
     template: str | None = None
+    described: tuple[dict[str, Any], int] | None = None
 
     @property
     def preprocessing(self) -> Preprocessing | None:
@@ -70,7 +72,8 @@ class EmbeddingModel:
         """What determines the embedding of an image, as JSON values, if `embed` uses its defaults."""
         inside, flip, precision = self.preprocessing, bool(self.flip), self.precision or "float32"
         pixels = None if inside is None else asdict(inside) | {"size": list(inside.size)}
-        return {"model": self.sha256, "preprocessing": pixels, "flip": flip, "precision": precision}
+        known = {"model": self.sha256, "preprocessing": pixels, "flip": flip, "precision": precision}
+        return known if self.described is None else known | {"described": [*self.described]}
 
 
 def open_model(model: Path, device: torch.device, trust: bool = False) -> EmbeddingModel:
@@ -80,7 +83,8 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
     packaged one.
     """
     if model.suffix in (".yaml", ".yml") or (str(model) in packaged_recipes() and not model.exists()):
-        return EmbeddingModel(_placed(untrained(find_recipe(model, what="file").path, trust), device))
+        path = find_recipe(model, what="file").path
+        return EmbeddingModel(_placed(untrained(path, trust), device), described=read_description(path))
     if model.suffix == ".onnx":
         file = read_onnx(model)
         about, network = file.about, OnnxBackbone(file).eval()
@@ -220,13 +224,16 @@ def embed_faces(
     trust: bool = False,
     shards: int | None = None,
     store: Store = "float32",
+    part: tuple[int, int] | None = None,
+    merge: bool = False,
     progress: Progress = quietly,
 ) -> str:
     """Embed aligned images into an embeddings file, or a folder of shards; returns one line that describes it.
 
     The ranks of a joined group share the images, and rank 0 writes. For a FAR, people are counted before anything is
     embedded (`enough_people`). A folder takes rows by `shards` at a time, stored as `store`; what a stopped run has
-    written there stands. The other options are those of `open_model`, `open_faces` and `embed`.
+    written there stands; of its shards a `part` is computed alone, as a `WorkFolder` has it, or none to `merge`. The
+    other options are those of `open_model`, `open_faces` and `embed`.
     """
     refuse_overwriting(out, [model, faces, people])
     whole = out.suffix == ".npz"
@@ -260,8 +267,7 @@ def embed_faces(
     else:
         from verisphere.models.embed_shards import embed_in_shards  # it embeds by this module
 
-        made_by = {**opened.made_by, "named": str(model)}
-        manifest = embed_in_shards(opened, made_by, images, str(faces), out, shards, store, how, progress)
+        manifest = embed_in_shards(opened, images, str(faces), out, shards, store, how, progress, part, merge)
         note = f", {len(manifest.shards)} shards of {store}"
         note += f"; no score moved by more than {2 * manifest.moved:.3g}" if manifest.moved else ""
     counts = f"{len(images)} images of {len(images.people)} people, {opened.backbone.embedding_size} numbers each"

@@ -12,13 +12,12 @@ import numpy as np
 import torch
 
 from verisphere import __version__
-from verisphere.backbones.extract import SAMPLED_IMAGES
 from verisphere.base.collectives import on_every_rank, on_first_rank
 from verisphere.base.device import device_of
 from verisphere.base.distributed import ALONE, world
 from verisphere.base.identity import decided, settled
-from verisphere.base.trained_on import image_digests
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
+from verisphere.base.work import PartEnded
 from verisphere.files.embeddings import columns_of
 from verisphere.files.errors import errors_naming
 from verisphere.files.sharded import (
@@ -43,7 +42,6 @@ ROWS = 1 << 15  # of a shard
 
 def embed_in_shards(
     model: EmbeddingModel,
-    made_by: Mapping[str, Any],
     faces: Faces,
     images: str,
     out: Path,
@@ -51,6 +49,8 @@ def embed_in_shards(
     store: Store,
     how: Mapping[str, Any],
     progress: Progress = quietly,
+    part: tuple[int, int] | None = None,
+    merge: bool = False,
 ) -> Manifest:
     """Embed images into a folder of shards, and write its manifest last.
 
@@ -59,7 +59,6 @@ def embed_in_shards(
 
     Args:
         model: the model.
-        made_by: what determines an embedding, as JSON values; a folder that was begun with something else is refused.
         faces: the images.
         images: the path of the images, for the origin.
         out: the folder.
@@ -67,6 +66,12 @@ def embed_in_shards(
         store: type of the stored numbers.
         how: flip, batch_size, workers and precision, as `embed` takes them.
         progress: reports the progress over the shards.
+        part: number of this part, from 0, and number of parts, whose shards alone are computed; parts do not know of
+            each other, and the one that finds all shards there writes the manifest.
+        merge: refuse to compute a shard.
+
+    Raises:
+        PartEnded: the shards of the part are there, and others are missing.
     """
     rows, batch = ROWS if rows is None else rows, max(how["batch_size"], 1)  # `embed` refuses a wrong batch size
     if rows < 1:
@@ -76,26 +81,31 @@ def embed_in_shards(
     rule = decided(faces.names_rule)
     with errors_naming(images):
         (people,) = settled([("", names, identities)], rule)
-    count, digest = -(-len(faces) // rows), hashlib.sha256()
-    for column in (names, identities):
-        digest.update(column.tobytes())
-    sampled = np.linspace(0, len(faces) - 1, min(len(faces), SAMPLED_IMAGES)).astype(int).tolist()
-    with errors_naming(images):
-        digest.update(image_digests(faces.images(sampled).numpy()).tobytes())
+    count, digest = -(-len(faces) // rows), hashlib.sha256(names.tobytes() + identities.tobytes())
     options = {name: str(value) for name, value in how.items() if name != "workers"}
     options |= {"verisphere": __version__, "torch": torch.__version__, "device": device_of(model.backbone).type}
     source = {"path": images, **asdict(faces.source)} if model.sha256 else None  # of the origin, which a set has once
-    known = {"model": dict(made_by), "images": digest.hexdigest(), "source": source, "names": rule}
+    made_by, source = json.loads(json.dumps([model.made_by, source]))  # as they are read from a shard
+    known = {"model": made_by, "images": digest.hexdigest(), "source": source, "names": rule}
     about = {**known, "rows": rows, "store": store, **options}
 
-    def begin() -> str:
-        written = [number for number in range(count) if is_written(out, number)]
-        for before in (about_shard(out, number) for number in written):
-            refuse_other(out, "embedding", changed_values("the embedding", before, about))
-        return json.dumps(sorted({*range(count)} - {*written}))
+    def images_of(number: int) -> range:
+        return range(number * rows, min((number + 1) * rows, len(faces)))
+
+    def about_images(number: int) -> dict[str, Any]:
+        with errors_naming(images):
+            return about | {"contents": faces.contents(images_of(number)).hex()}
+
+    def missing_shards() -> str:
+        return json.dumps([number for number in range(count) if not is_written(out, number)])
+
+    def check(numbers: Sequence[int]) -> None:
+        for number in numbers:
+            changed = changed_values("the embedding", about_shard(out, number), about_images(number))
+            refuse_other(out, "embedding", changed)
 
     def write(number: int) -> None:
-        part = range(number * rows, min((number + 1) * rows, len(faces)))
+        part = images_of(number)
         embedded = embed(model, faces.select(part), images, **how, here=ALONE)
         place = slice(part.start, part.stop)
         kept, units = shortened_rows(embedded.embeddings, store)
@@ -104,7 +114,7 @@ def embed_in_shards(
         # what readers read is checked before it is written
         checked: Embeddings = replace(embedded, embeddings=stored, identities=people[place], spelled=spelled)
         columns = columns_of(checked) | ({} if units is None else {"units": units})
-        write_shard(out, number, kept, columns, moved(embedded.embeddings, stored), about)
+        write_shard(out, number, kept, columns, moved(embedded.embeddings, stored), about_images(number))
 
     def write_each(numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -114,12 +124,22 @@ def embed_in_shards(
         write_manifest(out, model.backbone.embedding_size, store, count)
         return ""
 
-    with result_folder(out):
-        missing = [int(number) for number in json.loads(on_first_rank(begin))]
-        turns = [missing[turn : turn + world().size] for turn in range(0, len(missing), world().size)]
+    with result_folder(out, alone=part is None):
+        here, missing = world(), [int(number) for number in json.loads(on_first_rank(missing_shards))]
+        written = sorted({*range(count)} - {*missing})
+        on_every_rank(lambda: check(written[here.rank :: here.size]))
+        if part is not None:
+            missing = [number for number in missing if number % part[1] == part[0]]
+        elif merge and missing:
+            raise ValueError(f"{out}: {len(missing)} of {count} shards are missing; run the parts that embed them")
+        turns = [missing[turn : turn + here.size] for turn in range(0, len(missing), here.size)]
         done = count - len(missing)
         for turn in progress(turns, "embedding shards", len(turns) + done, done):
-            mine = turn[world().rank : world().rank + 1]
-            on_every_rank(partial(write_each, mine))
+            on_every_rank(partial(write_each, turn[here.rank : here.rank + 1]))
+        if part is not None and (others := json.loads(missing_shards())):
+            raise PartEnded(
+                f"part {part[0] + 1}/{part[1]} is embedded: {count - len(others)} of {count} shards are in {out}; the "
+                "part that embeds the last one, or --merge, writes the manifest"
+            )
         on_first_rank(finish)
     return read_manifest(out / MANIFEST)

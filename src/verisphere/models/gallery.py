@@ -1,6 +1,7 @@
 """A gallery of enrolled people, and the statistic by which each probe is found in it or not."""
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.base.vocabulary import Embeddings, Progress, check_word, quietly
+from verisphere.base.work import Arrays, results
 from verisphere.decide import STATISTICS, lower_median
 from verisphere.decide.statistics import CANDIDATES, Best
 from verisphere.files.gallery_calibration import GalleryCalibration
@@ -161,12 +163,19 @@ class Gallery:
         if not len(probes):
             none, nobody = np.empty((0, count)), np.empty((0, count), np.int64)
             return Searched(none, none, nobody, nobody)
-        starts = range(0, len(probes), _PROBES_AT_ONCE)
-        parts = [
-            self._search(unit_rows(probes[start : start + _PROBES_AT_ONCE]), statistic, cohort, count)
-            for start in progress(starts, "searching the gallery", len(starts))
-        ]
-        return Searched(*(np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])))
+
+        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+            for number in numbers:
+                part = slice(number * _PROBES_AT_ONCE, (number + 1) * _PROBES_AT_ONCE)
+                yield vars(self._search(unit_rows(probes[part]), statistic, cohort, count))
+
+        def about() -> list[object]:
+            normal = [] if cohort is None else [cohort.rows]
+            return [probes, self.enrolled.embeddings, self.person, statistic, count, _PROBES_AT_ONCE, *normal]
+
+        pieces = -(-len(probes) // _PROBES_AT_ONCE)
+        parts = [*results("gallery", about, pieces, compute, progress, "searching the gallery")]
+        return Searched(**{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
     def check(self, statistic: str, cohort: Cohort | None) -> None:
         """Refuse a statistic that is not known, or for which the gallery or the cohort does not suffice."""

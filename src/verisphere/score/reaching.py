@@ -7,6 +7,8 @@ differs from the exact score by at most a known bound (`Screen`), and pairs that
 products, one number for each level, and the highest scores.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from jaxtyping import Float32, Float64, Int64
@@ -97,6 +99,20 @@ class Reaching:
             self._sort_in()
         return self._values[::-1], self._counts[::-1]
 
+    def state(self) -> dict[str, np.ndarray]:
+        """What was found so far, which `add` adds to that of other rows."""
+        values, counts = self.highest()
+        found = {"rows": np.array(self.rows), "best": self.best, "reached": self._reached}
+        return {**found, "values": values, "counts": counts}
+
+    def add(self, state: Mapping[str, np.ndarray]) -> None:
+        """Add what was found of further rows with the same probes, levels and number of highest scores."""
+        self.rows += int(state["rows"])
+        self.best = np.maximum(self.best, state["best"])
+        self._reached += state["reached"]
+        if self._held:
+            self._sort_in(state["values"], state["counts"])
+
     def _take(self, rows: Float32[Tensor, "rows dim"]) -> None:
         right = rounded(rows, self.precision, self.rows)
         self.rows += len(rows)
@@ -153,11 +169,13 @@ class Reaching:
             low, high = np.where(reached, middle + 1, low), np.where(inside & ~reached, middle, high)
         return np.asarray(low - begin)
 
-    def _sort_in(self) -> None:
-        """Sort the waiting scores into the highest ones, and raise the floor to the lowest that is kept."""
-        scores = np.concatenate([np.empty(0), *self._waiting])
-        self._waiting, self._waiting_scores = [], 0
-        fresh, counts = np.unique(scores, return_counts=True)
+    def _sort_in(
+        self, fresh: Float64[np.ndarray, " values"] | None = None, counts: Int64[np.ndarray, " values"] | None = None
+    ) -> None:
+        """Sort these scores, or else the waiting ones, into the highest, and raise the floor to the lowest of them."""
+        if fresh is None or counts is None:
+            fresh, counts = np.unique(np.concatenate([np.empty(0), *self._waiting]), return_counts=True)
+            self._waiting, self._waiting_scores = [], 0
         values, place = np.unique(np.concatenate([self._values, fresh]), return_inverse=True)
         totals = np.zeros(len(values), np.int64)
         np.add.at(totals, place, np.concatenate([self._counts, counts]))

@@ -1,24 +1,28 @@
 """Aligned crops of the faces on photos, with a list that states the outcome for each photo."""
 
 import io
+import json
 import logging
 import math
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from PIL import Image
 
 from verisphere.base.device import choose_device
+from verisphere.base.distributed import world
 from verisphere.base.provenance import GIVEN_LANDMARKS
 from verisphere.base.vocabulary import Progress, check_word, printable, quietly
+from verisphere.base.work import Arrays, divided, results
 from verisphere.decide import Far
 from verisphere.decide.point import far_text
 from verisphere.decide.sample_size import enough_people
-from verisphere.files.disk import refuse_overwriting, write_whole
+from verisphere.files.disk import digest, refuse_overwriting, write_whole
 from verisphere.files.image_suffixes import why_unread
 from verisphere.files.images_json import NAME, images_json, read_source
 from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
@@ -26,7 +30,7 @@ from verisphere.files.results import Result
 from verisphere.files.tables import csv_text
 from verisphere.images.detect import FaceDetector, detector_named, template_named
 from verisphere.images.packs.folders import write_archive, write_folder
-from verisphere.images.packs.image_files import counted, image_files
+from verisphere.images.packs.image_files import contents_of, counted, image_files
 from verisphere.images.packs.pack import Row
 from verisphere.ship.face_search import (
     FaceOfPhotograph,
@@ -48,6 +52,7 @@ LIST, PHOTOGRAPHS = "align.csv", "photographs.csv"
 _COLUMNS = ("name", "crop", "status", "reason", "faces", *BOX_COLUMNS, *POINT_COLUMNS, "score")
 
 _SKIPPED_NAMED = 5  # skipped photos that the text names
+_PIECE = 64  # photos of a piece of work, some seconds; no batch of them has photos of another
 
 
 @dataclass(frozen=True)
@@ -158,27 +163,49 @@ def align_photos(
             f"{GIVEN_LANDMARKS}{landmarks.name}",
             listed_faces(template, listed, landmarks, others=every_face),
         )
+    pieces = [range(start, min(start + _PIECE, len(crops))) for start in range(0, len(crops), _PIECE)]
+    contents = file_contents(files)
+    outside, inside = (progress, quietly) if divided() else (quietly, progress)
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        chosen = [pieces[number] for number in numbers]
+        places = [place for piece in chosen for place in piece]
+        photos = [files.names[place] for place in places], [contents[place] for place in places]
+        faces = iter(inside(search_photographs(*photos, find, together=_PIECE), "aligning", len(places)))
+        for piece in chosen:
+            outcomes, encoded = [], b""
+            for place, face in zip(piece, faces, strict=False):
+                lines, parts = _outcome(files.names[place], crops[place], face, suffix, every_face)
+                images = [_encoded(pixels, image_format) for pixels in parts]
+                outcomes.append((face.faces > 1 and bool(images), lines, [*map(len, images)]))
+                encoded += b"".join(images)
+            text = json.dumps(outcomes).encode()
+            yield {"outcomes": np.frombuffer(text, np.uint8), "crops": np.frombuffer(encoded, np.uint8)}
+
+    def about() -> list[object]:
+        known = None if landmarks is None else digest(landmarks)
+        how = getattr(find, "how", finder), known, template, image_format, every_face, choose_device(device).type
+        return [*how, *files.names, contents_of(files, range(len(crops))).hex()]
+
+    found = results("crops", about, len(pieces), compute, outside, "aligning")
     rows: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
     counts = Counter[str]()
     shared: list[tuple[str, str]] = []
 
     def cropped() -> Iterator[Row]:
-        faces = search_photographs(files.names, file_contents(files), find)
-        for photo, crop, face in zip(files.names, crops, progress(faces, "aligning", len(crops)), strict=True):
-            if face.pixels is None:
-                skipped.append(Skipped(photo, face.reason))
-                rows.append(_row_without_crop(photo, face.status, face.reason))
-            else:
-                parts = [replace(face, pixels=other.pixels, crop=other) for other in face.others]
-                for number, part in enumerate([face, *parts], 1):
-                    assert part.pixels is not None
-                    name = f"{crop.removesuffix(suffix)}_{number}{suffix}" if every_face else crop
-                    yield Row(name, "", _encoded(part.pixels, image_format))
-                    rows.append(_row(photo, name, part))
-                    shared.append((name, photo))
-                counts["several"] += face.faces > 1
-            counts[face.status] += 1
+        for part in found:
+            data = io.BytesIO(part["crops"].tobytes())
+            for several, lines, sizes in json.loads(part["outcomes"].tobytes()):
+                photo, _, status, reason, *_ = lines[0]
+                for (_, crop, *_), size in zip(lines, sizes, strict=False):  # a line without a crop has no size
+                    yield Row(crop, "", data.read(size))
+                    shared.append((crop, photo))
+                if not sizes:
+                    skipped.append(Skipped(photo, reason))
+                rows.extend(map(tuple, lines))
+                counts["several"] += several
+                counts[status] += 1
         for photo in files.unread:
             skipped.append(Skipped(photo, why_unread(photo)))
             rows.append(_row_without_crop(photo, "other format", why_unread(photo)))
@@ -193,7 +220,10 @@ def align_photos(
         yield Row(NAME, "", images_json(drawn, f"{template} by {finder}").encode())
 
     write = write_archive if out.suffix.lower() == ".zip" else write_folder
-    write_whole(out, lambda path: write(path, cropped()))
+    if world().first:
+        write_whole(out, lambda path: write(path, cropped()))
+    else:
+        deque(cropped(), 0)  # the same counts, and the same error
     return AlignResult(
         source=str(source),
         out=str(out),
@@ -253,6 +283,19 @@ def _encoded(pixels: Pixels, image_format: ImageFormat) -> bytes:
     else:
         Image.fromarray(pixels).save(data, "JPEG", quality=95, subsampling=0)
     return data.getvalue()
+
+
+def _outcome(
+    photo: str, crop: str, face: FaceOfPhotograph, suffix: str, every_face: bool
+) -> tuple[list[tuple[str, ...]], list[Pixels]]:
+    """The lines of `align.csv` for a photo, and the pixels of its crops, one for each line that names one."""
+    if face.pixels is None:
+        return [_row_without_crop(photo, face.status, face.reason)], []
+    parts = [face, *(replace(face, pixels=other.pixels, crop=other) for other in face.others)]
+    numbered = [f"{crop.removesuffix(suffix)}_{number}{suffix}" for number in range(1, len(parts) + 1)]
+    names = numbered if every_face else [crop]
+    lines = [_row(photo, name, part) for name, part in zip(names, parts, strict=True)]
+    return lines, [part.pixels for part in parts if part.pixels is not None]
 
 
 def _row(photo: str, name: str, face: FaceOfPhotograph) -> tuple[str, ...]:

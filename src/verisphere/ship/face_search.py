@@ -1,5 +1,6 @@
 """The face on each of many photographs: read and decoded in batches, found or looked up, and cropped to a template."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -200,13 +201,14 @@ def search_photographs(
     contents: Sequence[Callable[[], bytes]],
     find: FindFaces,
     at_once: int = PHOTOGRAPHS_AT_ONCE,
+    together: int = sys.maxsize,
 ) -> Iterator[FaceOfPhotograph]:
-    """The face on each photograph, in order.
+    """The face on each photograph, in order; a batch ends after each run of so many photographs that stay `together`.
 
     While one batch is searched, a thread reads and decodes the next one, so at most two batches are in memory. A
     photograph that cannot be read or decoded has that as its reason, and ends nothing.
     """
-    for batch in _one_ahead(_decoded(names, contents, at_once)):
+    for batch in _one_ahead(_decoded(names, contents, at_once, together)):
         readable = [(name, found) for name, found in batch if isinstance(found, np.ndarray)]
         faces = iter(find([pixels for _, pixels in readable], [name for name, _ in readable]))
         for _, found in batch:
@@ -214,19 +216,19 @@ def search_photographs(
 
 
 def _decoded(
-    names: Sequence[str], contents: Sequence[Callable[[], bytes]], at_once: int
+    names: Sequence[str], contents: Sequence[Callable[[], bytes]], at_once: int, together: int = sys.maxsize
 ) -> Iterator[list[tuple[str, Pixels | FaceOfPhotograph]]]:
     """The photographs in order, in batches that fit into memory; for one that cannot be decoded, the reason."""
     batch: list[tuple[str, Pixels | FaceOfPhotograph]] = []
     pixels = 0
-    for name, content in zip(names, contents, strict=True):
+    for number, (name, content) in enumerate(zip(names, contents, strict=True), 1):
         try:
             photograph = decode(content(), name)
             batch.append((name, photograph))
             pixels += photograph.size // 3
         except ValueError as error:
             batch.append((name, FaceOfPhotograph(None, 0, fault_of(error, name).reason, readable=False)))
-        if len(batch) == at_once or pixels >= _PIXELS_AT_ONCE:
+        if len(batch) == at_once or pixels >= _PIXELS_AT_ONCE or number % together == 0:
             yield batch
             batch, pixels = [], 0
     if batch:

@@ -1,5 +1,6 @@
 """Image files below a folder, inside a zip archive, or in a list: their names, and their bytes on request."""
 
+import hashlib
 import os
 import stat
 import struct
@@ -68,6 +69,14 @@ def image_files(path: Path, expected: str = f"files at any depth that end in {',
     if path.suffix.lower() != ".zip":
         raise ValueError(f"{path}: neither a folder nor a .zip archive")
     return _open_archive(path, expected)
+
+
+def contents_of(files: ImageFiles, positions: Sequence[int], how: object = None) -> bytes:
+    """A digest of the bytes of these files, and of the form in which they are taken."""
+    digest = hashlib.sha256(repr(how).encode())
+    for _, data in files.read(positions):
+        digest.update(hashlib.sha256(data).digest())
+    return digest.digest()
 
 
 def counted(unread: Sequence[str]) -> str:

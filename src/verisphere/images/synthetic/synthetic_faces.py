@@ -9,6 +9,7 @@ be wrong at a stated rate; the true identities are kept.
 Image `i` of a person is the same, bit for bit, for any batch, order, worker and number of threads.
 """
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 
@@ -94,6 +95,11 @@ class SyntheticFaces(Faces):
     def source(self) -> ImageSource:
         """This class; its images are drawn."""
         return SYNTHETIC
+
+    def contents(self, indices: Sequence[int]) -> bytes:
+        """A digest of what the images at these positions are drawn by."""
+        drawn_by = self.seed, self.size, self.difficulty, self.domain_names, self.images_each, self.first_person
+        return hashlib.sha256(f"{drawn_by} {[*indices]}".encode()).digest()
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """Draws the images at these positions, in this order: RGB, [0, 255].

@@ -8,14 +8,17 @@ Verification compares the same photos one to one: genuine are the pairs of two p
 impostors are all pairs of a probe photo and a distractor, each once. Pairs of two probe people are not compared.
 """
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 from jaxtyping import Float32, Float64, Int64
 
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Precision, Rule
+from verisphere.base.work import About, Arrays, divided, results
 from verisphere.decide.highest import HighestScores
 from verisphere.decide.identification import (
     Cmc,
@@ -28,6 +31,7 @@ from verisphere.decide.identification import (
 )
 from verisphere.decide.point import Far, accepted_impostors, far_text, operating_point
 from verisphere.measure.protocols.all_pairs import refuse_nobody
+from verisphere.score.exact.scan import runs
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.reaching import Reaching
 
@@ -83,8 +87,10 @@ def score_distractors(
     distractors: int,
     fars: Sequence[Far] = (),
     precision: Precision = "float32",
+    steps: int = 1,
+    about: About = list,
 ) -> DistractorScores:
-    """Score probes among distractors, of which only a portion is held at a time.
+    """Score probes among distractors, of which only a portion is held at a time; runs of portions are pieces of work.
 
     Args:
         probes: photos of the probe people.
@@ -92,6 +98,8 @@ def score_distractors(
         distractors: total number of distractors.
         fars: target FARs of verification; the impostor scores are held as far as their thresholds need.
         precision: type of the screening products; changes speed, never an answer.
+        steps: number of portions, where pieces are divided or kept.
+        about: what determines the distractors and their portions, where pieces are kept.
     """
     refuse_nobody(probes)
     if distractors < 1:
@@ -103,11 +111,29 @@ def score_distractors(
     order = np.lexsort((score, probe))
     probe, mate, score = probe[order], mate[order], score[order]
     first = np.searchsorted(probe, np.arange(len(probes) + 1))
-    reaching = Reaching(units, score, first, _held(fars, len(probes) * distractors), precision)
-    for rows in portions:
-        if rows.shape[1] != units.shape[1]:
-            raise ValueError(f"probes have {units.shape[1]} numbers a row but the distractors have {rows.shape[1]}")
-        reaching.take(unit_rows(rows))
+    held = _held(fars, len(probes) * distractors)
+    pieces = runs(steps, len(probes) * distractors) if divided() else [range(sys.maxsize)]
+    coming = iter(portions)
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        read = 0
+        for number in numbers:
+            reaching, piece = Reaching(units, score, first, held, precision), pieces[number]
+            for rows in islice(coming, piece.start - read, piece.stop - read):
+                if rows.shape[1] != units.shape[1]:
+                    raise ValueError(
+                        f"probes have {units.shape[1]} numbers a row but the distractors have {rows.shape[1]}"
+                    )
+                reaching.take(unit_rows(rows))
+            read = piece.stop
+            yield reaching.state()
+
+    def known() -> list[object]:
+        return [probes.embeddings, probe, mate, held, steps, *about()]
+
+    reaching = Reaching(units, score, first, held, precision)
+    for state in results("distractors", known, len(pieces), compute):
+        reaching.add(state)
     if reaching.rows != distractors:
         raise ValueError(f"{distractors:,} distractors were announced, but {reaching.rows:,} came")
     searches = ProbeScores(

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from verisphere.base.collectives import on_first_rank
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
+from verisphere.base.work import steps_of
 from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.images.detect.unaligned import warn_if_unaligned
@@ -59,15 +61,21 @@ class EmbedOnce:
                 f"{path}: there already, and not written by a suite, which lists its images in {record.name}; name "
                 "another folder by --embeddings, or omit --model to measure the file as it is"
             )
-        if self._equal(path, record, text, images):
-            self.reused += len(keys)
-        else:
-            made = self._embeddings(name, keys, images)
+
+        def write() -> str:
             if path.exists():  # never the old embeddings beside the new list, even if the process is killed between
                 log.warning("%s: replaced, made by another model, in another way or of other images", path)
                 path.unlink()
             write_text(record, text)
             write_embeddings(path, made)
+            return ""
+
+        if on_first_rank(lambda: str(self._equal(path, record, text, images))) == str(True):
+            self.reused += len(keys)
+        else:
+            with steps_of(name):
+                made = self._embeddings(name, keys, images)
+            on_first_rank(write)
         for row, key in enumerate(keys):
             self._rows.setdefault(key, (path, row))
         return path

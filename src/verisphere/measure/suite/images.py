@@ -79,6 +79,10 @@ class SetFaces(Faces):
         """Source of the images."""
         return self.set.source
 
+    def contents(self, indices: Sequence[int]) -> bytes:
+        """A digest of the bytes and landmarks of these images, and of the size in which they are taken."""
+        return hashlib.sha256(repr(self.size).encode() + b"".join(self.set.keys(indices))).digest()
+
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions, in this order: RGB, [0, 255], in channels-last memory."""
         pixels = np.empty((len(indices), *self.size, 3), np.uint8)

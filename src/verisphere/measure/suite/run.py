@@ -8,7 +8,9 @@ from pathlib import Path
 
 import torch
 
+from verisphere.base.collectives import on_first_rank
 from verisphere.base.vocabulary import printable
+from verisphere.base.work import steps_of
 from verisphere.images.loader import MOST_WORKERS
 from verisphere.measure.suite.embedding import EmbedOnce
 from verisphere.measure.suite.listed_sets import command_of_lists, evaluate_lists
@@ -70,7 +72,8 @@ def run_suite(
     opened = None if model is None else open_model(model, device, trust)
     keep = nullcontext(str(embeddings)) if embeddings is not None else tempfile.TemporaryDirectory(prefix="verisphere-")
     sets: dict[str, SetResult] = {}
-    with keep as place:
+    with keep as own:
+        place = on_first_rank(lambda: own)  # which all ranks see
         once = None
         if opened is not None:
             mirrored = bool(opened.flip) if flip is None else flip
@@ -80,11 +83,12 @@ def run_suite(
             files = {part: Path(place) / f"{part}.npz" for part in task.parts}
             command = task.command([(embeddings or _TEMPORARY) / path.name for path in files.values()], options)
 
-            def evaluate(task: Task = task, files: dict[str, Path] = files) -> SetResult:
+            def evaluate(task: Task = task, files: dict[str, Path] = files, turn: int = turn) -> SetResult:
                 if once is not None:
                     for part, find in task.parts.items():
                         once.write(part, find(folder))
-                return SetResult("", (), task.evaluate(list(files.values()), options))
+                with steps_of(f"set {turn}"):
+                    return SetResult("", (), task.evaluate(list(files.values()), options))
 
             sets[task.name] = _attempt(evaluate, task.place.name, command, task.notes)
         pooled = _pooled(tasks)
@@ -98,10 +102,12 @@ def run_suite(
             command = command_of_lists(shown, options, lists=lists, keep_repeated=False)
 
             def combine() -> SetResult:
-                return SetResult("", (), evaluate_lists(paths, options, lists=lists, keep_repeated=False))
+                with steps_of(COMBINED):
+                    return SetResult("", (), evaluate_lists(paths, options, lists=lists, keep_repeated=False))
 
             notes = (f"the pairs of {', '.join(task.name for task in pooled)} in one",)
             sets[COMBINED] = _attempt(combine, folder.name, command, notes)
+        on_first_rank(lambda: "")  # no rank needs the files any more
     embedded, reused = (0, 0) if once is None else (once.embedded, once.reused)
     return SuiteResult(folder, model, options.rule, sets, embedded, reused, unknown, kept=embeddings is not None)
 

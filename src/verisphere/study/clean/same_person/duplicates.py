@@ -1,8 +1,9 @@
 """One person under two identities, and one picture under two: proposed from embeddings, and merged on request."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from jaxtyping import Float32
 from torch import Tensor
 
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
+from verisphere.base.work import Arrays, results
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import note_crowds
 from verisphere.files.json_values import shown
@@ -32,7 +34,7 @@ from verisphere.study.clean.same_person.centers import class_centers
 PAIRS, IMAGES, JSON, PAGE, MERGED = "pairs.csv", "images.csv", "duplicates.json", "index.html", "merged.csv"
 THRESHOLD, IMAGE_THRESHOLD = 0.6, 0.85
 PRINTED = 20  # pairs of each kind in the text; the files have all
-_IMAGES_AT_ONCE = 256
+_IMAGES_AT_ONCE, _BATCHES_A_PIECE = 256, 8
 
 
 @dataclass(frozen=True)
@@ -237,11 +239,25 @@ def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -
     Equal files are included, since equal bytes have equal pixels. The function holds 16 bytes an image.
     """
     first: dict[bytes, list[int]] = {}
-    read = batches(faces, torch.arange(len(faces)), _IMAGES_AT_ONCE, workers)
-    for batch in progress(read, "comparing pixels", -(-len(faces) // _IMAGES_AT_ONCE)):
-        for place, image in zip(batch.indices.tolist(), batch.images, strict=True):
-            key = hashlib.blake2b(image.contiguous().numpy().tobytes(), digest_size=16).digest()
-            first.setdefault(key, []).append(place)
+    pieces = torch.arange(len(faces)).split(_IMAGES_AT_ONCE * _BATCHES_A_PIECE)
+
+    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+        order = torch.cat([pieces[0][:0], *(pieces[number] for number in numbers)])
+        read = iter(batches(faces, order, _IMAGES_AT_ONCE, workers)) if len(order) else iter(())
+        while keys := [
+            hashlib.blake2b(image.contiguous().numpy().tobytes(), digest_size=16).digest()
+            for batch in islice(read, _BATCHES_A_PIECE)
+            for image in batch.images
+        ]:
+            yield {"keys": np.frombuffer(b"".join(keys), np.uint8).reshape(-1, 16)}
+
+    def about() -> list[object]:
+        return [_IMAGES_AT_ONCE * _BATCHES_A_PIECE, faces.contents(range(len(faces))).hex()]
+
+    keys = (key for part in results("pixels", about, len(pieces), compute, progress, "comparing pixels")
+            for key in part["keys"])  # fmt: skip
+    for place, key in enumerate(keys):
+        first.setdefault(key.tobytes(), []).append(place)
     pairs = []
     for places in first.values():
         by_person: dict[str, int] = {}
