@@ -53,6 +53,43 @@ def test_a_gallery_and_a_high_far_count(files: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "pairs"),
+    [
+        ("evaluate all-pairs set.npz --far 1e-4 --intervals", 2 * 45),
+        ("evaluate all-pairs set.npz --far 1e-4 --by-person people.csv", 2 * 45),
+        ("evaluate all-pairs set.npz --far 1e-4 --against set", 4 * 45),
+        ("evaluate identification set.npz --galleries 3", 3 * 50),
+        ("evaluate identification set.npz --gallery set --distractors set.npz", 2 * 100),
+        ("calibrate set.npz --gallery set --fpir 1e-1 --out out.json", 5 * 10),
+        ("clean duplicates set.npz --no-images --out out", 10),
+    ],
+)
+def test_what_multiplies_the_pairs_counts(
+    words: str, pairs: int, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(files["file"].parent)
+    assert not main([*words.split(), "--dry-run"])
+    assert f"pairs    {pairs:,} at most" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("evaluate all-pairs set.npz --plot out.png", "--dry-run compares nothing: omit --plot"),
+        ("evaluate all-pairs set.npz --curve out.csv", "--dry-run compares nothing: omit --curve"),
+        ("evaluate all-pairs set.npz --work work", "--dry-run compares nothing: omit --work"),
+        ("calibrate set.npz --out out.json", "name the FAR of a threshold for two photographs"),
+    ],
+)
+def test_what_a_dry_run_does_not_use_is_refused(
+    words: str, said: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(files["file"].parent)
+    assert main([*words.split(), "--dry-run"]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["evaluate", "all-pairs", "set.npz", "--far", "1e-4"],

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from verisphere.measure.cost import Kind
     from verisphere.train.dry_run.text import DryRunOptions
 
+_OF_COST = ("out", "json", "by_person")
 _OF_DRY_RUN = ("classes", "images", "processes", "memory", "json")
 
 
@@ -40,8 +41,8 @@ def add_dry_run(verb: argparse.ArgumentParser, what: str, processes: bool = True
     add_json(verb, "with --dry-run: also write the figures as JSON")
 
 
-def add_cost(verb: argparse.ArgumentParser, kind: "Kind", of: str = "embeddings", others: str = "") -> None:
-    """Add `--dry-run` to a verb that compares embeddings, which are in these options."""
+def add_cost(verb: argparse.ArgumentParser, kind: "Kind", of: str = "embeddings") -> None:
+    """Add `--dry-run` to a verb that compares embeddings, which are in this option."""
     what = "compare nothing; print pairs, bytes, CPU hours by measured rates, and memory"
     verb.add_argument("--dry-run", action="store_true", help=what)
     run = verb.get_default("verb")
@@ -52,9 +53,24 @@ def add_cost(verb: argparse.ArgumentParser, kind: "Kind", of: str = "embeddings"
             return run(options)
         from verisphere.measure.cost import cost_of
 
-        named = getattr(options, of)
+        outputs = (*options.files, *options.folders)
+        useless = [name for name in outputs if getattr(options, name) is not None and name not in _OF_COST]
+        if useless:
+            raise ValueError(
+                f"--dry-run compares nothing: omit --{useless[0].replace('_', '-')} (--json writes figures)"
+            )
+        named, against = getattr(options, of), getattr(options, "against", [])
         paths = named if isinstance(named, list) else [named]
-        return cost_of(kind, paths, getattr(options, others) if others else (), getattr(options, "far", None) or ())
+        if kind == "calibrate" and options.gallery is not None:
+            return cost_of("gallery", paths, [options.gallery])
+        if kind == "calibrate" and not options.far:
+            raise ValueError("name the FAR of a threshold for two photographs (--far 1e-3), or a --gallery")
+        galleries = [] if kind == "calibrate" else getattr(options, "gallery", [])
+        others = [*galleries, *getattr(options, "distractors", []) * len(galleries)]
+        redrawn = getattr(options, "intervals", False) or getattr(options, "by_person", None) or against
+        passes = (getattr(options, "galleries", None) or 1) * (2 if redrawn else 1)
+        images = not getattr(options, "no_images", False)
+        return cost_of(kind, paths, others, getattr(options, "far", None) or (), passes, against, images)
 
     verb.set_defaults(verb=run_or_say)
 

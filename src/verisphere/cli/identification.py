@@ -103,4 +103,4 @@ def add_identification(kinds: Verbs) -> None:
     add_plot(verb, "CMC and TPIR over FPIR")
     add_screen(verb, "float32")
     add_work(verb)
-    add_cost(verb, "identification", "probes", "gallery")
+    add_cost(verb, "identification", "probes")

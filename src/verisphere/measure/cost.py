@@ -20,11 +20,11 @@ from verisphere.files.vectors import is_table
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 
-Kind: TypeAlias = Literal["all-pairs", "calibrate", "identification", "duplicates", "cluster"]
+Kind: TypeAlias = Literal["all-pairs", "calibrate", "gallery", "identification", "duplicates", "cluster"]
 
 # Pairs a CPU second of one core at 512 numbers a row: medians of benchmarks/results.csv (all_pairs, clusters).
-PAIRS_A_SECOND = {"all-pairs": 1.68e8, "calibrate": 1.68e8, "identification": 1.69e8, "duplicates": 1.4e8,
-                  "cluster": 1.4e8}  # fmt: skip
+PAIRS_A_SECOND = {"all-pairs": 1.68e8, "calibrate": 1.68e8, "gallery": 1.69e8, "identification": 1.69e8,
+                  "duplicates": 1.4e8, "cluster": 1.4e8}  # fmt: skip
 _AT_A_HIGH_FAR, _HIGH_FAR = 4.4e7, 5e-3  # of all pairs where a FAR is higher than this
 _LINKAGE = 3.3e-4  # CPU seconds a face
 _HELD = 3.25  # times the bytes of the rows: as read, at length 1, in the order of tiles, and in int8
@@ -72,29 +72,43 @@ class Cost(Result):
         return f"{hours:.3g} hours" if hours >= 1 else f"{max(3600 * hours, 0.01):.2g} s"
 
 
-def cost_of(kind: Kind, paths: Sequence[Path], others: Sequence[Path] = (), fars: Sequence[Far] = ()) -> Cost:
+def cost_of(
+    kind: Kind,
+    paths: Sequence[Path],
+    others: Sequence[Path] = (),
+    fars: Sequence[Far] = (),
+    passes: int = 1,
+    against: Sequence[Path] = (),
+    images: bool = True,
+) -> Cost:
     """What a command would take of embeddings files, whose rows are not read.
 
     Args:
         kind: the command.
         paths: embeddings files; several are compared as one set.
-        others: embeddings files of galleries, for identification.
+        others: embeddings files of galleries, for identification; one that is searched several times, so often.
         fars: target FARs.
+        passes: how often the pairs are compared.
+        against: embeddings files of other models, whose pairs are compared as well.
+        images: whether duplicates are looked for among images, beside identities.
     """
-    sizes, further = [_size(path) for path in paths], [_size(path) for path in others]
+    named = {path: _size(path) for path in (*paths, *others, *against)}
+    sizes, further = [named[path] for path in paths], [named[path] for path in others]
     rows, people = (sum(size[place] for size in sizes) for place in (0, 2))
     dim, enrolled = sizes[0][1], sum(size[0] for size in further) or people
-    pairs = {"identification": rows * enrolled, "duplicates": rows * (rows - 1) // 2 + people * (people - 1) // 2}
-    count = pairs.get(kind, rows * (rows - 1) // 2)
+    twice = rows * (rows - 1) // 2
+    pairs = {"identification": rows * enrolled, "gallery": people * enrolled,
+             "duplicates": (twice if images else 0) + people * (people - 1) // 2}  # fmt: skip
+    count = pairs.get(kind, twice) * passes * (1 + len(against))
     high = kind == "all-pairs" and any(exact_rate(far) > _HIGH_FAR for far in fars)
     rate = (_AT_A_HIGH_FAR if high else PAIRS_A_SECOND[kind]) * 512 / dim
     seconds = count / rate + (_LINKAGE * rows if kind == "cluster" else 0)
-    every, sharded = [*sizes, *further], any(manifest_of(path) is not None for path in (*paths, *others))
+    every, sharded = [*named.values()], any(manifest_of(path) is not None for path in named)
     held = sum(math.ceil(_HELD * 4 * size[0] * size[1]) for size in every)
     of_rows = _PROGRAM + _OF_A_ROW * sum(size[0] for size in every)
     words = f"at {rate:.2g} pairs a second, as measured (docs/scale.md); another CPU differs"
     read = sum(size[3] for size in every)
-    title = ", ".join(map(str, [*paths, *others]))
+    title = ", ".join(map(str, named))
     memory = (of_rows, held) if sharded else (of_rows + held, 0)
     return Cost(title, rows, dim, count, read, seconds / 3600, *memory, words)
 
