@@ -37,6 +37,23 @@ def test_table_and_json(files: tuple[str, str], tmp_path: Path, capsys: pytest.C
     assert json.loads(out.read_text())["sets"]["lfw"]["result"]["operating_points"][0]["far_target"] == "0.5"
 
 
+def test_a_suite_goes_on_whether_a_set_was_embedded_or_not(files: tuple[str, str], tmp_path: Path):
+    folder, model = files
+    words = ["evaluate", "suite", folder, "--model", model, "--far", "0.5", "--embeddings", str(tmp_path / "rows")]
+    kept = ["--work", str(tmp_path / "work"), "--json"]
+    assert main([*words, *kept, str(tmp_path / "first.json")]) == 0
+    for path in (tmp_path / "work").glob("set 1-01-*/*.npz"):
+        path.unlink()
+    assert main([*words, *kept, str(tmp_path / "second.json")]) == 0  # its rows are there, so no step embeds
+    for path in (tmp_path / "rows").iterdir():
+        path.unlink()
+    assert main([*words, *kept, str(tmp_path / "third.json")]) == 0
+    first, second, third = (
+        json.loads((tmp_path / f"{name}.json").read_text())["sets"] for name in ("first", "second", "third")
+    )
+    assert first == second == third
+
+
 def test_a_set_that_fails_gives_the_others_and_exit_code_2(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

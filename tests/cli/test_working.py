@@ -16,15 +16,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from processes import WorkerFailed, run
 from verisphere.base.vocabulary import Embeddings, quietly
+from verisphere.base.work import PartEnded
 from verisphere.cli import main
 from verisphere.decide import bootstrap
 from verisphere.files import streamed_rows, work
 from verisphere.files.embeddings import write_embeddings
 from verisphere.measure.protocols import listed_pairs
 from verisphere.models import gallery
+from verisphere.models.embed import embed_faces
 from verisphere.score import all_pairs, listed
 from verisphere.ship import align
 from verisphere.study.clean.same_person import duplicates
@@ -213,6 +216,20 @@ def test_four_ranks_come_to_the_bytes_of_one_process(folder: Path, tmp_path: Pat
 def test_ranks_that_keep_nothing_come_to_the_bytes_of_one_process(folder: Path, tmp_path: Path, alone: Alone):
     run(rank_that_keeps_nothing, 3, "top k", str(folder), str(tmp_path))
     assert files_of(tmp_path / "top-k") == alone["top k"]
+
+
+def rows_of_rank(folder: str, out: str) -> str:
+    network, faces = Path(folder, "network.yaml"), Path(folder, "faces")
+    try:
+        return embed_faces(network, faces, Path(out), workers=0, device=torch.device("cpu"))
+    except PartEnded as ended:
+        return str(ended)
+
+
+def test_rank_0_alone_holds_the_rows_of_a_file(folder: Path, tmp_path: Path):
+    first, second = run(rows_of_rank, 2, str(folder), str(tmp_path / "rows.npz"))
+    assert "31 images of 16 people" in first
+    assert second == "rank 0 makes the result"
 
 
 @pytest.mark.parametrize("verb", EACH)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,11 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from processes import forked
 from verisphere.base.identity import names_taken
+from verisphere.base.work import PartEnded, working
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.sharded import MANIFEST
+from verisphere.files.work import WorkFolder
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.measure.render import render_zip
 from verisphere.models import embed_shards
@@ -94,6 +98,64 @@ def test_other_images_under_the_same_names_are_refused(
     (tmp_path / "net.yaml").write_text(NET)
     with pytest.raises(ValueError, match="the embedding: contents was"):
         in_shards(tmp_path, tmp_path / "out")
+
+
+def test_another_image_between_those_at_the_ends_is_refused(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pixels = SyntheticFaces(people=5, images=4, seed=3).images(range(20))
+    for folder in (tmp_path, tmp_path / "new"):
+        for number, image in enumerate(pixels):
+            path = folder / "faces.zip" / f"p{number // 4}" / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+        (folder / "net.yaml").write_text(NET)
+        pixels[7, 0, 50, 50] ^= 1
+    unfinished(tmp_path, tmp_path / "out", monkeypatch)
+    with pytest.raises(ValueError, match="the embedding: contents was"):
+        in_shards(tmp_path / "new", tmp_path / "out")
+    in_shards(tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("relu}", "prelu}"), ("relu}", "relu, mean: 100}"), ("class", "seed: 1\nclass")]
+)
+def test_an_untrained_network_is_known_by_its_description(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    shutil.copy(there / "faces.zip", tmp_path)
+    (tmp_path / "net.yaml").write_text(NET)
+    unfinished(tmp_path, tmp_path / "out", monkeypatch)
+    with working(WorkFolder(tmp_path / "work")):
+        in_shards(tmp_path, tmp_path / "rows.npz", None)
+    (tmp_path / "net.yaml").write_text(NET.replace(old, new))
+    with pytest.raises(ValueError, match="the embedding: model"):
+        in_shards(tmp_path, tmp_path / "out")
+    with working(WorkFolder(tmp_path / "work")), pytest.raises(ValueError, match="which differ at step 1, rows"):
+        in_shards(tmp_path, tmp_path / "other.npz", None)
+
+
+def test_parts_write_their_shards_and_the_last_one_the_manifest(there: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(ValueError, match="4 of 4 shards are missing; run the parts"):
+        in_shards(there, out, merge=True)
+    for part in (1, 0):
+        with pytest.raises(PartEnded, match=rf"part {part + 1}/3 is embedded: \d of 4 shards are in "):
+            in_shards(there, out, part=(part, 3))
+    assert not (out / MANIFEST).exists()
+    in_shards(there, out, part=(2, 3))
+    assert alike(there, out)
+    assert not (out / ".work").exists()
+
+
+def test_shards_that_parts_have_written_are_merged(there: Path, tmp_path: Path) -> None:
+    for part in (0, 1):
+        with pytest.raises(PartEnded):
+            in_shards(there, tmp_path / "out", part=(part, 3))
+    with pytest.raises(ValueError, match="1 of 4 shards are missing"):
+        in_shards(there, tmp_path / "out", merge=True)
+    in_shards(there, tmp_path / "out")
+    assert alike(there, tmp_path / "out")
 
 
 def test_a_shard_without_its_rows_is_written_again(

@@ -14,7 +14,7 @@ from verisphere.base.device import device_of, full_float32
 from verisphere.base.distributed import World
 from verisphere.base.trained_on import TrainedOn, image_digests
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
-from verisphere.base.work import Arrays, divided, results, shared_by_ranks
+from verisphere.base.work import Arrays, divided, for_first_rank, results, shared_by_ranks
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
 
@@ -34,6 +34,7 @@ def extract(
     here: World | None = None,
     trained_on: TrainedOn | None = None,
     made_by: Mapping[str, Any] | None = None,
+    for_all: bool = True,
 ) -> Embeddings:
     """The embedding of every image, in the order of the set; images are read batch by batch.
 
@@ -61,6 +62,7 @@ def extract(
             arguments; None computes everything in this process.
         trained_on: record of the backbone's training, with which people and images are compared; None compares nothing.
         made_by: what else determines an embedding, as JSON values, for pieces that are kept.
+        for_all: whether every rank gets the embeddings; else PartEnded is raised on all but rank 0.
 
     Raises:
         ValueError: the set is empty, an image cannot be read, or an embedding is not finite.
@@ -113,7 +115,8 @@ def extract(
 
         try:
             backbone.eval()
-            parts = [*results("rows", about, len(pieces), compute, outside, "embedding")]
+            found = results("rows", about, len(pieces), compute, outside, "embedding")
+            parts = [*(found if for_all else for_first_rank(found))]
         finally:
             backbone.train(mode)
     rows, digests = (

@@ -26,7 +26,7 @@ Compute: TypeAlias = Callable[[Iterable[int]], Iterator[Arrays]]
 
 
 class PartEnded(Exception):
-    """A part has computed its pieces, and others are missing; the message says how many are there."""
+    """A part or a rank has computed its pieces, and another process makes the result; the message says which."""
 
 
 @runtime_checkable
@@ -69,6 +69,17 @@ def steps_of(name: str) -> AbstractContextManager[None]:
     """Inside this context steps are known by this name too, so that it may be skipped where its result is there."""
     work = _entered[-1] if _entered else None
     return nullcontext() if work is None else work.steps_of(name)
+
+
+def for_first_rank(pieces: Iterable[Arrays]) -> Iterable[Arrays]:
+    """The results of a last step, which rank 0 alone needs, so that no other rank holds them.
+
+    Raises:
+        PartEnded: this is another rank, whose work is done.
+    """
+    if not world().first:
+        raise PartEnded("rank 0 makes the result")
+    return pieces
 
 
 def divided() -> bool:

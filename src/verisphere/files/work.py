@@ -290,8 +290,9 @@ def _digest_of(parts: Sequence[object]) -> str:
             digest.update(f"{json.dumps(array)}\n".encode())
             continue
         digest.update(f"{array.dtype.str} {array.shape}\n".encode())
-        for start in range(0, len(array), _ROWS_AT_ONCE):
-            digest.update(array[start : start + _ROWS_AT_ONCE].tobytes())
+        rows = np.atleast_1d(array)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            digest.update(rows[start : start + _ROWS_AT_ONCE].tobytes())
     return digest.hexdigest()
 
 

@@ -152,10 +152,12 @@ def embed(
     precision: torch.dtype = torch.float32,
     progress: Progress = quietly,
     here: World | None = None,
+    for_all: bool = True,
 ) -> Embeddings:
     """Embed images, and record the origin, and which people and images the model was trained on.
 
-    The ranks of a joined group share the work, and each returns all embeddings, unless `here` is this process alone.
+    The ranks of a joined group share the work, unless `here` is this process alone. Each returns all embeddings, or,
+    if they are not `for_all`, rank 0 alone, and PartEnded is raised on the others.
     The embedding of the mirror image is added as `flip` says; by default by the setting of the exported model, else
     not. bfloat16 is by autocast.
     """
@@ -186,6 +188,7 @@ def embed(
         here=world() if here is None else here,
         trained_on=model.trained_on,
         made_by=model.made_by,
+        for_all=for_all,
     )
     origin = origin_of(model, flip, precision, images, faces.source)
     return replace(embeddings, origin=origin)
@@ -230,10 +233,10 @@ def embed_faces(
 ) -> str:
     """Embed aligned images into an embeddings file, or a folder of shards; returns one line that describes it.
 
-    The ranks of a joined group share the images, and rank 0 writes. For a FAR, people are counted before anything is
-    embedded (`enough_people`). A folder takes rows by `shards` at a time, stored as `store`; what a stopped run has
-    written there stands; of its shards a `part` is computed alone, as a `WorkFolder` has it, or none to `merge`. The
-    other options are those of `open_model`, `open_faces` and `embed`.
+    The ranks of a joined group share the images, and rank 0 writes; of a file PartEnded is raised on the others. For a
+    FAR, people are counted before anything is embedded (`enough_people`). A folder takes rows by `shards` at a time,
+    stored as `store`; what a stopped run has written there stands. Of its shards a `part` is computed alone, as a
+    `WorkFolder` has it, or none to `merge`. The other options are those of `open_model`, `open_faces` and `embed`.
     """
     refuse_overwriting(out, [model, faces, people])
     whole = out.suffix == ".npz"
@@ -261,9 +264,7 @@ def embed_faces(
     how: dict[str, Any] = {"flip": flip, "batch_size": batch_size, "workers": workers, "precision": precision}
     note = ""
     if whole:
-        embeddings = embed(opened, images, str(faces), **how, progress=progress)
-        if world().first:
-            write_embeddings(out, embeddings)
+        write_embeddings(out, embed(opened, images, str(faces), **how, progress=progress, for_all=False))
     else:
         from verisphere.models.embed_shards import embed_in_shards  # it embeds by this module
 

@@ -5,7 +5,7 @@ import json
 import logging
 import math
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +15,9 @@ import numpy as np
 from PIL import Image
 
 from verisphere.base.device import choose_device
-from verisphere.base.distributed import world
 from verisphere.base.provenance import GIVEN_LANDMARKS
 from verisphere.base.vocabulary import Progress, check_word, printable, quietly
-from verisphere.base.work import Arrays, divided, results
+from verisphere.base.work import Arrays, divided, for_first_rank, results
 from verisphere.decide import Far
 from verisphere.decide.point import far_text
 from verisphere.decide.sample_size import enough_people
@@ -134,6 +133,9 @@ def align_photos(
     about a third of the size and keeps the names of .jpg photos, which lists of pairs use. A detector that is given as
     an object has its own `min_face`. For a FAR, people are counted first, a folder a person; see `enough_people`.
 
+    The ranks of a launch share the photos where `verisphere align` was launched so; PartEnded is then raised on all but
+    rank 0, which writes.
+
     With `every_face` all faces of a photo are cropped, the most central first, as `photo_1.png`, `photo_2.png` and so
     on, each with a line in `align.csv`; and `photographs.csv` has the photo of each crop.
     """
@@ -187,7 +189,7 @@ def align_photos(
         how = getattr(find, "how", finder), known, template, image_format, every_face, choose_device(device).type
         return [*how, *files.names, contents_of(files, range(len(crops))).hex()]
 
-    found = results("crops", about, len(pieces), compute, outside, "aligning")
+    found = for_first_rank(results("crops", about, len(pieces), compute, outside, "aligning"))
     rows: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
     counts = Counter[str]()
@@ -220,10 +222,7 @@ def align_photos(
         yield Row(NAME, "", images_json(drawn, f"{template} by {finder}").encode())
 
     write = write_archive if out.suffix.lower() == ".zip" else write_folder
-    if world().first:
-        write_whole(out, lambda path: write(path, cropped()))
-    else:
-        deque(cropped(), 0)  # the same counts, and the same error
+    write_whole(out, lambda path: write(path, cropped()))
     return AlignResult(
         source=str(source),
         out=str(out),
