@@ -42,6 +42,10 @@ class Stripes(Faces):
         self.names = tuple(f"{number // IMAGES}/{number}" for number in range(count))
         self.identities = tuple(str(number // IMAGES) for number in range(count))
 
+    def contents(self, indices: Sequence[int]) -> bytes:
+        """The numbers of the images."""
+        return str([*indices]).encode()
+
     def images(self, indices: Sequence[int]) -> torch.Tensor:
         """Rows of pixels drawn by the number of the image."""
         stripes = [np.random.default_rng(number).integers(256, size=(3, 112, 1), dtype=np.uint8) for number in indices]
