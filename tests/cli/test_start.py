@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from verisphere.base.vocabulary import FARS
-from verisphere.cli.start import _code_of
+from verisphere.cli.start import _code_of, _device, parser
 from verisphere.files.embeddings import read_embeddings
 from verisphere.measure import evaluate
 
@@ -204,3 +204,16 @@ def test_the_advice_after_a_lost_process_names_the_verbs_that_have_resume(run, c
     assert _code_of(RuntimeError("Connection closed by peer"), "") == 1
     err = capsys.readouterr().err
     assert "`train` continues with --resume, `search` and `clean` by the same command" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "device"),
+    [
+        (["calibrate", "a.npz", "--far", "1e-2", "--out", "t.json"], "cpu"),  # photographs of a gallery need a model
+        (["calibrate", "a.npz", "--gallery", "people", "--model", "m", "--fpir", "1e-2", "--out", "t.json"], None),
+        (["embed", "m", "faces", "--out", "e.npz", "--device", "cuda:1"], "cuda:1"),
+        (["cluster", "a.npz", "--threshold", "0.5", "--out", "c"], "cpu"),
+    ],
+)
+def test_ranks_need_a_gpu_each_where_a_model_runs_on_it(words: list[str], device: str | None):
+    assert _device(parser(words).parse_args(words)) == device

@@ -115,12 +115,17 @@ def _do(options: argparse.Namespace) -> int:
         return 0
     end_with_launcher()
     if options.shared:
-        with joined(cuda=choose_device(getattr(options, "device", "cpu")).type == "cuda"):
+        with joined(cuda=choose_device(_device(options)).type == "cuda"):
             # Report the error before leaving the group: other ranks check whether it was already reported.
             return _guarded(lambda: run_verb(options, first), options.less_memory)
     elif first:
         run_verb(options)
     return 0
+
+
+def _device(options: argparse.Namespace) -> str | None:
+    """The device of the options; the CPU where a verb takes none, or no model that would run on it."""
+    return "cpu" if getattr(options, "model", "") is None else getattr(options, "device", "cpu")
 
 
 def _guarded(work: Callable[[], int | None], less_memory: str = LESS_MEMORY) -> int:
