@@ -248,14 +248,20 @@ def test_three_parts_come_to_the_bytes_of_one_process(verb: str, folder: Path, t
 # --- kills ------------------------------------------------------------------------------------------------------------
 
 
-def rank_that_is_killed(verb: str, folder: str, out: str, rank: int, pieces: int, seconds: float) -> None:
-    """A rank of a launch, one of which is killed some time after it has begun to keep one of its pieces."""
-    numbers = itertools.count(1)
+def rank_that_is_killed(verb: str, folder: str, out: str, seed: int) -> None:
+    """A rank of a launch that is killed some time after it has begun to keep its first or second piece."""
+    chance, numbers = random.Random(f"{seed} {os.environ['RANK']}"), itertools.count(1)
+    pieces, seconds = chance.randrange(1, 3), chance.uniform(0, 0.1)
+
+    def kill() -> None:
+        with (Path(out) / "kills").open("a") as lines:
+            lines.write("killed\n")
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def begun() -> None:
         time.sleep(0.03)
-        if os.environ["RANK"] == str(rank) and next(numbers) == pieces:
-            threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+        if next(numbers) == pieces:
+            threading.Timer(seconds, kill).start()
 
     with small_pieces(Path(out) / "computed", begun):
         result_of(verb, Path(folder), Path(out), "--work", Path(out) / "work")
@@ -267,20 +273,22 @@ def kept(out: Path) -> set[str]:
 
 
 def killed_and_continued(verb: str, folder: Path, out: Path, kills: int, seed: int = 0) -> dict[str, bytes]:
-    """The result of a verb whose launches of other numbers of ranks are killed at random moments."""
-    chance, before = random.Random(seed), set[str]()
-    for kill in range(kills):
-        size = (3, 2, 4)[kill % 3]
-        killed = chance.randrange(size), chance.randrange(1, 4), chance.uniform(0, 0.1)
+    """The result of a verb whose launches of other numbers of ranks are killed at random moments, rank by rank."""
+    before, killed = set[str](), 0
+    for launch in range(kills):
         with contextlib.suppress(WorkerFailed):  # or else it was finished before
-            run(rank_that_is_killed, size, verb, str(folder), str(out), *killed)
+            run(rank_that_is_killed, (3, 2, 4)[launch % 3], verb, str(folder), str(out), 1000 * seed + launch)
         assert before <= (before := kept(out))  # what was kept stays
+        killed = len((out / "kills").read_text().split())
+        if killed >= kills:
+            break
     assert before
+    assert killed >= min(kills, 10)  # a verb of few pieces is finished before thirty kills
     with small_pieces(out / "computed"):
         result = result_of(verb, folder, out / "final", "--work", out / "work")
     computed = (out / "computed").read_text().splitlines()
     assert len(computed) == len(set(computed))  # no piece that was kept is computed again
-    assert 0 <= len(kept(out)) - len(computed) <= kills  # a kill may come between a piece and its line in the log
+    assert 0 <= len(kept(out)) - len(computed) <= killed  # a kill may come between a piece and its line in the log
     return result
 
 
@@ -291,7 +299,7 @@ def test_killed_ranks_leave_their_pieces_for_any_number_of_ranks(folder: Path, t
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_thirty_kills_and_changes_of_the_number_of_ranks(verb: str, folder: Path, tmp_path: Path, alone: Alone):
-    """Thirty launches; each that still has pieces to compute is killed, so that a verb is killed some ten times."""
+    """Every rank of each launch is killed while it has pieces to compute, until thirty are."""
     assert killed_and_continued(verb, folder, tmp_path, kills=30, seed=[*VERBS].index(verb)) == alone[verb]
 
 
