@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 #: Each verb by the words of its command, with its inputs in FOLDER and its result, a file or a folder, at OUT.
 VERBS = {
-    "embed": "embed FOLDER/network.yaml FOLDER/faces --out OUT.npz --batch-size 3 --workers 0 --device cpu",
+    "embed": "embed FOLDER/network.yaml FOLDER/faces --out OUT.npz --batch-size 1 --workers 0 --device cpu",
     "all pairs": "evaluate all-pairs FOLDER/set.npz --far 1e-2 --far 1e-4 --intervals --replicates 20 --json OUT.json",
     "top k": "evaluate identification FOLDER/set.npz --top 7 --candidates OUT.csv",
     "identification": "evaluate identification FOLDER/set.npz --fpir 1e-1 --galleries 2 --by-image --json OUT.json",
