@@ -13,7 +13,9 @@ import pytest
 from PIL import Image
 
 from blue_squares import SIDE, photo, write_blue_squares
+from verisphere.base.work import working
 from verisphere.files.landmarks import read_landmarks
+from verisphere.files.work import WorkFolder
 from verisphere.images import Photos
 from verisphere.images.detect import TEMPLATES, align
 from verisphere.images.detect.from_function import FunctionDetector
@@ -138,6 +140,20 @@ def test_the_list_serves_as_a_landmarks_file(photos, landmarks, tmp_path):
         one, other = (np.asarray(Image.open(tmp_path / run / name)).astype(int) for run in ("first", "again"))
         assert np.abs(one - other).max() <= 6  # a hundredth of a pixel in noise
     assert list(read_landmarks(tmp_path / "first" / LIST)) == list(rows(tmp_path / "first"))
+
+
+def test_a_file_that_cannot_be_read_is_skipped_where_pieces_are_kept_too(photos, landmarks, tmp_path):
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        for name in ("Ann/1.png", "Ann/2.png"):
+            archive.write(photos / name, name)
+    content = bytearray((tmp_path / "photos.zip").read_bytes())
+    content[2000] ^= 1  # inside the first file, which then has another checksum
+    (tmp_path / "photos.zip").write_bytes(content)
+    alone = align_photos(tmp_path / "photos.zip", tmp_path / "one", landmarks=landmarks)
+    with working(WorkFolder(tmp_path / "work")):
+        kept = align_photos(tmp_path / "photos.zip", tmp_path / "two", landmarks=landmarks)
+    assert (kept.aligned, kept.unreadable, kept.skipped) == (1, 1, alone.skipped)
+    assert (tmp_path / "one" / LIST).read_bytes() == (tmp_path / "two" / LIST).read_bytes()
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -1,5 +1,6 @@
 """Aligned crops of the faces on photos, with a list that states the outcome for each photo."""
 
+import hashlib
 import io
 import json
 import logging
@@ -29,7 +30,7 @@ from verisphere.files.results import Result
 from verisphere.files.tables import csv_text
 from verisphere.images.detect import FaceDetector, detector_named, template_named
 from verisphere.images.packs.folders import write_archive, write_folder
-from verisphere.images.packs.image_files import contents_of, counted, image_files
+from verisphere.images.packs.image_files import counted, image_files
 from verisphere.images.packs.pack import Row
 from verisphere.ship.face_search import (
     FaceOfPhotograph,
@@ -185,9 +186,14 @@ def align_photos(
             yield {"outcomes": np.frombuffer(text, np.uint8), "crops": np.frombuffer(encoded, np.uint8)}
 
     def about() -> list[object]:
-        known = None if landmarks is None else digest(landmarks)
+        known, seen = None if landmarks is None else digest(landmarks), hashlib.sha256()
+        for content in contents:
+            try:
+                seen.update(hashlib.sha256(content()).digest())
+            except ValueError as error:  # an unreadable file is skipped, and stays so
+                seen.update(str(error).encode())
         how = getattr(find, "how", finder), known, template, image_format, every_face, choose_device(device).type
-        return [*how, *files.names, contents_of(files, range(len(crops))).hex()]
+        return [*how, *files.names, seen.hexdigest()]
 
     found = for_first_rank(results("crops", about, len(pieces), compute, outside, "aligning"))
     rows: list[tuple[str, ...]] = []
