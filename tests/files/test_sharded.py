@@ -27,6 +27,7 @@ from verisphere.files.sharded import (
 )
 from verisphere.files.streamed_rows import is_features, open_rows, open_templates
 from verisphere.measure.data.convert import convert
+from verisphere.measure.evaluate import Options, evaluate_one_threshold
 from verisphere.score import pair_scores, unit_rows
 from verisphere.ship.opened_gallery import is_embeddings
 from verisphere.study.clean.same_person.overlap import open_people
@@ -185,3 +186,9 @@ def test_a_converted_set_of_images_which_has_a_manifest_too_holds_no_shards(tmp_
     (tmp_path / "set" / "rows-00000000.npy").unlink()
     (tmp_path / "set" / "rows-00000000.npz").unlink()
     assert is_embeddings(tmp_path / "set")  # by its manifest, so that what is missing is named
+
+
+def test_manifests_that_are_named_themselves_are_called_as_their_folders(tmp_path: Path) -> None:
+    first, second = (written(tmp_path / name, drawn(rows)) for name, rows in (("first", 24), ("second", 26)))
+    result = evaluate_one_threshold([first / MANIFEST, second / MANIFEST], Options(["0.5"]))
+    assert list(result.one_threshold[0].domains) == ["first", "second"]

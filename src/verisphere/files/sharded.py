@@ -121,6 +121,11 @@ def holds_embeddings(path: Path) -> bool:
     return path.suffix == ".npz" or manifest_of(path) is not None
 
 
+def title_of(path: Path) -> str:
+    """What a set of embeddings is called: its file without the suffix; a manifest that is named itself, its folder."""
+    return path.absolute().parent.name if path.name == MANIFEST else path.stem
+
+
 def digest_of_embeddings(path: Path) -> str:
     """SHA-256 of an embeddings file; of a folder of shards that of its manifest, which has those of all files."""
     manifest = manifest_of(path)

@@ -43,6 +43,7 @@ from verisphere.files.embeddings import pool_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.scores import read_scores
+from verisphere.files.sharded import title_of
 from verisphere.files.streamed_rows import evaluated
 from verisphere.measure.comparison import Difference, all_pairs_against, same_rows
 from verisphere.measure.evaluation import Evaluation
@@ -169,7 +170,7 @@ def evaluate_all_pairs(path: Path, options: Options, against: Sequence[Path] = (
 
 def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
     """Figures at one threshold of several embeddings files, each of which is a domain, or of one file with domains."""
-    sets = [(path.stem, read_known_people(path, options.feature_norm)) for path in paths]
+    sets = [(title_of(path), read_known_people(path, options.feature_norm)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
     origins = {path: embeddings.origin for path, (_, embeddings) in zip(paths, sets, strict=True)}

@@ -19,6 +19,7 @@ from verisphere.files.embeddings import read_known_people, read_templates, same_
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.results import EvaluatedFile, Result, first_lines
+from verisphere.files.sharded import title_of
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.tables import plain_cell
 from verisphere.measure.promised import PromisedRates, promised_rates, promised_text
@@ -240,7 +241,7 @@ def evaluate_galleries(
     for path, place in zip(distractors, places[1 + len(galleries) :], strict=True):
         if places.count(place) > 1:
             raise ValueError(f"{path}: its images are distractors, so it cannot be named a second time")
-    names = [path.stem for path in galleries]
+    names = [title_of(path) for path in galleries]
     if len(set(names)) < len(names):
         raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
     shown = read_known_people(probes, options.feature_norm)
@@ -248,7 +249,7 @@ def evaluate_galleries(
     others = [read_templates(path, options.feature_norm) for path in distractors]
     for path, rows in zip(distractors, others, strict=True):
         check_sides(probes, shown, path, rows, any_person=True)
-    titled = [(path.stem, rows) for path, rows in zip(distractors, others, strict=True)]
+    titled = [(title_of(path), rows) for path, rows in zip(distractors, others, strict=True)]
     searches, unlikely = [], list[str]()
     origins, of_others = {probes: shown.origin}, dict(zip(distractors, (rows.origin for rows in others), strict=True))
     for name, path in zip(names, galleries, strict=True):
