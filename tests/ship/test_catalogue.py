@@ -154,6 +154,7 @@ def test_the_figures_of_the_first_are_those_of_its_embeddings(real_data):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # all of LFW is embedded
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
 def test_the_commands_of_an_entry_give_its_figures(real_data, path):
     """Adopts, embeds all of LFW and evaluates: minutes."""
