@@ -127,6 +127,7 @@ def test_decides_as_the_command_line_does(tmp_path, door):
     batches, faces = (float(re.search(rf"batch_faces_{part} ([\d.]+)", figures)[1]) for part in ("count", "sum"))
     assert faces == 4 * 12
     assert batches <= faces
+    assert "batch_searches_sum 12\n" in figures
 
 
 def test_a_score_between_two_thresholds_is_unsure(door):
@@ -168,6 +169,24 @@ def test_requests_that_wait_form_a_batch():
     assert [row[0] for row in (rows[0], rows[1], rows[3], rows[4])] == [2.0, 4.0, 8.0, 10.0]
     assert isinstance(rows[2], asyncio.CancelledError)
     assert isinstance(error, ValueError)
+
+
+def test_photographs_of_requests_that_wait_are_looked_for_together(door):
+    sizes = []
+    desk = Desk(LivingGallery(door), MODEL, FIND, counted=lambda name, number: sizes.append((name, number)))
+
+    async def ask():
+        photographs = [await desk.photograph(photo(face)) for face in (*FACES[:3], OTHERS[360])]
+        sizes.clear()
+        return await asyncio.gather(
+            *[desk.identify(photograph, place > 1) for place, photograph in enumerate(photographs)]
+        )
+
+    decisions = asyncio.run(ask())
+    assert sizes == [("batch_searches", 4)]
+    assert [decision.verdict for decision in decisions] == ["found"] * 3 + ["nobody"]
+    assert [decision.people[0].person for decision in decisions[:3]] == NAMES[:3]
+    assert [len(decision.people) for decision in decisions] == [1, 1, 5, 5]
 
 
 # --- changes ---

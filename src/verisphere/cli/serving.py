@@ -2,16 +2,33 @@
 
 import argparse
 import logging
+import os
+import signal
 import socket
+import sys
+from collections.abc import Callable
 from importlib.util import find_spec
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import TYPE_CHECKING
 
 from verisphere.base.words import install_extra
 from verisphere.cli.calibrating import model_and_faces
+from verisphere.cli.messages import message_of
 from verisphere.cli.parsing import Verbs, add_photographs, new_verb, options_as
 from verisphere.cli.results import add_input
+from verisphere.cli.threads import available_cores
+
+if TYPE_CHECKING:
+    import uvicorn
 
 log = logging.getLogger(__name__)
+_MOST_WORKERS = 256  # more are a mistake
+_CANNOT_START = 2
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LIMITS = {
     "most-bytes": "most bytes of a photograph (8388608)",
@@ -28,6 +45,37 @@ def serve(options: argparse.Namespace) -> str:
     """Answer over HTTP who of a gallery is on a photograph, with a page (extra: serve)."""
     if missing := [name for name in ("fastapi", "uvicorn", "python_multipart") if find_spec(name) is None]:
         raise ValueError(f"serving needs {' and '.join(missing)}, not installed here; {install_extra('serve')}")
+    from verisphere.ship.serve.metrics import Metrics
+
+    if options.keys is None and options.host not in _LOOPBACK:
+        raise ValueError(f"--host {options.host}: others could reach the gallery, so name a file of keys by --keys")
+    if not 1 <= options.workers <= _MOST_WORKERS:
+        raise ValueError(f"--workers must be from 1 to {_MOST_WORKERS}, got {options.workers}")
+    server, keys = _server(options)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        door = socket.create_server((options.host, options.port), family=family)
+    except OSError as error:
+        raise ValueError(f"--host {options.host} --port {options.port}: {error.strerror}") from None
+    who = "everybody on this machine may do everything" if keys is None else f"{keys} keys"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    by = "" if options.workers == 1 else f" by {options.workers} processes"
+    log.info("%s: http://%s:%d%s, %s; Ctrl-C ends it", options.gallery, host, door.getsockname()[1], by, who)
+    if options.workers == 1:
+        server.run([door])
+        return ""
+    del server  # each process opens the gallery and the model itself
+    if options.threads is not None or "OMP_NUM_THREADS" not in os.environ:
+        os.environ["OMP_NUM_THREADS"] = str(options.threads or max(available_cores() // options.workers, 1))
+    with TemporaryDirectory(prefix="verisphere-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as shared:
+        counts = Path(shared) / "counts"
+        settings = argparse.Namespace(**{name: value for name, value in vars(options).items() if name != "parser"})
+        _keep_running(options.workers, (settings, door, counts), Metrics(counts).ended)
+    return ""
+
+
+def _server(options: argparse.Namespace, counts: Path | None = None) -> "tuple[uvicorn.Server, int | None]":
+    """What answers in one process, and the number of keys."""
     import uvicorn
 
     from verisphere.files.gate import read_gate
@@ -38,8 +86,6 @@ def serve(options: argparse.Namespace) -> str:
     from verisphere.ship.serve.guard import Limits
     from verisphere.ship.serve.keys import read_keys
 
-    if options.keys is None and options.host not in _LOOPBACK:
-        raise ValueError(f"--host {options.host}: others could reach the gallery, so name a file of keys by --keys")
     limits = options_as(Limits, options)
     keys = None if options.keys is None else read_keys(options.keys)
     gallery = LivingGallery(options.gallery)
@@ -47,27 +93,69 @@ def serve(options: argparse.Namespace) -> str:
     desk = Desk(gallery, model, find, limits, options.far, options.accept_drawn_model)
     if options.gate is not None:
         desk.gate, desk.margin = gate_of(options.gate, model, find), read_gate(options.gate).margin
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    app = make_app(desk, keys) if counts is None else make_app(desk, keys, counts)
+    settings = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, ws="none")
+    return uvicorn.Server(settings), None if keys is None else len(keys.keys)
+
+
+def _keep_running(
+    number: int, about: tuple[argparse.Namespace, socket.socket, Path], ended: Callable[[int | None], None]
+) -> None:
+    """Keep so many processes answering at one socket until a signal ends this one; they end with it."""
+    running = list[BaseProcess]()
     try:
-        door = socket.create_server((options.host, options.port), family=family)
-    except OSError as error:
-        raise ValueError(f"--host {options.host} --port {options.port}: {error.strerror}") from None
-    settings = uvicorn.Config(make_app(desk, keys), log_config=None, access_log=False, server_header=False, ws="none")
-    who = "everybody on this machine may do everything" if keys is None else f"{len(keys.keys)} keys"
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    log.info("%s: http://%s:%d, %s; Ctrl-C ends it", options.gallery, host, door.getsockname()[1], who)
-    uvicorn.Server(settings).run([door])
-    return ""
+        while True:
+            while len(running) < number:
+                running.append(get_context("spawn").Process(target=_answer, args=about, daemon=True))
+                running[-1].start()
+            wait([process.sentinel for process in running])
+            for process in [process for process in running if not process.is_alive()]:
+                running.remove(process)
+                ended(process.pid)
+                if process.exitcode == _CANNOT_START:
+                    raise ValueError("a process of the service could not start, for the reason above")
+                log.warning("process %s of the service has ended; another takes its place", process.pid)
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.join()
+
+
+def _answer(options: argparse.Namespace, door: socket.socket, counts: Path) -> None:
+    """Answer as one of several processes, until the first one says so or is gone."""
+    from verisphere.base.device import keep_memory
+    from verisphere.report.progress import log_to_terminal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C comes to all: the first process ends the others
+    Thread(target=_end_with_first, daemon=True).start()
+    log_to_terminal()
+    if not options.default_allocator:
+        keep_memory()
+    try:
+        server, _ = _server(options, counts)
+    except (ValueError, OSError) as error:
+        log.error("%s", message_of(error))
+        sys.exit(_CANNOT_START)
+    server.run([door])
+
+
+def _end_with_first() -> None:
+    if (first := parent_process()) is not None:
+        first.join()
+        signal.raise_signal(signal.SIGTERM)
 
 
 def add_serve(verbs: Verbs) -> None:
     """Add `serve`."""
     first = "verisphere serve door --model model"
-    verb = new_verb(verbs, "serve", serve, examples=(first, f"{first} --host 0.0.0.0 --keys keys.json --threads 1"))
+    verb = new_verb(verbs, "serve", serve, examples=(first, f"{first} --host 0.0.0.0 --keys keys.json --workers 4"))
     add_input(verb, "gallery", "the folder, or the address, of gallery create", "GALLERY")
     verb.add_argument("--model", type=Path, required=True, help="exported model folder that embeds the photographs")
     verb.add_argument("--host", default=_LOOPBACK[0], help="address to listen at; others need --keys (127.0.0.1)")
     verb.add_argument("--port", type=int, default=8080, help="port to listen at (8080)")
+    workers = "processes, each with its own copy of the model: as many as there are cores serve most (1)"
+    verb.add_argument("--workers", type=int, default=1, metavar="N", help=workers)
     add_input(verb, "--keys", "JSON file with the SHA-256 and the role of each key")
     add_input(verb, "--gate", "refuse to enrol what this gate refuses, from gate fit")
     verb.add_argument("--far", metavar="F", help="FAR of the threshold for two photographs, if the model has several")

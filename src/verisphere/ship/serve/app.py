@@ -3,6 +3,7 @@
 import asyncio
 from datetime import date
 from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, File, Form, Request, Response, UploadFile
@@ -53,13 +54,16 @@ _INSTEAD = {
 }
 
 
-def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
-    """The service as an ASGI application; without keys everybody on this machine may do everything."""
-    metrics = Metrics()
+def make_app(desk: Desk, keys: Keys | None = None, counts: Path | None = None) -> Guard:
+    """The service as an ASGI application; without keys everybody on this machine may do everything.
+
+    Processes that are given one file of counts have their limits and metrics together.
+    """
+    metrics = Metrics(counts)
     MultiPartParser.spool_max_size = desk.limits.most_body + 1  # never reached: no photograph is written to a disk
     app = FastAPI(title="verisphere", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     guard = Guard(app, _ROLES, keys, desk.limits, metrics)
-    desk.counted = lambda faces: metrics.took("batch_faces", float(faces))
+    desk.counted = metrics.took
     asked: dict[str, Any] = {
         "responses": {status: {"model": Refusal} for status in _REFUSALS},
         "dependencies": [Depends(HTTPBearer(auto_error=False, description="a key of the service's file of keys"))],
@@ -69,7 +73,7 @@ def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
         return await asyncio.gather(*[desk.photograph(await upload.read()) for upload in uploads])
 
     def counted(path: str, decision: Decision) -> Decision:
-        metrics[f'decisions_total{{path="{path}",verdict="{decision.verdict}"}}'] += 1
+        metrics.add(f'decisions_total{{path="{path}",verdict="{decision.verdict}"}}')
         return decision
 
     @app.post("/v1/verify", summary="Do two photographs show one person?", **asked)
@@ -82,8 +86,8 @@ def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
 
     @app.post("/v1/identify", summary="Who of the gallery is on a photograph?", **asked)
     async def identify(photograph: Sent, request: Request) -> Decision:
-        everybody = request.state.holder.may("enrol")
-        return counted("/v1/identify", await desk.ask(desk.identify, *await sent(photograph), everybody))
+        (sent_one,) = await sent(photograph)
+        return counted("/v1/identify", await desk.identify(sent_one, request.state.holder.may("enrol")))
 
     @app.post("/v1/enrol", summary="Enrol a photograph of a person", **asked)
     async def enrol(
@@ -124,7 +128,7 @@ def make_app(desk: Desk, keys: Keys | None = None) -> Guard:
     @app.get("/metrics", summary="Figures for Prometheus", response_class=Response, **asked)
     async def figures() -> Response:
         info = await desk.ask(desk.gallery.info)
-        return Response(metrics.text({"requests_now": guard.now, "people": info.people}), media_type="text/plain")
+        return Response(metrics.text({"requests_now": metrics.now, "people": info.people}), media_type="text/plain")
 
     @app.get("/health", summary="Is the gallery there, and of the model that embeds?")
     async def health() -> dict[str, str]:

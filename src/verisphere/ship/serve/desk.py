@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from verisphere.base.vocabulary import quietly
 from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold
 from verisphere.files.errors import fault_of
 from verisphere.images.decode import decode
@@ -62,7 +63,7 @@ class Desk:
     accept_drawn: bool = False
     gate: Callable[[Sequence[FaceOfPhotograph], np.ndarray], list[tuple[str, ...]]] = lambda faces, rows: [()]
     margin: float = 0.0
-    counted: Callable[[int], None] = lambda faces: None
+    counted: Callable[[str, float], None] = lambda name, number: None
 
     def __post_init__(self) -> None:
         for origin in self.gallery.promise.origins:
@@ -75,6 +76,7 @@ class Desk:
             self._rests(self.pair)
         self._decoding, self._storing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._embedded = Batches(self._embed, self.limits.batch)
+        self._identified = Batches(self._identify, self.limits.batch, self._storing)
 
     async def photograph(self, content: bytes) -> Photograph:
         """The most central face of a photograph, embedded together with those of other requests."""
@@ -102,9 +104,9 @@ class Desk:
             raise Refused(422, "no_face", face.reason)
         return face
 
-    def _embed(self, faces: Sequence[np.ndarray]) -> np.ndarray:
-        self.counted(len(faces))
-        return self.model.embed(np.stack(faces))
+    def _embed(self, faces: Sequence[np.ndarray]) -> list[np.ndarray]:
+        self.counted("batch_faces", len(faces))
+        return list(self.model.embed(np.stack(faces)))
 
     def compare(self, left: Photograph, right: Photograph) -> Decision:
         """Whether two photographs show one person, as `verisphere verify` decides."""
@@ -125,16 +127,27 @@ class Desk:
         verdict: Verdict = "same" if score > threshold.threshold else "different"
         return Decision(verdict=verdict, score=score, **self._rests(threshold, photograph))
 
-    def identify(self, photograph: Photograph, everybody: bool) -> Decision:
-        """Who is on a photograph, as `verisphere gallery identify` decides; on request also who is near it."""
+    async def identify(self, photograph: Photograph, everybody: bool) -> Decision:
+        """Who is on a photograph, as `verisphere gallery identify` decides; on request also who is near it.
+
+        Photographs of requests that wait are looked for together.
+        """
+        return await self._identified((photograph, everybody))
+
+    def _identify(self, asked: Sequence[tuple[Photograph, bool]]) -> list[Decision]:
+        self.counted("batch_searches", len(asked))
         with self.gallery.store.reading():
             threshold = self.gallery.threshold
-            matches = ByGallery(threshold, self.gallery).whole(photograph.row)
-        near = [Near(person=match.name, score=match.score, passes=match.passed > 0) for match in matches]
-        people = [one for one in near if everybody or one.passes][:_NEAREST]
-        verdict: Verdict = "found" if near and near[0].passes else "nobody"
-        score = people[0].score if people else None
-        return Decision(verdict=verdict, score=score, people=people, **self._rests(threshold, photograph))
+            rows = np.concatenate([photograph.row for photograph, _ in asked])
+            found = ByGallery(threshold, self.gallery).each(rows, quietly)
+        decisions = list[Decision]()
+        for (photograph, everybody), matches in zip(asked, found, strict=True):
+            near = [Near(person=match.name, score=match.score, passes=match.passed > 0) for match in matches]
+            people = [one for one in near if everybody or one.passes][:_NEAREST]
+            verdict: Verdict = "found" if near and near[0].passes else "nobody"
+            score, rests = people[0].score if people else None, self._rests(threshold, photograph)
+            decisions.append(Decision(verdict=verdict, score=score, people=people, **rests))
+        return decisions
 
     def enrol(
         self, photograph: Photograph, person: str, consent: str, expires: date | None, keep: bool, operator: str

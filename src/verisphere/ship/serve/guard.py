@@ -71,13 +71,18 @@ class Guard:
         self, app: ASGIApp, roles: Mapping[str, Role | None], keys: Keys | None, limits: Limits, metrics: Metrics
     ) -> None:
         self.app, self.roles, self.keys, self.limits, self.metrics = app, roles, keys, limits, metrics
-        self.now = 0
-        self._tokens: dict[str, tuple[float, float]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        self.metrics.began(1)
+        try:
+            return await self._answer(scope, receive, send)
+        finally:
+            self.metrics.began(-1)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, path, status, who = time.perf_counter(), scope["path"], 0, "-"
 
         async def sending(message: Message) -> None:
@@ -88,7 +93,6 @@ class Guard:
             await send(message)
 
         refused = None
-        self.now += 1
         try:
             async with asyncio.timeout(self.limits.seconds) as deadline:
                 holder = self._admitted(path, Headers(scope=scope))
@@ -110,17 +114,16 @@ class Guard:
             refused = Refused(*INTERNAL)
         if refused and not status:
             await refused.answer(scope, receive, sending)
-        self.now -= 1
         seconds, path = time.perf_counter() - began, path if path in self.roles else "other"
-        self.metrics[f'requests_total{{path="{path}",status="{status}"}}'] += 1
+        self.metrics.add(f'requests_total{{path="{path}",status="{status}"}}')
         self.metrics.took("request_seconds", seconds)
-        return log.info("%s %d %.0f ms %s", path, status, 1000 * seconds, who)
+        log.info("%s %d %.0f ms %s", path, status, 1000 * seconds, who)
 
     def _admitted(self, path: str, headers: Headers) -> Key:
         """The holder of the key, if the request may be answered."""
         if path not in self.roles:
             raise Refused(404, "not_found", "there is nothing here; /openapi.json lists what there is")
-        if self.now > self.limits.concurrent:
+        if self.metrics.now > self.limits.concurrent:
             raise Refused(503, "busy", "too many requests are being answered; try again later")
         role, (kind, _, key) = self.roles[path], headers.get("authorization", "").partition(" ")
         holder: Key | None = Key("loopback", "admin", "")
@@ -134,11 +137,7 @@ class Guard:
             raise Refused(401, "unauthorized", "send a key of this service: Authorization: Bearer KEY")
         if not holder.may(role):
             raise Refused(403, "forbidden", f"this key has the role {holder.role}, and this needs {role}")
-        now, most = time.monotonic(), max(10 * self.limits.rate, 1.0)
-        tokens, before = self._tokens.get(holder.name, (most, now))
-        tokens = min(tokens + (now - before) * self.limits.rate, most)
-        self._tokens[holder.name] = (tokens - (tokens >= 1), now)
-        if tokens < 1:
+        if not self.metrics.passes(holder.name, self.limits.rate, max(10 * self.limits.rate, 1.0)):
             raise Refused(429, "rate", f"more than {self.limits.rate:g} requests a second by this key; wait a second")
         return holder
 

@@ -1,0 +1,12 @@
+"""The command line with the model of `tiny_service`, also in the processes that `serve --workers` starts."""
+
+import sys
+
+from tiny_service import FIND, MODEL
+from verisphere.cli import serving
+from verisphere.cli.start import main
+
+serving.model_and_faces = lambda *_, **__: (MODEL, FIND)
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
