@@ -44,7 +44,7 @@ def make(folder: Path, people: int) -> None:
             store.change(f"INSERT INTO photographs ({columns_of}) VALUES (?, ?, ?, ?, ?, ?)", photographs)
             rows = unit_rows(random_rows(len(some), 2 + first)).numpy()
             store.add_rows(first, rows)
-            gallery.promise.add_rows(first, rows)
+            gallery.promise.rescore(rows, first)
             gallery.promise.renew()
     store.close()
 

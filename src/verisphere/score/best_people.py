@@ -6,7 +6,7 @@ that below the k-th best person's cannot be among the answers; the others are sc
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Bool, Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.base.device import full_float32
@@ -14,8 +14,9 @@ from verisphere.base.vocabulary import Progress, quietly
 from verisphere.score.pairs import pair_scores, rough_error
 from verisphere.score.top_k import as_tensor
 
-_PRODUCTS = 1 << 26  # float32 numbers at a time, for so many probes as this allows, and one at least
-_RUN = 64  # columns whose maximum is compared before they are
+_BLOCK = 1 << 14  # rows of a product, of which only the maxima of runs are kept
+_RUN = 16  # rows whose maximum is compared before they are
+_MAXIMA = 1 << 26  # float32 numbers at a time, for so many probes as this allows, and one at least
 
 
 def best_people(
@@ -37,45 +38,67 @@ def best_people(
     """
     gallery = as_tensor(rows)
     scores, nearest = np.full((len(probes), count), -np.inf), np.full((len(probes), count), -1, np.int64)
-    gone = torch.from_numpy(np.flatnonzero(person < 0))
-    step = max(_PRODUCTS // max(len(gallery), 1), 1)
-    starts = range(0, len(probes) if len(gone) < len(gallery) else 0, step)
+    gone = torch.from_numpy(person < 0)
+    runs = -(-len(gallery) // _RUN)
+    step = max(_MAXIMA // max(runs, 1), 1)
+    starts = range(0, 0 if gone.all() else len(probes), step)
     for start in progress(starts, "searching the gallery", len(starts)):
         part = probes[start : start + step]
-        with full_float32():
-            products = part @ gallery.T if len(part) > 1 else (gallery @ part[0])[None]
-        products.index_fill_(1, gone, -torch.inf)
-        whole = products.shape[1] // _RUN * _RUN
-        runs = products[:, :whole].unflatten(1, (-1, _RUN)).amax(2)
-        if whole < products.shape[1]:
-            runs = torch.cat([runs, products[:, whole:].amax(1, keepdim=True)], 1)
-        for place in range(len(part)):
-            near = _candidates(products[place], runs[place], person, count, 2 * rough_error(gallery.shape[1]))
+        highest = torch.empty(runs, len(part))
+        for first in range(0, len(gallery), _BLOCK):
+            products = _products(gallery[first : first + _BLOCK], part, gone[first : first + _BLOCK])
+            there = highest[first // _RUN : (first + _BLOCK) // _RUN]
+            whole = len(products) // _RUN
+            torch.amax(products[: whole * _RUN].unflatten(0, (whole, _RUN)), 1, out=there[:whole])
+            if whole < len(there):
+                torch.amax(products[whole * _RUN :], 0, out=there[whole])
+        for place, maxima in enumerate(highest.T.contiguous()):
+            near = _candidates(part[place : place + 1], gallery, gone, maxima, person, count)
             exact = pair_scores(part, torch.full_like(near, place), near, gallery).numpy()
             order = np.lexsort((near.numpy(), -exact))
-            first = np.sort(np.unique(person[near.numpy()[order]], return_index=True)[1])[:count]
-            scores[start + place, : len(first)] = exact[order[first]]
-            nearest[start + place, : len(first)] = near.numpy()[order[first]]
+            first_of = np.sort(np.unique(person[near.numpy()[order]], return_index=True)[1])[:count]
+            scores[start + place, : len(first_of)] = exact[order[first_of]]
+            nearest[start + place, : len(first_of)] = near.numpy()[order[first_of]]
     return scores, nearest
 
 
+def _products(
+    rows: Float32[Tensor, "rows dim"], probes: Float32[Tensor, "probes dim"], gone: Bool[Tensor, " rows"]
+) -> Float32[Tensor, "rows probes"]:
+    """Products in float32; minus infinity for rows that are gone."""
+    with full_float32():
+        products = rows @ probes.T if len(probes) > 1 else (rows @ probes[0])[:, None]
+    return products.masked_fill_(gone[:, None], -torch.inf) if gone.any() else products
+
+
 def _candidates(
-    products: Float32[Tensor, " rows"], runs: Float32[Tensor, " runs"], person: np.ndarray, count: int, error: float
+    probe: Float32[Tensor, "1 dim"],
+    gallery: Float32[Tensor, "rows dim"],
+    gone: Bool[Tensor, " rows"],
+    maxima: Float32[Tensor, " runs"],
+    person: Int64[np.ndarray, " rows"],
+    count: int,
 ) -> Int64[Tensor, " near"]:
     """The rows that may be the best of one of the `count` best people."""
 
-    def reaching(floor: float) -> Int64[Tensor, " near"]:
-        columns = ((runs >= floor).nonzero() * _RUN + torch.arange(_RUN)).flatten()
-        columns = columns[columns < len(products)]
-        return columns[(products[columns] >= floor) & (products[columns] > -torch.inf)]
+    def reaching(floor: float) -> tuple[Int64[Tensor, " near"], np.ndarray]:
+        """Rows whose product is at least so high, and these products."""
+        near = ((maxima >= floor).nonzero() * _RUN + torch.arange(_RUN)).flatten()
+        near = near[near < len(gallery)]
+        rows = gallery if len(near) == len(gallery) else gallery.index_select(0, near)
+        products = _products(rows, probe, gone[near])[:, 0]
+        high = (products >= floor) & (products > -torch.inf)
+        return near[high], products[high].numpy()
 
-    looked_at = 2 * count
+    looked_at, error = 2 * count, 2 * rough_error(gallery.shape[1])
     while True:
-        near = reaching(float(runs.topk(min(looked_at, len(runs))).values[-1]))
-        order = np.argsort(-products[near].numpy(), kind="stable")
+        floor = float(maxima.topk(min(looked_at, len(maxima))).values[-1])
+        near, products = reaching(floor)
+        order = np.argsort(-products, kind="stable")
         first = np.sort(np.unique(person[near.numpy()][order], return_index=True)[1])
         if len(first) >= count:
-            return reaching(float(products[near[order[first[count - 1]]]]) - error)
-        if looked_at >= len(runs):
-            return reaching(-float(torch.finfo(torch.float32).max))
+            least = float(products[order[first[count - 1]]]) - error
+            return near[products >= least] if least >= floor else reaching(least)[0]
+        if looked_at >= len(maxima):
+            return reaching(-float(torch.finfo(torch.float32).max))[0]
         looked_at *= 4
