@@ -1,5 +1,6 @@
 """A gallery that processes are killed over, whose file is locked, whose disk is full or may not be written."""
 
+import errno
 import shutil
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ from faults.verbs import Act, environment, said
 from living_galleries import ENROLLED, people, promised, strangers
 from small_disk import mounted
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.gallery_store.sqlite import SqliteStore
 from verisphere.ship.living.gallery import LivingGallery, create_gallery
 from verisphere.ship.living.records import NewPhotographs
 
@@ -133,12 +135,81 @@ def test_a_file_of_a_gallery_that_may_not_grow(act: Act, door: Path):
     assert act(*ENROL).returncode == 0
 
 
+def found(folder: Path) -> LivingGallery:
+    """The gallery, in which everybody of those who were enrolled at first is found."""
+    gallery = LivingGallery(folder)
+    searched = gallery.search(ENROLLED.embeddings)
+    assert [gallery.people[one] for one in searched.persons[:, 0].tolist()] == ENROLLED.identities.tolist()
+    assert gallery.listing().people[0].name
+    assert gallery.info().threshold == gallery.threshold
+    return gallery
+
+
+def with_journal(folder: Path) -> None:
+    """Copy a gallery while another person is enrolled in its journal alone."""
+    with_it = LivingGallery(folder)
+    with_it.enrol(NewPhotographs.of(people("late", 1, 1, seed=9)))
+    assert (folder / "gallery.db-wal").stat().st_size
+    shutil.copytree(folder, folder.parent / "copy")
+    with_it.store.close()
+    (folder.parent / "copy" / "gallery.db-shm").unlink()
+
+
 @pytest.mark.slow
-def test_a_gallery_on_a_disk_that_may_not_be_written(act: Act, world: Path, door: Path):
+def test_a_gallery_on_a_disk_that_may_not_be_written_is_searched(act: Act, world: Path, door: Path):
+    with_journal(door)
     with mounted(world / "disk", 4096) as disk:
         shutil.copytree(door, disk / "door")
+        shutil.copytree(door.parent / "copy", disk / "copy")
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-        for words in (("enrol", disk / "door", "more.npz"), ("compact", disk / "door"), ("info", disk / "door")):
+        for words in (("enrol", disk / "door", "more.npz"), ("compact", disk / "door")):
             one_line(act("gallery", *words), f"{disk / 'door'}", "Permission denied")
+        assert act("gallery", "info", disk / "door").returncode == 0
+        found(disk / "door").store.close()
+        late = found(disk / "copy")  # whose journal holds a person
+        assert [one.name for one in late.listing().people if one.name.startswith("late")] == ["late000"]
         subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-        unchanged(disk / "door").store.close()
+        late.enrol(NewPhotographs.of(people("guest", 5, 2, seed=5)))  # now that it may be written
+        assert late.info().people == 36
+        late.store.close()
+
+
+@pytest.mark.slow
+def test_a_gallery_on_a_full_disk_is_searched(act: Act, world: Path, door: Path):
+    with mounted(world / "disk", 4096) as disk:
+        shutil.copytree(door, disk / "door")
+        with suppress(OSError):
+            (disk / "filler").write_bytes(bytes(4096 * 1024))
+        reader = found(disk / "door")
+        one_line(act(*ENROL[:2], disk / "door", "more.npz"), "No space left on device")
+        found(disk / "door").store.close()
+        (disk / "filler").unlink()
+        assert act(*ENROL[:2], disk / "door", "more.npz").returncode == 0
+        with pytest.raises(ValueError, match="another process has been writing to this gallery meanwhile; try again"):
+            reader.info()
+        assert reader.info().people == 35
+        reader.store.close()
+
+
+def test_a_frozen_gallery_returns_nothing_that_another_process_has_changed(door: Path, monkeypatch):
+    """Whatever a statement has found while a writer was at work, the reader does not return it."""
+    without_journal = SqliteStore._connect
+
+    def full(self, address: str) -> None:
+        if "immutable" not in address:
+            raise OSError(errno.ENOSPC, "No space left on device", str(door))
+        without_journal(self, address)
+
+    monkeypatch.setattr(SqliteStore, "_connect", full)
+    reader = LivingGallery(door)
+    assert reader.info().people == 30
+    with pytest.raises(OSError, match="No space left on device"):
+        reader.remove([ENROLLED.identities[0]])
+    monkeypatch.undo()
+    writer = LivingGallery(door)
+    writer.enrol(NewPhotographs.of(people("guest", 5, 2, seed=5)))
+    with pytest.raises(ValueError, match="another process has been writing to this gallery meanwhile; try again"):
+        reader.listing()  # and the gallery is opened as it is now
+    assert (len(reader.listing().people), reader.info().people) == (35, 35)
+    writer.store.close()
+    reader.store.close()

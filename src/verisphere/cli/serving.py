@@ -22,6 +22,7 @@ from verisphere.cli.messages import message_of
 from verisphere.cli.parsing import Verbs, add_photographs, new_verb, options_as
 from verisphere.cli.results import add_input
 from verisphere.cli.threads import available_cores
+from verisphere.files.disk import IN_MEMORY
 
 if TYPE_CHECKING:
     import uvicorn
@@ -67,7 +68,7 @@ def serve(options: argparse.Namespace) -> str:
     del server  # each process opens the gallery and the model itself
     if options.threads is not None or "OMP_NUM_THREADS" not in os.environ:
         os.environ["OMP_NUM_THREADS"] = str(options.threads or max(available_cores() // options.workers, 1))
-    with TemporaryDirectory(prefix="verisphere-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as shared:
+    with TemporaryDirectory(prefix="verisphere-", dir=IN_MEMORY) as shared:
         counts = Path(shared) / "counts"
         settings = argparse.Namespace(**{name: value for name, value in vars(options).items() if name != "parser"})
         _keep_running(options.workers, (settings, door, counts), Metrics(counts).ended)

@@ -27,6 +27,9 @@ MAX_DOCUMENT = 64 * 2**20
 MAX_TABLE = 8 * 2**30
 """Most bytes of a file with a line for each row (a list, scores, landmarks, a log); larger ones are refused."""
 
+#: A folder for what is only to be in memory, where the system has one; else None, the usual one of temporary files.
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
 _LOCK = ".lock"
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # errors of a write that do not name the file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # constants of renameat2(2)

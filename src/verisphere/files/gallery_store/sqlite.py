@@ -3,27 +3,34 @@
 The slots in the database say how many rows count. A writer appends rows behind these, waits for the disk, and commits
 their photographs; `compact` writes a new file of rows, whose name the database takes on in the same way. Whatever a
 killed process leaves behind does not count, and the next writer removes it.
+
+SQLite needs files of its own beside the database, also to read. Where the disk is full or may not be written, the
+database is opened as immutable, or with its journal as a copy in memory. Such a reader compares the times and sizes of
+the files after each statement, so that nothing of a transaction that another process makes meanwhile is ever returned.
 """
 
 import errno
 import os
 import re
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
 from weakref import finalize
 
 import numpy as np
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from verisphere.files.disk import regular
+from verisphere.files.disk import IN_MEMORY, regular
 from verisphere.files.gallery_store.tables import Convert, Nearest, Tables
 from verisphere.score.best_people import best_people
 
 DATABASE = "gallery.db"
+JOURNAL = f"{DATABASE}-wal"
 _WAIT_S = 10.0
 _ROWS = re.compile(r"rows-[0-9]+\.f32")
 _NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_WRITE")  # the last is a quota's
@@ -40,6 +47,9 @@ class SqliteStore(Tables):
 
     _words: ClassVar = {"key": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB", "text": "TEXT"}
     _to_read, _to_write = ("BEGIN",), ("BEGIN IMMEDIATE",)
+    _database: Any = None
+    _frozen: OSError | None = None  # why the database is only read, and read as it was
+    _since: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -55,18 +65,67 @@ class SqliteStore(Tables):
             )
         self._mapped: np.ndarray = np.empty((0, 0), np.float32)
         self._person: np.ndarray = np.empty(0, np.int64)
-        with self._errors():
-            self._database = sqlite3.connect(
-                self.folder / DATABASE, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
-            )
-        finalize(self, self._database.close)
-        for setting in ("trusted_schema = OFF", "secure_delete = ON", "synchronous = FULL", "foreign_keys = ON"):
-            self.select(f"PRAGMA {setting}")
+        self._open(may_freeze=new is None)
         if new is not None:
             self.select("PRAGMA journal_mode = WAL")
             self._create({"generation": "1", **new})
             fill(self)
         self._check()
+
+    def _open(self, may_freeze: bool = True) -> None:
+        """Open the database; as it is now, and for reading alone, where its disk is full or may not be written."""
+        self._frozen, self._seen, path = None, (), self.folder / DATABASE
+        try:
+            self._connect(path.absolute().as_uri())
+            self.select("SELECT count(*) FROM sqlite_schema")
+        except OSError as error:
+            if not may_freeze:
+                raise
+            self._frozen, self._since = error, self._signature()
+            if not self._since[1]:
+                return self._connect(f"{path.absolute().as_uri()}?immutable=1")
+            with TemporaryDirectory(dir=IN_MEMORY) as copy:  # where SQLite may apply the journal
+                for file in (DATABASE, JOURNAL):
+                    shutil.copyfile(self.folder / file, Path(copy, file))
+                self._connect(Path(copy, DATABASE).as_uri())
+                memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                with self._errors():
+                    self._database.backup(memory)
+                self._database.close()
+                self._database = memory
+        return None
+
+    def _connect(self, address: str) -> None:
+        if self._database is not None:
+            self._database.close()
+        with self._errors():
+            self._database = sqlite3.connect(
+                address, timeout=_WAIT_S, isolation_level=None, check_same_thread=False, uri=True
+            )
+        finalize(self, self._database.close)
+        for setting in ("trusted_schema = OFF", "secure_delete = ON", "synchronous = FULL", "foreign_keys = ON"):
+            self.select(f"PRAGMA {setting}")
+
+    def _signature(self) -> tuple[int, ...]:
+        """What changes whenever another process writes to the database; the second number is the journal's size."""
+        (written, _), (begun, size) = map(_written, (self.folder / DATABASE, self.folder / JOURNAL))
+        return written, size, begun
+
+    def writing(self) -> AbstractContextManager[None]:
+        """A transaction of the only writer; see `Tables.writing`."""
+        if self._frozen is not None:
+            self._open()
+        if self._frozen is not None:
+            raise self._frozen
+        return super().writing()
+
+    def select(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows that a statement finds; those of a frozen database count if nobody has changed it since."""
+        found = super().select(sql, *values)
+        if self._frozen is not None and self._signature() != self._since:
+            self._open()
+            raise ValueError(f"{self.name}: another process has been writing to this gallery meanwhile; try again")
+        return found
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -190,6 +249,14 @@ class SqliteStore(Tables):
         self._person[pairs[:, 0]] = pairs[:, 1]
         self._person[np.array(self.select("SELECT slot FROM removed"), np.int64).flatten()] = -1
         self._seen = state
+
+
+def _written(path: Path) -> tuple[int, int]:
+    """When a file was written last, in nanoseconds, and its bytes; zeros if there is none."""
+    with suppress(FileNotFoundError):
+        about = path.stat()
+        return about.st_mtime_ns, about.st_size
+    return 0, 0
 
 
 def _append(path: Path, first: int, rows: Float32[np.ndarray, "rows dim"]) -> None:
