@@ -8,6 +8,7 @@ Parts:
 - measures: what refusing the worst share of enrolled photographs by one measure buys.
 - extents: from where on small faces, motion and defocus harm, and from where on they are refused.
 - bar: a tenth of enrolments is poisoned, a third each by reduced, by blurred and by wrong photographs.
+- chosen: what `gate fit` measures of each share of good photographs, and which it chooses, on 2,600 people.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from gate_lfw import Lfw
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import gallery_threshold
 from verisphere.files.gate import MEASURES, Gate
-from verisphere.ship.gate import fit_gate
+from verisphere.ship.gate import fit_gate, lengths_of
+from verisphere.ship.gate_fit import chosen, effects_of
 
 ROOT = Path(__file__).parents[1]
 FPIR = "1e-2"
@@ -259,7 +261,27 @@ def extents(lfw: Lfw, splits: int) -> Iterator[Row]:
             yield row("extents", kind, "", extent, "refused", refused)
 
 
-PARTS = {"measures": measures, "extents": extents, "bar": bar}
+def share_chosen(lfw: Lfw, splits: int) -> Iterator[Row]:
+    """What `verisphere gate fit` measures and chooses, by detail and by the length too."""
+    draw, person = np.random.default_rng(0), lfw.person
+    some, seen, rows = set(draw.permutation(person.max() + 1)[:2600].tolist()), np.zeros(person.max() + 1, int), []
+    for place, of in enumerate(person.tolist()):
+        if of in some and seen[of] < 3:
+            seen[of] += 1
+            rows.append(place)
+    copies = lfw.once("chosen", lambda: lfw.copies(rows))
+    worse = Embeddings(copies.pop("embeddings"), lfw.embeddings.names[rows], lfw.embeddings.identities[rows])
+    copies["length"] = lengths_of(worse.embeddings)
+    good = {name: numbers[rows] for name, numbers in lfw.measured.items()}
+    for asked in (("detail",), ("detail", "length")):
+        effects = effects_of(good, lfw.embeddings.take(np.array(rows)), copies, worse, FPIR, asked)
+        for effect in effects:
+            for figure in ("worse_refused", "fpir", "fpir_highest", "tpir"):
+                yield row("chosen", "", " and ".join(asked), effect.good, figure, [getattr(effect, figure)])
+        yield row("chosen", "", " and ".join(asked), "", "chosen", [float(chosen(effects, FPIR))])
+
+
+PARTS = {"measures": measures, "extents": extents, "bar": bar, "chosen": share_chosen}
 
 
 def main() -> None:

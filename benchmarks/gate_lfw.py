@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import torch
-from gate_images import KINDS, defocus, worse
 from PIL import Image
 
 from verisphere.base.vocabulary import Embeddings
@@ -19,6 +18,7 @@ from verisphere.images import InMemory
 from verisphere.images.detect import detector_named
 from verisphere.images.detect.pose import place_of
 from verisphere.images.quality import measure
+from verisphere.images.worse import KINDS, defocus, worse
 from verisphere.score import unit_rows
 from verisphere.ship.gate import lengths_of
 
@@ -89,14 +89,15 @@ class Lfw:
     def worse(self) -> dict[str, np.ndarray]:
         """A worse copy of each of `chosen`: its kind and extent, embedding and measures."""
 
-        def make() -> dict[str, np.ndarray]:
-            copies = [worse(self.crops[row], 0, int(row)) for row in self.chosen]
-            pixels = np.stack([copy for copy, *_ in copies])
-            kinds, extents = (np.array([copy[place] for copy in copies]) for place in (1, 2))
-            return {"kind": kinds, "extent": extents, "embeddings": self.embed(pixels), **measured(pixels)}
-
-        made = self.once("worse", make)
+        made = self.once("worse", lambda: self.copies(self.chosen))
         return made | {"length": lengths_of(made["embeddings"])}
+
+    def copies(self, rows: Sequence[int]) -> dict[str, np.ndarray]:
+        """Worse copies of images: kinds and extents, embeddings and measures."""
+        made = [worse(self.crops[row], 0, int(row)) for row in rows]
+        pixels = np.stack([copy for copy, *_ in made])
+        kinds, extents = (np.array([copy[place] for copy in made]) for place in (1, 2))
+        return {"kind": kinds, "extent": extents, "embeddings": self.embed(pixels), **measured(pixels)}
 
     @cached_property
     def others(self) -> dict[str, np.ndarray]:

@@ -94,6 +94,17 @@ def tables(rows: Sequence[dict[str, str]]) -> dict[str, str]:
          *(shown(figure(one, name=name, at=at, figure="fpir"), 2) for at in ("0.02", "0.1"))]
         for name, words in NAMES.items()
     ]  # fmt: skip
+    tried, effects = [of for of in rows if of["part"] == "chosen"], []
+    for at in dict.fromkeys(of["at"] for of in tried if of["at"]):
+        cells = [f"{100 * float(at):g} %"]
+        for asked in ("detail", "detail and length"):
+            each = [
+                figure(tried, name=asked, at=at, figure=what)
+                for what in ("worse_refused", "fpir", "fpir_highest", "tpir")
+            ]
+            cells += [shown(each[0]), f"{shown(each[1], 2)} ({shown(each[2], 2)})", shown(each[3])]
+            cells[0] += f", chosen by {asked}" * (figure(tried, name=asked, figure="chosen") == float(at))
+        effects.append(cells)
     reach, extents = [of for of in rows if of["part"] == "extents"], {}
     for kind, words in (
         ("reduced", "reduced to, pixels"),
@@ -112,6 +123,10 @@ def tables(rows: Sequence[dict[str, str]]) -> dict[str, str]:
         "served": table(
             ["gallery", "good refused", "reduced refused", "blurred refused", "wrong refused", "FPIR",
              "FPIR, worse copies", "TPIR"], served
+        ),
+        "chosen": table(
+            ["good refused, at most", "detail: worse copies refused", "FPIR, worse copies (highest)", "TPIR of all",
+             "detail and length: worse copies refused", "FPIR, worse copies (highest)", "TPIR of all"], effects
         ),
         "bought": table(
             ["refused by", "0 %", "1 %", "2 %", "5 %", "10 %", "20 %", "FPIR at 2 %", "FPIR at 10 %"], bought

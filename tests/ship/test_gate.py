@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from verisphere.base.vocabulary import Embeddings
-from verisphere.files.gate import Limit
+from tiny_service import FIND, MODEL
+from verisphere.base.vocabulary import Embeddings, Origin
+from verisphere.decide import TooFewComparisonsError
+from verisphere.files.gate import Effect, Gate, Limit
 from verisphere.score import unit_rows
-from verisphere.ship.gate import fit_gate, lengths_of
+from verisphere.ship.gate import fit_gate, gate_of, lengths_of
+from verisphere.ship.gate_fit import chosen, effects_of
 
 
 def people(count: int, images: int = 3, seed: int = 0) -> Embeddings:
@@ -77,3 +80,51 @@ def test_what_cannot_be_fitted_is_refused():
 
 def test_the_length_is_that_before_it_is_taken_away():
     assert lengths_of(np.array([[3, 4], [0, 0.5]], np.float32)) == pytest.approx([5, 0.5])
+
+
+def worse_world(people_there: int = 300, seed: int = 3):
+    """Embeddings by which worse copies of all people look alike, and measures that tell them for the most part."""
+    draw, embeddings = np.random.default_rng(seed), people(people_there, 3, seed)
+    count = len(embeddings)
+    alike = 0.1 * embeddings.embeddings + draw.normal(size=16) * 3 + 0.3 * draw.normal(size=(count, 16))
+    copies = Embeddings(alike, identities=embeddings.identities)
+    good = {"detail": draw.normal(10, 1, count)}
+    return good, embeddings, {"detail": draw.normal(7, 1, count)}, copies
+
+
+def test_the_more_a_gate_refuses_the_fewer_strangers_are_found_by_worse_copies():
+    effects = effects_of(*worse_world(), fpir="2e-2")
+    refused, found = ([getattr(effect, name) for effect in effects] for name in ("worse_refused", "fpir"))
+    assert refused == sorted(refused)
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 0.02
+    poisoned = effects_of(*worse_world()[:2], *worse_world()[:2], fpir="2e-2")  # copies that are not worse
+    assert all(effect.fpir < 0.05 for effect in poisoned)
+
+
+def test_the_share_is_that_of_the_most_people_at_an_fpir_that_is_kept():
+    effects = [
+        Effect("a", 0.5, 0.01, 0.03, 0.99),
+        Effect("b", 0.7, 0.01, 0.01, 0.9),
+        Effect("c", 0.9, 0.005, 0.005, 0.95),
+    ]
+    assert chosen(effects, "1e-2") == "c"
+    assert chosen(effects[:2], "1e-2") == "b"
+    assert chosen(effects, "1e-3") == "c"  # where none keeps to it, the strictest
+    assert chosen(effects, "5e-2") == "a"
+
+
+def test_a_threshold_that_people_are_too_few_for_is_refused():
+    with pytest.raises(TooFewComparisonsError, match="needs 999 strangers"):
+        effects_of(*worse_world(100), fpir="1e-3")
+
+
+def test_a_gate_is_used_only_with_the_model_that_it_was_fitted_for_and_says_what_weakens_it(tmp_path, caplog):
+    gate = Gate("others", 10, 20, None, (), 0.0, implausible=("scores cannot be right: one vector",))
+    gate.write_json(tmp_path / "gate.json")
+    gate_of(tmp_path / "gate.json", MODEL, FIND)
+    assert "scores cannot be right: one vector" in caplog.text
+    other = Gate("others", 10, 20, Origin("ab" * 32, False, "float32", "others"), (), 0.0)
+    other.write_json(tmp_path / "other.json")
+    with pytest.raises(ValueError, match=r"other\.json: not made as .*fit a gate for this model"):
+        gate_of(tmp_path / "other.json", MODEL, FIND)

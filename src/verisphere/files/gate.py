@@ -55,6 +55,26 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Effect:
+    """What a gate does that refuses at most a share `good` of good photographs, on people on whom it is not fitted.
+
+    Of the photographs to be enrolled a tenth are worse copies. All rates are means over splits of the people.
+
+    Attributes:
+        good: the share.
+        worse_refused: share of worse copies that are refused.
+        fpir, fpir_highest: share of strangers who are found by worse copies, and in the split where it is highest.
+        tpir: people who are found by a good photograph, of all who were to be enrolled.
+    """
+
+    good: str
+    worse_refused: float
+    fpir: float
+    fpir_highest: float
+    tpir: float
+
+
+@dataclass(frozen=True)
 class Gate(Result):
     """What a gallery asks of a photograph that is to be enrolled.
 
@@ -66,6 +86,9 @@ class Gate(Result):
         margin: a new photograph may be so much nearer to another person than to its own before it is stopped.
         in_training: people and images of the set that the model was trained on; None if no model is known.
         implausible: why the scores of the set cannot be right, where that was accepted.
+        good: the most good photographs that it may refuse; empty in files of earlier versions.
+        fpir: the FPIR by which `good` was chosen from `effects`; empty where it was named.
+        effects: what each share does that was tried.
     """
 
     images: str
@@ -76,6 +99,9 @@ class Gate(Result):
     margin: float
     in_training: SharedWithTraining | None = None
     implausible: tuple[str, ...] = ()
+    good: str = ""
+    fpir: str = ""
+    effects: tuple[Effect, ...] = ()
 
     def warnings(self) -> list[str]:
         """Why it promises nothing about other people, though the set was accepted; empty for nothing."""
@@ -95,15 +121,19 @@ class Gate(Result):
         compared = [printable(shared.described())] if shared is not None and not shared else []
         of = f"from {counted(self.photographs, 'photograph')} of {counted(self.people, 'person')}, none to be enrolled"
         asked = [f"{limit.measure}: at {limit.side} {limit.value:.4g}" for limit in self.limits]
-        return "\n".join(
-            [
-                *self.warnings(),
-                *compared,
-                of,
-                *asked,
-                f"nearer to another person than to its own: by at most {self.margin:.4f}",
-            ]
-        )
+        margin = f"nearer to another person than to its own: by at most {self.margin:.4f}"
+        return "\n".join([*self.warnings(), *compared, of, *asked, margin, *self._chosen()])
+
+    def _chosen(self) -> list[str]:
+        lines = [
+            f"at most {effect.good} of good photographs refused{' (chosen)' if effect.good == self.good else ''}: "
+            f"{effect.worse_refused:.1%} of worse copies are refused, {effect.fpir:.2%} of strangers are found by such "
+            f"copies (in a split at most {effect.fpir_highest:.2%}), and {effect.tpir:.1%} of the people to enrol"
+            for effect in self.effects
+        ]
+        kept = any(effect.fpir_highest <= float(self.fpir) for effect in self.effects)
+        why = "most people are found" if kept else "fewest strangers are found, though more than that"
+        return [*lines, f"chosen at FPIR {self.fpir}, where {why}"] if lines else []
 
     def fields(self) -> dict[str, Any]:
         """The values of the JSON that `read_gate` reads."""

@@ -13,7 +13,7 @@ from verisphere.files.results import Result
 
 FORMAT = 2
 _READ = (1, FORMAT)  # format 1 does not say whether an attack worked
-SOURCES = ("photographs", "embeddings", "head", "folder")
+SOURCES = ("photographs", "embeddings", "head", "folder", "bridge")
 
 
 #: What is said of an attack that worked and whose faces the judge does not recognise.
@@ -33,8 +33,8 @@ class LeakRow:
     """Faces recovered from one source, compared with photographs by the judge.
 
     Attributes:
-        source: `folder` (the network alone), `head` (its class centers), `embeddings` (of photographs), or
-            `photographs` (real ones, for comparison).
+        source: `folder` (the network alone), `head` (its class centers), `embeddings` (of photographs), `photographs`
+            (real ones, for comparison), or `bridge` (no face: stolen embeddings, carried over to the judge).
         mean: mean cosine with other photographs of the person.
         others: mean cosine with photographs of other people.
         points: the share accepted as the right person at each FAR, with one comparison for each face.
@@ -42,6 +42,7 @@ class LeakRow:
         needed: mean cosine of two photographs of one person under the attacked model; None for photographs.
         strangers: for `folder`, whose people are chosen as the most similar, the share of strangers' photographs that
             are accepted as the person chosen for them in the same way.
+        known: for `bridge`, the number of people whom the attacker knows.
     """
 
     source: str
@@ -51,6 +52,7 @@ class LeakRow:
     reached: float | None = None
     needed: float | None = None
     strangers: tuple[OperatingPoint, ...] = ()
+    known: int = 0
 
     @property
     def worked(self) -> bool | None:

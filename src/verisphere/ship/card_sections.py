@@ -156,6 +156,13 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
         for row in attacks
         if row.worked is False and row.reached is not None and row.needed is not None
     ]
+    said += [
+        f"Without this network, embeddings that it made are translated to the second model: of people whom the thief "
+        f"does not know {number(row.points[-1].tar, 3)} match at FAR {row.points[-1].far_target}, by photographs of "
+        f"{row.known:,} others."
+        for row in figures.rows
+        if row.source == "bridge"
+    ]
     unknown = [_FROM[row.source] for row in attacks if row.worked is None]
     if unknown and figures.format == 1:
         said.append(

@@ -1,7 +1,7 @@
-"""The gate of a gallery, fitted on the aligned faces of other people, and its verdicts on faces."""
+"""The gate of a gallery, from measures of other people's faces, and its verdicts on faces."""
 
+import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,34 +9,31 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64
 
-from verisphere.base.device import choose_device
 from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
+from verisphere.base.vocabulary import Embeddings
 from verisphere.base.words import unknown_name
 from verisphere.decide import Far, exact_rate, one_probe_each
-from verisphere.files.embeddings import known_people, note_crowds
+from verisphere.files.embeddings import known_people
 from verisphere.files.gate import MEASURES, Gate, Limit, Measured, Side, read_gate
-from verisphere.files.landmarks import points_of_images, read_landmarks
 from verisphere.images.detect.pose import place_of
-from verisphere.images.faces import Faces
-from verisphere.images.quality import detail_of, light_of, measure
-from verisphere.measure.protocols.plausible import implausible_set
-from verisphere.models.described_faces import open_faces
-from verisphere.models.embed import EmbeddingModel, embed, open_model, origin_of
+from verisphere.images.quality import detail_of, light_of
 from verisphere.models.folder import Model
 from verisphere.score import pair_scores, top_k, unit_rows
-from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces
 from verisphere.ship.notes import origins_of
 
+log = logging.getLogger(__name__)
+
 #: What is asked for where it was measured and nothing else is named; docs/enrolment.md says why.
 ASKED = ("detail", "size")
+#: The share of good photographs that is refused at most where it is neither named nor chosen.
+GOOD = "2e-2"
 _OF_LIMITS = 0.25  # part of the good photographs refused by limits; the alarm, which needs more, has the rest
 _NO_POINTS = np.full((5, 2), np.nan, np.float32)
 
 
 def fit_gate(
-    measured: Measured, embeddings: Embeddings, *, good: Far = "2e-2", measures: Sequence[str] = (), images: str = ""
+    measured: Measured, embeddings: Embeddings, *, good: Far = GOOD, measures: Sequence[str] = (), images: str = ""
 ) -> Gate:
     """The gate that refuses at most a share of the good photographs of other people than those to be enrolled.
 
@@ -79,60 +76,13 @@ def _limit(numbers: np.ndarray, side: Side, share: float) -> float:
     return float(order[beyond] if side == "least" else order[-1 - beyond])
 
 
-def fit(
-    faces: Path,
-    model: Path,
-    landmarks: Path | None = None,
-    good: Far = "2e-2",
-    measures: Sequence[str] = (),
-    device: str | None = None,
-    accepted: Accepted = NOTHING,
-    progress: Progress = quietly,
-) -> Gate:
-    """The gate of a gallery, from aligned faces of other people than its own; see `fit_gate`.
-
-    Raises:
-        ValueError: unless accepted, implausible scores, or people or images that the model was trained on.
-    """
-    opened, images, measured = _opened(faces, model, landmarks, device, progress)
-    embeddings = embed(opened, images, str(faces), progress=progress)
-    note_crowds(faces, embeddings.identities)
-    if not accepted.training_people:
-        refuse_training_people(embeddings, faces)
-    reasons = refuse_implausible(faces, implausible_set(known_people(embeddings, faces)), accepted.implausible)
-    measured["length"] = lengths_of(embeddings.embeddings)
-    gate = fit_gate(measured, embeddings, good=good, measures=measures, images=faces.name)
-    return replace(gate, implausible=tuple(reasons))
-
-
-def check(
-    faces: Path,
-    gate: Path,
-    model: Path,
-    landmarks: Path | None = None,
-    device: str | None = None,
-    progress: Progress = quietly,
-) -> str:
-    """The verdicts on aligned faces that are to be embedded by a model, for which the gate was fitted, as a text."""
-    asked, (opened, images, measured) = read_gate(gate), _opened(faces, model, landmarks, device, progress)
-    origin = origin_of(opened, bool(opened.flip), torch.float32, str(faces), images.source)
-    check_same_origin(f"{faces} is by {model}", origin, gate, asked.origin, "fit a gate for this model")
-    needed = {limit.measure for limit in asked.limits}
-    if "length" in needed:
-        measured["length"] = lengths_of(embed(opened, images, str(faces), progress=progress).embeddings)
-    reasons = asked.reasons(measured)
-    lines = [*asked.warnings(), f"{reasons.count(()):,} of {len(reasons):,} images are accepted"]
-    if unknown := needed - measured.keys():
-        lines.append(f"not checked, because there are no --landmarks: {', '.join(sorted(unknown))}")
-    refused = (f"{name}: {'; '.join(why)}" for name, why in zip(images.names, reasons, strict=True) if why)
-    return "\n".join([*lines, *map(printable, refused)])
-
-
 def gate_of(
     path: Path, model: Model, find: FindFaces
 ) -> Callable[[Sequence[FaceOfPhotograph], np.ndarray], list[tuple[str, ...]]]:
     """Why the gate of a file, which must have been fitted for this model, refuses faces with these embeddings."""
     gate = read_gate(path)
+    for line in gate.warnings():
+        log.warning("%s: %s", path, line)
     for origin in origins_of(model, find):
         check_same_origin(f"{model.folder} embeds", origin, path, gate.origin, "fit a gate for this model")
 
@@ -144,12 +94,3 @@ def gate_of(
         return gate.reasons(measured)
 
     return reasons
-
-
-def _opened(
-    faces: Path, model: Path, landmarks: Path | None, device: str | None, progress: Progress
-) -> tuple[EmbeddingModel, Faces, dict[str, np.ndarray]]:
-    opened = open_model(model, choose_device(device))
-    images = open_faces(faces, size=opened.backbone.input_size)
-    listed = {} if landmarks is None else place_of(points_of_images(images.names, read_landmarks(landmarks)))
-    return opened, images, measure(images, progress) | listed

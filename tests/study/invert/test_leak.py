@@ -11,12 +11,13 @@ import pytest
 import torch
 from PIL import Image
 
+from verisphere.backbones import Pixels
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.cli import main
 from verisphere.decide import operating_point
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import LeakFigures, LeakRow, read_leak
-from verisphere.images import Faces
+from verisphere.images import Faces, SyntheticFaces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.ship.card_sections import leak_section
@@ -28,8 +29,19 @@ from verisphere.study.invert.marks import read_unmarked
 from verisphere.study.invert.most_similar import MostSimilar
 from verisphere.study.invert.photographs import photographs_of, read_photographs, unit_embeddings, with_two_photographs
 from verisphere.study.invert.run import prepare
+from verisphere.study.invert.translated import translations
 
 CPU = torch.device("cpu")
+
+
+class Noise(Pixels):
+    """A network that makes noise of a face."""
+
+    def embed(self, images):
+        """Numbers that have nothing to do with the images, but for their place."""
+        return torch.randn(len(images), self.embedding_size, generator=torch.Generator().manual_seed(len(images)))
+
+
 SHORT = Inversion(steps=4, batch_size=4, rate=1e-3, batch_norm=0.01)
 
 
@@ -399,3 +411,38 @@ def test_a_file_that_is_none(tested: Path, tmp_path: Path, changes: dict[str, An
     with pytest.raises(ValueError, match=message):
         read_leak(tmp_path / "leak.json")
     assert isinstance(read_leak(tested / "leak.json"), LeakFigures)
+
+
+@pytest.mark.parametrize("known", [40, 60, 110])
+def test_a_stolen_gallery_is_translated_by_people_who_are_known(known: int):
+    """Two networks that see the same pixels at other sizes; half of the people must be left to be recognised."""
+    faces = SyntheticFaces(people=2 * known - 10, images=2, size=48)
+    stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Pixels(6).eval(), "cd" * 32)
+    rows = list(translations(faces, stolen, own, ["1e-1"]))
+    if known == 40:
+        assert rows == []
+        return
+    assert [(row.source, row.known) for row in rows] == [("bridge", 50)]
+    (point,) = rows[0].points
+    assert point.genuine_total == 2 * known - 10 - 50
+    assert point.tar_lower_95 > 0.1 >= point.far  # more often than by chance
+    assert rows[0].mean > rows[0].others
+
+
+def test_the_text_and_the_card_say_what_a_translation_reveals(tested: Path, tmp_path: Path):
+    figures = read_leak(tested / "leak.json")
+    point = operating_point([0.9] * 7 + [0.0], [0.5] * 10, "1e-1")
+    row = LeakRow("bridge", 0.5, 0.1, (point,), known=200)
+    told = replace(figures, rows=(*figures.rows, row))
+    assert "embeddings alone, 200 people known" in leak_text(told)
+    told.write_json(tmp_path / "leak.json")
+    (said,) = leak_section(tmp_path, "leak.json")
+    assert "does not know 0.875 match at FAR 1e-1, by photographs of 200 others" in said
+
+
+def test_networks_that_share_nothing_of_people_are_not_translated(caplog):
+    faces = SyntheticFaces(people=110, images=2, size=48)
+    stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Noise(8).eval(), "cd" * 32)
+    with caplog.at_level("INFO"):
+        assert list(translations(faces, stolen, own, ["1e-1"])) == []
+    assert "no translation by 50 known people: no map separates held-out people" in caplog.text

@@ -2,7 +2,8 @@
 
 There are three attackers: one has only the network (`folder`), one also has its class centers (`head`), and one has the
 network and embeddings of photographs (`embeddings`). For each of them inversions are made; the judge compares each face
-with one photograph of the person that was not its target, at the threshold of a FAR.
+with one photograph of the person that was not its target, at the threshold of a FAR. A fourth has embeddings without
+the network, and translates them to the judge (`verisphere.study.invert.translated`).
 
 An attack has worked if its faces reach, under the attacked model itself, at least the mean cosine that two photographs
 of one person have there. Where it has not, its figures are in the files, and no claim is made of them.
@@ -27,6 +28,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, UNTRAINED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
+from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.report.tables import number, table
 from verisphere.study.invert.findings import InversionFindings
@@ -34,6 +36,7 @@ from verisphere.study.invert.inversion import Inversion
 from verisphere.study.invert.likeness import INVERTED, JUDGE
 from verisphere.study.invert.photographs import Photographs, photograph_digests
 from verisphere.study.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
+from verisphere.study.invert.translated import translations
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +46,7 @@ _SOURCES = {
     "embeddings": "embeddings of photographs",
     "head": "the head's centers",
     "folder": "the network alone",
+    "bridge": "embeddings alone, {} people known",
 }
 _VERDICTS = {True: "worked", False: "failed", None: "not known"}
 _NOBODY = "{}: nobody has a second photograph, of other pixels, to compare with; give photographs of more people"
@@ -130,13 +134,15 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
                 log.info("faces from %s: %s", _SOURCES[source], prepared[source].plan.text())
                 run_inversion(attack, prepared.pop(source), out / source, device, save_every=50, progress=progress)
             found[source] = _findings(out / source / INVERSION_JSON)
+        faces = open_faces(asked.faces, asked.people, model.backbone.input_size, asked.trust)
+        rows = [*_rows(found), *translations(faces, model, judge, asked.fars, progress)]
         result = LeakFigures(
             FORMAT,
             asked.model.name,
             model.sha256,
             asked.judge.name,
             judge.sha256,
-            tuple(_rows(found)),
+            tuple(rows),
             asdict(asked.settings),
             __version__,
             model.preprocessing,
@@ -238,13 +244,22 @@ def leak_text(figures: LeakFigures) -> str:
     header += [f"TAR at FAR {far}, 95 %" for far in fars]
     rows = []
     for row in figures.rows:
-        real = row.source == "photographs"
+        real = row.source in ("photographs", "bridge")
         reached = "-" if row.reached is None else number(row.reached, 3)
         if row.needed is not None:
             reached += f" (needed {number(row.needed, 3)})"
         verdict = "-" if real else _VERDICTS[row.worked]
         shares = _shares(row.points if real or row.worked else (), len(fars))
-        rows.append([_SOURCES[row.source], reached, verdict, number(row.mean, 3), number(row.others, 3), *shares])
+        rows.append(
+            [
+                _SOURCES[row.source].format(row.known),
+                reached,
+                verdict,
+                number(row.mean, 3),
+                number(row.others, 3),
+                *shares,
+            ]
+        )
         if row.strangers:
             rows.append(["strangers' photographs, chosen likewise", *"----", *_shares(row.strangers, len(fars))])
     steps = figures.settings.get("steps")

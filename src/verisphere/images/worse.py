@@ -1,13 +1,19 @@
-"""Worse copies of aligned faces, for the benchmark of the enrolment gate: small faces enlarged, motion, defocus."""
+"""Worse copies of aligned faces, by which an enrolment gate is chosen: small faces enlarged, motion, defocus."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
+from jaxtyping import UInt8
 from PIL import Image
 from scipy.ndimage import convolve
+from torch import Tensor
 
-#: How far each kind goes: pixels across the reduced crop, pixels that the face moves, radius of the disc.
+from verisphere.base.vocabulary import ImageSource
+from verisphere.images.faces import Faces
+
+#: How far each kind goes in a crop of 112 pixels: pixels across the reduced crop, pixels of motion, radius of the disc.
 RANGES = {"reduced": (12.0, 32.0), "motion": (8.0, 24.0), "defocus": (3.0, 8.0)}
 _PARTS = 5  # by which a pixel of a kernel is divided on each axis
 
@@ -54,3 +60,21 @@ def worse(face: np.ndarray, seed: int, image: int) -> tuple[np.ndarray, str, flo
     kind = ("reduced", "reduced", "motion", "defocus")[draw.integers(4)]
     extent = draw.uniform(*RANGES[kind])
     return KINDS[kind](face, extent, draw), kind, extent
+
+
+class Worse(Faces):
+    """A worse copy of each image of a set; equal sets have equal copies."""
+
+    def __init__(self, faces: Faces) -> None:
+        self.faces, self.names, self.identities = faces, faces.names, faces.identities
+
+    @property
+    def source(self) -> ImageSource:
+        """Source of the images of the set."""
+        return self.faces.source
+
+    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+        """The copies at these positions."""
+        faces = self.faces.images(indices).permute(0, 2, 3, 1).numpy()
+        copies = [worse(face, 0, place)[0] for face, place in zip(faces, indices, strict=True)]
+        return torch.from_numpy(np.stack(copies)).permute(0, 3, 1, 2).contiguous()

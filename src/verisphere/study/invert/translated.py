@@ -1,0 +1,69 @@
+"""A stolen gallery translated: an attacker who has its rows, and no network that made them, uses one of their own.
+
+Of some people the attacker knows photographs that both networks have embedded. On these a map is fitted from the rows
+of one to those of the other (`verisphere.score.bridge`), and photographs of other people by the attacker's network are
+compared with the stolen rows, carried over.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from verisphere.base.seeds import numpy_generator
+from verisphere.base.vocabulary import Progress, quietly
+from verisphere.decide import Far, operating_point
+from verisphere.files.leak_figures import LeakRow
+from verisphere.images import Faces
+from verisphere.models.embed import EmbeddingModel
+from verisphere.score.bridge import fit_map
+from verisphere.study.invert.photographs import read_photographs, unit_embeddings
+
+log = logging.getLogger(__name__)
+
+#: How many people are known, in turn, where there are twice as many with two photographs.
+KNOWN = (50, 200, 500)
+_MOST_OTHERS = 1_000
+
+
+def translations(
+    faces: Faces, stolen: EmbeddingModel, own: EmbeddingModel, fars: Sequence[Far], progress: Progress = quietly
+) -> Iterator[LeakRow]:
+    """How well people whom the attacker does not know match their stolen rows, a row for each number of known people.
+
+    Each person counts by one photograph on each side, and no photograph is on both. No row comes of a number of known
+    people for whom no map can be found.
+    """
+    label, draw = faces.labels.numpy(), numpy_generator(0)
+    order = draw.permutation(np.flatnonzero(label >= 0))
+    order = order[np.argsort(label[order], kind="stable")]  # each person's photographs side by side, in random order
+    pairs = np.stack([order[:-1], order[1:]], axis=1)
+    pairs = pairs[label[pairs[:, 0]] == label[pairs[:, 1]]]
+    pairs = draw.permutation(pairs[np.unique(label[pairs[:, 0]], return_index=True)[1]])
+    counts = [known for known in KNOWN if 2 * known <= len(pairs)]
+    if not counts:
+        return
+    pairs = pairs[: counts[-1] + _MOST_OTHERS]
+    sides = []
+    for model in (stolen, own):
+        rows = [unit_embeddings(model, read_photographs(faces, pair.tolist())) for pair in _parts(pairs, progress)]
+        sides.append(np.concatenate([part.numpy() for part in rows]).astype(np.float32).reshape(*pairs.shape, -1))
+    for known in counts:
+        (old, old_rest), (new, new_rest) = ((side[:known], side[known:]) for side in sides)
+        try:
+            person = np.repeat(np.arange(known), 2)
+            found = fit_map(old.reshape(2 * known, -1), new.reshape(2 * known, -1), person)
+        except ValueError as error:
+            log.info("no translation by %d known people: %s", known, error)
+            continue
+        scores = (new_rest[:, 1] @ found.apply(old_rest[:, 0]).T).astype(np.float64)
+        own_scores, others = scores.diagonal(), scores[~np.eye(len(scores), dtype=bool)]
+        points = tuple(operating_point(own_scores, others, far) for far in fars)
+        yield LeakRow("bridge", float(own_scores.mean()), float(others.mean()), points, known=known)
+
+
+def _parts(pairs: np.ndarray, progress: Progress) -> Iterator[np.ndarray]:
+    flat = pairs.reshape(-1)
+    starts = range(0, len(flat), 256)
+    for start in progress(starts, "embedding for a translation", len(starts)):
+        yield flat[start : start + 256]
