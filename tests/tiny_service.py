@@ -19,7 +19,7 @@ from verisphere.ship.living.gallery import LivingGallery, create_gallery
 from verisphere.ship.living.records import NewPhotographs
 from verisphere.ship.serve.app import make_app
 from verisphere.ship.serve.desk import Desk
-from verisphere.ship.serve.keys import Keys
+from verisphere.ship.serve.guard import Keys
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that this client would rather ask by httpx2

@@ -30,10 +30,8 @@ from verisphere.ship.identify import identify
 from verisphere.ship.living.enrolment import verify_claim
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.serve.app import make_app
-from verisphere.ship.serve.batching import Batches
-from verisphere.ship.serve.desk import Desk
-from verisphere.ship.serve.guard import Limits
-from verisphere.ship.serve.keys import Keys, read_keys
+from verisphere.ship.serve.desk import Batches, Desk
+from verisphere.ship.serve.guard import Keys, Limits, read_keys
 from verisphere.ship.verify import verify
 
 SECRETS = {"door": "key of the door", "desk": "key of the desk", "boss": "key of the boss"}

@@ -14,8 +14,7 @@ pytest.importorskip("httpx", reason="httpx, which asks the service in tests, is 
 from tiny_service import FIND, MODEL, NAMES, OTHERS, client, gallery_at, photo
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.serve.desk import Desk
-from verisphere.ship.serve.guard import Limits
-from verisphere.ship.serve.keys import read_keys
+from verisphere.ship.serve.guard import Limits, read_keys
 
 KEY = "the key of a reader"
 PATHS = ("/v1/verify", "/v1/claim", "/v1/identify", "/v1/enrol", "/v1/remove", "/v1/card", "/metrics", "/health", "/",

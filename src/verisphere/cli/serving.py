@@ -84,8 +84,7 @@ def _server(options: argparse.Namespace, counts: Path | None = None) -> "tuple[u
     from verisphere.ship.living.gallery import LivingGallery
     from verisphere.ship.serve.app import make_app
     from verisphere.ship.serve.desk import Desk
-    from verisphere.ship.serve.guard import Limits
-    from verisphere.ship.serve.keys import read_keys
+    from verisphere.ship.serve.guard import Limits, read_keys
 
     limits = options_as(Limits, options)
     keys = None if options.keys is None else read_keys(options.keys)

@@ -27,9 +27,8 @@ from verisphere.models.gallery import Cohort, Searched
 from verisphere.score import unit_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted
-from verisphere.ship.living.alarm import Alarm, alarms
-from verisphere.ship.living.promise import KeptPromise
-from verisphere.ship.living.records import Enrolled, GalleryInfo, GalleryListing, NewPhotographs, PersonListed
+from verisphere.ship.living.promise import KeptPromise, alarms
+from verisphere.ship.living.records import Alarm, Enrolled, GalleryInfo, GalleryListing, NewPhotographs, PersonListed
 
 _AT_ONCE = 1 << 13  # rows of a transaction
 _CANDIDATES = 64  # people of a probe that are looked at first; more where all of these pass

@@ -1,11 +1,11 @@
-"""The promise of a living gallery about strangers, whom it keeps and scores anew with each change."""
+"""The promise of a living gallery about strangers, whom it keeps and scores anew, and alarms by its threshold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, Int64
 
 from verisphere.base.identity import folded
 from verisphere.base.provenance import check_same_origin
@@ -27,10 +27,11 @@ from verisphere.decide.point import far_text
 from verisphere.files.gallery_calibration import check_fpirs
 from verisphere.files.gallery_store import Store
 from verisphere.files.json_values import from_json, shown
-from verisphere.score import unit_rows
+from verisphere.score import pair_scores, unit_rows
 from verisphere.score.best_people import best_people
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted, known_of
+from verisphere.ship.living.records import Alarm
 
 
 @dataclass(frozen=True)
@@ -228,3 +229,44 @@ class KeptPromise:
             raise TooFewComparisonsError(f"{self.store.name}: {error}; {hint}") from None
         about = {name: getattr(terms, name) for name in ("calibrated_on", "in_training", "implausible")}
         self.store.set_fact("promise", replace(promise, **about))
+
+
+def alarms(
+    store: Store, slots: Int64[np.ndarray, " new"], margin: float = 0.0, expired: Sequence[int] = ()
+) -> dict[int, Alarm]:
+    """The alarm of each new photograph that is to be stopped, by its slot, within `writing` and once they are added.
+
+    A photograph of a person with others is stopped where it is nearer to another person by more than the margin, and a
+    first one where it is above the gallery's threshold with somebody. One that is nearest to another new photograph
+    which stands out more is not among them: it may be right once that is stopped, so look again without that. People
+    whose consent has expired, by their numbers, are not found here either.
+    """
+    if not len(slots):
+        return {}
+    threshold, units = KeptPromise(store).threshold.threshold, torch.from_numpy(store.rows(slots))
+    scores, persons, nearest = store.nearest(units, 2, expired)
+    joined = "SELECT slot, person, f.name, p.name FROM photographs f JOIN people p USING (person) WHERE slot IN"
+    about = {slot: (person, name, whose) for slot, person, name, whose in store.among(joined, slots.tolist())}
+    of_person: dict[int, list[int]] = {}
+    people = sorted({person for person, *_ in about.values()})
+    for person, slot in store.among("SELECT person, slot FROM photographs WHERE person IN", people):
+        of_person.setdefault(person, []).append(slot)
+    excess, seen = dict[int, float](), dict[int, int]()  # and the photograph of the other person
+    near: dict[int, tuple[int, float, float | None]] = {}
+    for place, slot in enumerate(slots.tolist()):
+        person = about[slot][0]
+        column = int(persons[place, 0] == person)
+        other, score = int(persons[place, column]), float(scores[place, column])
+        rest = np.array([held for held in of_person[person] if held != slot], np.int64)
+        own = None
+        if len(rest):
+            rows = torch.from_numpy(store.rows(rest))
+            zeros = torch.zeros(len(rest), dtype=torch.int64)
+            own = float(pair_scores(units[place : place + 1], zeros, torch.arange(len(rest)), rows).max())
+        excess[slot] = score - (threshold if own is None else own + margin)
+        seen[slot] = int(nearest[place, column])
+        near[slot] = other, score, own
+    stopped = [slot for slot in near if 0 < excess[slot] >= excess.get(seen[slot], 0.0)]
+    others = sorted({near[slot][0] for slot in stopped})
+    names = dict(store.among("SELECT person, name FROM people WHERE person IN", others))
+    return {slot: Alarm(*about[slot][1:], names[near[slot][0]], *near[slot][1:]) for slot in stopped}

@@ -1,4 +1,4 @@
-"""What a living gallery takes and tells: photographs to enrol, its people as a list, its figures with its promise."""
+"""What a living gallery takes and tells: photographs to enrol, alarms, its people, its figures with its promise."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,6 @@ from verisphere.decide import GalleryThreshold
 from verisphere.files.results import Result
 from verisphere.report.tables import table
 from verisphere.score import unit_rows
-from verisphere.ship.living.alarm import Alarm
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +42,30 @@ class NewPhotographs:
         people, names, digests = ([column[row] for row in chosen] for column in (self.people, self.names, self.digests))
         images = None if self.images is None else [self.images[row] for row in chosen]
         return NewPhotographs(people, names, digests, self.rows[list(chosen)], images, self.origins)
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A new photograph, the other person whom it looks like, and its scores with that person and with its own.
+
+    A first photograph has no score with its own person.
+    """
+
+    photograph: str
+    person: str
+    other: str
+    score: float
+    own: float | None
+
+    def __str__(self) -> str:
+        return f"{printable(self.photograph)}: {self.reason()}"
+
+    def reason(self) -> str:
+        """Why it is stopped, in words."""
+        other, person = printable(self.other), printable(self.person)
+        if self.own is None:
+            return f"the first of {person}, and it is found as {other} ({self.score:.4f})"
+        return f"nearer to {other} ({self.score:.4f}) than to {person} ({self.own:.4f})"
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from verisphere.ship.export import CARD
 from verisphere.ship.notes import sentence
 from verisphere.ship.serve.answers import Card, Change, Decision, Refusal
 from verisphere.ship.serve.desk import Desk, Photograph
-from verisphere.ship.serve.guard import INTERNAL, Guard, Refused
-from verisphere.ship.serve.keys import Keys, Role
+from verisphere.ship.serve.guard import INTERNAL, Guard, Keys, Refused, Role
 from verisphere.ship.serve.metrics import Metrics
 
 Sent = Annotated[UploadFile, File(description="a photograph: JPEG, PNG, WebP, HEIC ...")]
