@@ -146,7 +146,7 @@ class Desk:
         return face
 
     def _embed(self, faces: Sequence[np.ndarray]) -> list[np.ndarray]:
-        self.counted("batch_faces", len(faces))
+        self.counted("batch_faces", float(len(faces)))
         return list(self.model.embed(np.stack(faces)))
 
     def compare(self, left: Photograph, right: Photograph) -> Decision:
@@ -176,7 +176,7 @@ class Desk:
         return await self._identified((photograph, everybody))
 
     def _identify(self, asked: Sequence[tuple[Photograph, bool]]) -> list[Decision]:
-        self.counted("batch_searches", len(asked))
+        self.counted("batch_searches", float(len(asked)))
         with self.gallery.store.reading():
             threshold = self.gallery.threshold
             rows = np.concatenate([photograph.row for photograph, _ in asked])

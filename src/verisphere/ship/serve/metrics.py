@@ -42,7 +42,7 @@ class Metrics:
             self._done(f"CREATE TABLE IF NOT EXISTS {table}")
         self._done("INSERT OR REPLACE INTO answering VALUES (?, 0)", os.getpid())
 
-    def add(self, name: str, amount: float = 1) -> None:
+    def add(self, name: str, amount: float = 1.0) -> None:
         """Add to a count."""
         add = "ON CONFLICT (name) DO UPDATE SET value = value + excluded.value"
         self._done(f"INSERT INTO counts VALUES (?, ?) {add}", name, amount)
