@@ -213,7 +213,7 @@ def test_recognised_is_surely_above_chance(accepted: int, of: int, strangers: in
         )
 
     others = () if strangers is None else (point(strangers, 100),)
-    assert LeakRow("folder", 0, 0, (point(accepted, of),), strangers=others).recognised == recognised
+    assert LeakRow("folder", 0.0, 0.0, (point(accepted, of),), strangers=others).recognised == recognised
 
 
 def test_a_far_that_few_pairs_do_not_resolve_is_marked(tested: Path, tmp_path: Path):
