@@ -22,7 +22,6 @@ from verisphere.cli.messages import message_of
 from verisphere.cli.parsing import Verbs, add_photographs, new_verb, options_as
 from verisphere.cli.results import add_input
 from verisphere.cli.threads import available_cores
-from verisphere.files.disk import IN_MEMORY
 
 if TYPE_CHECKING:
     import uvicorn
@@ -46,6 +45,7 @@ def serve(options: argparse.Namespace) -> str:
     """Answer over HTTP who of a gallery is on a photograph, with a page (extra: serve)."""
     if missing := [name for name in ("fastapi", "uvicorn", "python_multipart") if find_spec(name) is None]:
         raise ValueError(f"serving needs {' and '.join(missing)}, not installed here; {install_extra('serve')}")
+    from verisphere.files.disk import IN_MEMORY
     from verisphere.ship.serve.metrics import Metrics
 
     if options.keys is None and options.host not in _LOOPBACK:
