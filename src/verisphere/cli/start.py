@@ -17,6 +17,7 @@ from typing import NoReturn
 from verisphere import __version__
 from verisphere.base.words import did_you_mean
 from verisphere.cli.adopting import add_adopt
+from verisphere.cli.asking import add_why
 from verisphere.cli.bridging import add_bridge
 from verisphere.cli.calibrating import add_calibrate
 from verisphere.cli.cleaning import add_clean
@@ -72,6 +73,7 @@ VERBS = (
     add_serve,
     add_monitor,
     add_report,
+    add_why,
 )
 
 

@@ -7,6 +7,7 @@ difficulty of each person cancels.
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,7 +130,7 @@ def probe(
     that contradict the known parts (`told`, a `flip` that is known to be added) are measured, but not used. Of `drawn`
     faces the normalisation alone is measured.
     """
-    pairs = _pairs(faces)
+    pairs = pairs_of_people(faces.identities)
     seen = probe_faces(faces, pairs, network.input_size, detector, progress)
     if seen.people < FEWEST_PEOPLE:
         raise ValueError(f"{seen.people} people are left ({seen.origin}); a probe needs {FEWEST_PEOPLE}")
@@ -177,10 +178,10 @@ def _is_grey(images: Tensor) -> bool:
     return bool((images[:, :1] == images).all())
 
 
-def _pairs(faces: Faces) -> list[tuple[int, int]]:
+def pairs_of_people(identities: Sequence[str], most: int = MOST_PEOPLE) -> list[tuple[int, int]]:
     """The first two images of each person, of so many people at most, spread over the set."""
     by_person: dict[str, list[int]] = {}
-    for index, person in enumerate(faces.identities):
+    for index, person in enumerate(identities):
         if person != NOBODY:
             by_person.setdefault(person, []).append(index)
     pairs = [(places[0], places[1]) for places in by_person.values() if len(places) >= IMAGES_OF_A_PERSON]
@@ -189,7 +190,7 @@ def _pairs(faces: Faces) -> list[tuple[int, int]]:
             f"{len(pairs)} people have two images or more; a probe needs {FEWEST_PEOPLE}, and tells RGB from BGR from "
             f"about {TELLING_PEOPLE} on"
         )
-    every = np.linspace(0, len(pairs) - 1, min(len(pairs), MOST_PEOPLE)).round().astype(int)
+    every = np.linspace(0, len(pairs) - 1, min(len(pairs), most)).round().astype(int)
     return [pairs[place] for place in every]
 
 

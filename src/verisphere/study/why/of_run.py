@@ -1,0 +1,197 @@
+"""Why a training failed: its log first, then its weights, then images that it was trained on."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+
+from verisphere.base.identity import folded
+from verisphere.base.trained_on import is_name
+from verisphere.files.documents import read_yaml_file
+from verisphere.files.metrics import METRICS, read_metrics
+from verisphere.models.checkpoint import Checkpoint, list_checkpoints, read_checkpoint
+from verisphere.models.embed import embed, open_model
+from verisphere.models.run_head import open_head
+from verisphere.report.outcome import TrainingOutcome, training_outcome
+from verisphere.study.why.answer import Cause, Seen
+from verisphere.study.why.of_model import runs_of_neighbours
+from verisphere.train.recipe import Recipe, read_recipe
+from verisphere.train.restore import data_digest
+
+#: Steps of a log before which a loss that has not fallen is no sign.
+_STEPS = 100
+#: Share of their length by which weights move in a training that learns: measured 0.2 to 2; and in one that is too hot.
+_STILL, _HOT = 0.01, 10.0
+#: Share of the loss of a network that knows nothing from which on a loss has not started.
+_NOTHING = 0.95
+#: Change of the loss in the second half of a training that has stopped.
+_FLAT = 0.02
+_IMAGES = 256
+
+
+@dataclass(frozen=True, eq=False)
+class RunCase:
+    """The folder of a training; each part is read when it is asked.
+
+    Attributes:
+        run: folder of the run.
+        trust: also build classes from outside verisphere, which runs their code.
+    """
+
+    run: Path
+    trust: bool = False
+
+    @cached_property
+    def losses(self) -> list[tuple[int, float]]:
+        """Step and mean loss of each entry of the log."""
+        logged = [(entry.get("step"), entry.get("loss")) for entry in read_metrics(self.run / METRICS)]
+        return [(int(step), float(loss)) for step, loss in logged if step is not None and loss is not None]
+
+    @cached_property
+    def outcome(self) -> TrainingOutcome:
+        """The course of loss and validation, as `train` prints it."""
+        return training_outcome(read_metrics(self.run / METRICS))
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The recipe, with its images and, as it was begun with, its network."""
+        path = self.run / "recipe.yaml"
+        foreign = [name for name in _classes(read_yaml_file(path)) if not name.startswith("verisphere.")]
+        if foreign and not self.trust:
+            raise ValueError(f"{path}: names {foreign[0]}; --trust-code loads it, which runs its code")
+        return read_recipe(path, []).recipe
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint | None:
+        """The newest checkpoint."""
+        return read_checkpoint(self.run) if list_checkpoints(self.run) else None
+
+    @cached_property
+    def moved(self) -> float | None:
+        """How far the filters and matrices are from where they began, as a share of their length there."""
+        if self.checkpoint is None or self.recipe.start is not None:
+            return None
+        now, began = self.checkpoint.tensors("backbone"), dict(self.recipe.backbone.named_parameters())
+        pairs = [(now[name], weight.detach()) for name, weight in began.items() if weight.ndim > 1]
+        squares = [(float((one - other).square().sum()), float(other.square().sum())) for one, other in pairs]
+        return float(np.sqrt(sum(change for change, _ in squares) / max(sum(size for _, size in squares), 1e-30)))
+
+
+def _classes(value: Any) -> list[str]:
+    """The class paths in plain data."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    own = [str(value["class_path"])] if isinstance(value, dict) and "class_path" in value else []
+    return own + [name for part in inside for name in _classes(part)]
+
+
+def rate(case: RunCase) -> Cause | Seen:
+    """Whether the loss rose or was not a number, or the weights stayed where they were."""
+    course, rate = case.outcome.loss, f"optimizer.rate {case.recipe.optimizer.rate:g}"
+    lower = f"verisphere train RECIPE --optimizer.rate {case.recipe.optimizer.rate / 10:g} --out ANEW"
+    if case.outcome.without_loss or any(entry.get("loss", 0) is None for entry in read_metrics(case.run / METRICS)):
+        return Cause("learning rate too high", f"{rate}: a loss of the log is not a number", lower)
+    if course is None or course.entries < 2:
+        return Seen("the log has no two losses to compare", "too few to tell")
+    moved = "" if case.moved is None else f"; the weights moved by {case.moved:.2g} of their length"
+    evidence = f"{rate}: {course.text()}{moved}"
+    lowest = min(loss for _, loss in case.losses)
+    late = "; validation improved" if case.outcome.advice.startswith("validation improved") else ""
+    rose = course.trend == "rose" or (not course.margin_grew and course.last > 1.5 * lowest > 0)
+    if course.step >= _STEPS / 2 and not late and (rose or (course.trend != "fell" and (case.moved or 0) > _HOT)):
+        return Cause("learning rate too high", f"{evidence}; the lowest entry is {lowest:.4g}", lower)
+    if course.step >= _STEPS / 2 and case.moved is not None and case.moved < _STILL and course.trend != "fell":
+        higher = f"verisphere train RECIPE --optimizer.rate {case.recipe.optimizer.rate * 100:g} --out ANEW"
+        return Cause("learning rate too low", evidence, higher)
+    return Seen(f"{evidence}{late}", "well" if course.step >= _STEPS else "too few to tell")
+
+
+def start(case: RunCase) -> Cause | Seen:
+    """Whether the loss stays at that of a network which knows nothing, whose cosines are all alike."""
+    losses, classes = case.losses, len((case.run / "people.txt").read_text(encoding="utf-8").splitlines())
+    if not losses or losses[-1][0] < _STEPS or len(losses) < 4:
+        return Seen(f"{losses[-1][0] if losses else 0} steps in {len(losses)} entries", "too few to tell")
+    quarters = [fmean(loss for _, loss in losses[-count:]) for count in (len(losses) // 4, len(losses) // 2)]
+    change, last = abs(quarters[0] / quarters[1] - 1), quarters[0]
+    try:
+        nothing, alike = (_loss_of(case, classes, cosine) for cosine in (0.0, 1.0))
+    except (ValueError, TypeError) as error:
+        return Seen(f"loss {last:.4g}; that of no knowledge is not known: {error}", "too few to tell")
+    evidence = (
+        f"loss {last:.4g} over the last quarter of {losses[-1][0]:,} steps, {change:.1%} from its half; a network "
+    )
+    evidence += (
+        f"that knows nothing of the {classes:,} people has {nothing:.4g}, one to which all are alike {alike:.4g}"
+    )
+    if change <= _FLAT and (last >= _NOTHING * nothing or abs(last / alike - 1) <= _FLAT):
+        mend = "verisphere train RECIPE --schedule.margin_warmup STEPS --out ANEW, with a smaller margin or scale, or "
+        return Cause("loss stuck at a constant", evidence, f"{mend}another rate; then look at labels by data verify")
+    return Seen(evidence)
+
+
+def _loss_of(case: RunCase, classes: int, cosine: float) -> float:
+    """The loss of rows whose cosines to all classes are one number, at the margin of the end of the training."""
+    loss = case.recipe.loss
+    loss.set_strength(float(read_metrics(case.run / METRICS)[-1].get("margin_share") or 1.0))
+    rows = torch.full((4, classes), cosine)
+    return float(loss.forward(rows, torch.zeros(4, dtype=torch.int64), norms=torch.full((4,), 20.0)))
+
+
+def data(case: RunCase) -> Cause | Seen:
+    """Whether the data are those of the newest checkpoint."""
+    if case.checkpoint is None:
+        return Seen("no checkpoint yet", "too few to tell")
+    before, now = case.checkpoint.state.get("data"), data_digest(case.recipe.data)
+    if isinstance(before, dict) and any(before.get(name) != value for name, value in now.items()):
+        return Cause(
+            "images of other names or people",
+            f"trained on {before.get('images')} images of {before.get('people')} people, and the data now have "
+            f"{now['images']} of {now['people']}, or others under these counts",
+            "restore the data of the recipe, or train anew",
+        )
+    return Seen(f"{now['images']:,} images of {now['people']:,} people, as they were trained on")
+
+
+def centers(case: RunCase) -> Cause | Seen:
+    """Whether images of the training have rows of their own, and come near the centers of their people."""
+    if case.checkpoint is None:
+        return Seen("no checkpoint yet", "too few to tell")
+    faces = case.recipe.data
+    at = runs_of_neighbours(len(faces), _IMAGES)
+    rows = embed(open_model(case.run, torch.device("cpu"), case.trust), faces.select(at), str(case.run))
+    head, labels = open_head(case.run), faces.labels.numpy()[at]
+    units = rows.embeddings / np.linalg.norm(rows.embeddings, axis=1, keepdims=True)
+    spread = float(np.median((units @ units.T)[~np.equal.outer(labels, labels)])) if len(set(labels)) > 1 else 0.0
+    cosines = np.einsum("nd,ckd->nck", units, head.centers.numpy()).max(2)
+    own = cosines[np.arange(len(at)), labels]
+    place = (cosines > own[:, None]).sum(1)
+    missed = [label for label in np.unique(labels) if (place[labels == label] >= len(head.people) / 4).all()]
+    reached = float((place == 0).mean())
+    evidence = f"{reached:.1%} of {len(at)} images are nearest to their own center; two people have a cosine of "
+    evidence += f"{spread:.4f} in the median; {len(missed)} of {len(np.unique(labels))} centers are reached by no image"
+    if spread > 0.99:
+        return Cause("embeddings collapsed", evidence, "verisphere train RECIPE --optimizer.rate LOWER --out ANEW")
+    if reached > 0.5 and len(missed) > 0.01 * len(np.unique(labels)):
+        names = ", ".join(head.people[label] for label in missed[:3])
+        return Cause(
+            "centers that no image reaches", f"{evidence}, such as {names}", "verisphere clean run " + str(case.run)
+        )
+    return Seen(evidence, "well" if reached > 0.5 else "too few to tell")
+
+
+def validation(case: RunCase) -> Cause | Seen:
+    """Whether people of the validation are people of the training."""
+    validation, training = case.recipe.validation, case.recipe.data
+    if validation is None:
+        return Seen("the recipe has no validation", "not asked")
+    same_place = validation.source.place == training.source.place
+    trained = {folded(person) for person in training.people}
+    both = [name for name in validation.people if folded(name) in trained and (same_place or is_name(name))]
+    if both:
+        evidence = f"{len(both):,} of the {len(validation.people):,} people of the validation are trained on, such as "
+        mend = "verisphere clean overlap TRAINING VALIDATION --out OVERLAP, and train on its kept.txt"
+        return Cause("validation people in the training", f"{evidence}{both[0]}", mend)
+    return Seen(f"none of the {len(validation.people):,} people of the validation is trained on")
