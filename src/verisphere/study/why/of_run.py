@@ -24,10 +24,12 @@ from verisphere.train.restore import data_digest
 
 #: Steps of a log before which a loss that has not fallen is no sign.
 _STEPS = 100
-#: Share of their length by which weights move in a training that learns: measured 0.2 to 2; and in one that is too hot.
-_STILL, _HOT = 0.01, 10.0
+#: Share of their length by which weights move at least in a training that learns; measured: 0.04 to 2.
+_STILL = 0.02
+#: Times by which a loss rises above where it was where the rate is too high; that of batches varies by less.
+_RISE = 1.3
 #: Share of the loss of a network that knows nothing from which on a loss has not started.
-_NOTHING = 0.95
+_NOTHING = 0.9
 #: Change of the loss in the second half of a training that has stopped.
 _FLAT = 0.02
 _IMAGES = 256
@@ -98,46 +100,53 @@ def rate(case: RunCase) -> Cause | Seen:
         return Seen("the log has no two losses to compare", "too few to tell")
     moved = "" if case.moved is None else f"; the weights moved by {case.moved:.2g} of their length"
     evidence = f"{rate}: {course.text()}{moved}"
-    lowest = min(loss for _, loss in case.losses)
+    lowest, peak = min(loss for _, loss in case.losses), _peak(case)
     late = "; validation improved" if case.outcome.advice.startswith("validation improved") else ""
-    rose = course.trend == "rose" or (not course.margin_grew and course.last > 1.5 * lowest > 0)
-    if course.step >= _STEPS / 2 and not late and (rose or (course.trend != "fell" and (case.moved or 0) > _HOT)):
-        return Cause("learning rate too high", f"{evidence}; the lowest entry is {lowest:.4g}", lower)
-    if course.step >= _STEPS / 2 and case.moved is not None and case.moved < _STILL and course.trend != "fell":
+    again = not course.margin_grew and (course.last > _RISE * lowest > 0 or peak > _RISE * course.first > 0)
+    if course.step >= _STEPS / 2 and not late and (course.trend == "rose" or again):
+        return Cause("learning rate too high", f"{evidence}; entries go from {lowest:.4g} to {peak:.4g}", lower)
+    unlearned = course.trend == "hardly changed" or course.last >= _NOTHING * _loss_of(case, 0.0)
+    if course.step >= _STEPS / 2 and case.moved is not None and case.moved < _STILL and unlearned:
         higher = f"verisphere train RECIPE --optimizer.rate {case.recipe.optimizer.rate * 100:g} --out ANEW"
         return Cause("learning rate too low", evidence, higher)
     return Seen(f"{evidence}{late}", "well" if course.step >= _STEPS else "too few to tell")
 
 
+def _peak(case: RunCase) -> float:
+    """The highest loss of an entry after the first tenth of the steps."""
+    return max((loss for step, loss in case.losses if step > case.losses[-1][0] / 10), default=0.0)
+
+
 def start(case: RunCase) -> Cause | Seen:
     """Whether the loss stays at that of a network which knows nothing, whose cosines are all alike."""
-    losses, classes = case.losses, len((case.run / "people.txt").read_text(encoding="utf-8").splitlines())
+    losses = case.losses
     if not losses or losses[-1][0] < _STEPS or len(losses) < 4:
         return Seen(f"{losses[-1][0] if losses else 0} steps in {len(losses)} entries", "too few to tell")
     quarters = [fmean(loss for _, loss in losses[-count:]) for count in (len(losses) // 4, len(losses) // 2)]
     change, last = abs(quarters[0] / quarters[1] - 1), quarters[0]
-    try:
-        nothing, alike = (_loss_of(case, classes, cosine) for cosine in (0.0, 1.0))
-    except (ValueError, TypeError) as error:
-        return Seen(f"loss {last:.4g}; that of no knowledge is not known: {error}", "too few to tell")
+    nothing = _loss_of(case, 0.0)
     evidence = (
         f"loss {last:.4g} over the last quarter of {losses[-1][0]:,} steps, {change:.1%} from its half; a network "
     )
-    evidence += (
-        f"that knows nothing of the {classes:,} people has {nothing:.4g}, one to which all are alike {alike:.4g}"
-    )
-    if change <= _FLAT and (last >= _NOTHING * nothing or abs(last / alike - 1) <= _FLAT):
+    evidence += f"that knows nothing of these people has {nothing:.4g}"
+    if change <= _FLAT and last >= _NOTHING * nothing:
         mend = "verisphere train RECIPE --schedule.margin_warmup STEPS --out ANEW, with a smaller margin or scale, or "
         return Cause("loss stuck at a constant", evidence, f"{mend}another rate; then look at labels by data verify")
     return Seen(evidence)
 
 
-def _loss_of(case: RunCase, classes: int, cosine: float) -> float:
-    """The loss of rows whose cosines to all classes are one number, at the margin of the end of the training."""
-    loss = case.recipe.loss
-    loss.set_strength(float(read_metrics(case.run / METRICS)[-1].get("margin_share") or 1.0))
-    rows = torch.full((4, classes), cosine)
-    return float(loss.forward(rows, torch.zeros(4, dtype=torch.int64), norms=torch.full((4,), 20.0)))
+def _loss_of(case: RunCase, cosine: float) -> float:
+    """The loss of rows whose cosines to all classes are one number, at the margin of the end of the training.
+
+    NaN, which is like no loss, where it cannot be computed from cosines.
+    """
+    loss, share = case.recipe.loss, read_metrics(case.run / METRICS)[-1].get("margin_share")
+    loss.set_strength(1.0 if share is None else float(share))
+    cosines = torch.full((4, len(case.recipe.data.people)), cosine)
+    try:
+        return float(loss.forward(cosines, torch.zeros(4, dtype=torch.int64), norms=torch.full((4,), 20.0)))
+    except (ValueError, TypeError):
+        return float("nan")
 
 
 def data(case: RunCase) -> Cause | Seen:
