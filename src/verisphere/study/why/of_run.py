@@ -144,7 +144,7 @@ def _loss_of(case: RunCase, cosine: float) -> float:
     loss.set_strength(1.0 if share is None else float(share))
     cosines = torch.full((4, len(case.recipe.data.people)), cosine)
     try:
-        return float(loss.forward(cosines, torch.zeros(4, dtype=torch.int64), norms=torch.full((4,), 20.0)))
+        return loss.forward(cosines, torch.zeros(4, dtype=torch.int64), norms=torch.full((4,), 20.0)).item()
     except (ValueError, TypeError):
         return float("nan")
 

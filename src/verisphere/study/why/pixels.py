@@ -25,6 +25,7 @@ _SWAPPED = "red and blue exchanged"
 #: Places of the view in a face, (height, width, down, right): sides and shift as shares of the face.
 _VIEWS = {
     "the middle 86 %, enlarged": (0.86, 0.86, 0.0, 0.0),
+    "the middle 80 %, enlarged": (0.8, 0.8, 0.0, 0.0),
     "the middle 75 %, enlarged": (0.75, 0.75, 0.0, 0.0),
     "a view of 116 %": (1.16, 1.16, 0.0, 0.0),
     "a view of 133 %": (1.33, 1.33, 0.0, 0.0),

@@ -1,0 +1,226 @@
+"""Faults planted one by one in the rows, labels and lists of drawn colours, and what is named first."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tiny_runs import command
+from two_models import OLD
+from verisphere.backbones.backbone import Backbone
+from verisphere.base.vocabulary import Embeddings
+from verisphere.files.embeddings import write_embeddings
+from verisphere.files.label_lists import LabelList, write_labels
+from verisphere.models.described_faces import open_faces
+from verisphere.models.embed import embed, open_model
+from verisphere.study.why.answer import Answer
+from verisphere.study.why.pixels import AS_THEY_ARE, Way, better_way, embedded, other_ways
+from verisphere.study.why.why import why
+
+PEOPLE, IMAGES = 14, 3
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Coloured patterns, one of each person and a little noise, and a network that looks at them as they are."""
+    folder, draw = tmp_path_factory.mktemp("why"), np.random.default_rng(0)
+    for person in range(PEOPLE):
+        (folder / "faces" / f"p{person:02d}").mkdir(parents=True)
+        pattern = draw.integers(30, 226, (7, 7, 3))
+        for image in range(IMAGES):
+            seen = (pattern + draw.normal(0, 12, pattern.shape)).clip(0, 255).astype(np.uint8)
+            large = Image.fromarray(seen).resize((112, 112), Image.Resampling.BICUBIC)
+            large.save(folder / "faces" / f"p{person:02d}" / f"{image}.png")
+    (folder / "net.yaml").write_text("backbone: {class_path: verisphere.backbones.Pixels, init_args: {side: 14, grey: false}}\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(room: Path) -> Embeddings:
+    return embed(open_model(room / "net.yaml", torch.device("cpu")), open_faces(room / "faces"), "faces")
+
+
+def made(room: Path, way: Way, flip: bool = False) -> np.ndarray:
+    """The rows of all images by a way."""
+    faces = open_faces(room / "faces")
+    both = embedded(open_model(room / "net.yaml", torch.device("cpu")).backbone, faces.images(range(len(faces))), way)
+    return (both[0] + both[1] if flip else both[0]).astype(np.float32)
+
+
+def asked(room: Path, rows: Embeddings | None = None, **more: Path) -> Answer:
+    if rows is not None:
+        write_embeddings(room / "rows.npz", rows)
+        more["embeddings"] = room / "rows.npz"
+    return why(room / "net.yaml", room / "faces", **more)
+
+
+def named(answer: Answer) -> str:
+    assert answer.cause is not None
+    assert answer.cause.evidence
+    assert answer.cause.mend
+    return answer.cause.name
+
+
+def test_healthy_rows_have_no_cause_and_every_check_says_what_it_saw(room: Path, rows: Embeddings):
+    answer = asked(room, rows)
+    assert answer.cause is None
+    assert len(answer.tried) == 13
+    told = {tried.check: (tried.told, tried.figures) for tried in answer.tried}
+    assert told["rows of the images"] == ("well", "42 rows are what the model gives of their images")
+    assert told["people of the rows"] == ("well", "42 of 42 images have the person of the set")
+    assert told["list of pairs"][0] == "not asked"
+    assert "excludes nothing" in answer.text()
+    json.loads(answer.json())
+
+
+def test_other_names_another_order_and_float16_are_no_cause(room: Path, rows: Embeddings):
+    called = replace(rows, identities=np.char.add("person ", rows.identities))
+    assert asked(room, called).cause is None
+    assert asked(room, rows.take(np.random.default_rng(0).permutation(len(rows)))).cause is None
+    assert asked(room, replace(rows, embeddings=rows.embeddings.astype(np.float16).astype(np.float32))).cause is None
+
+
+@pytest.mark.parametrize(
+    ("way", "flip", "name"),
+    [
+        (Way(swapped=True), False, "colour order"),
+        (Way(view=(0.86, 0.86, 0.0, 0.0)), False, "alignment or crop"),
+        (Way(view=(0.83, 0.83, 0.0, 0.0)), False, "alignment or crop"),  # of no view that is tried, but near to one
+        (AS_THEY_ARE, True, "flip"),
+        (Way(normal=(0.0, 1.0)), False, "norm"),  # this network's rows change by their length alone
+    ],
+)
+def test_rows_that_were_made_otherwise(room: Path, rows: Embeddings, way: Way, flip: bool, name: str):
+    assert named(asked(room, replace(rows, embeddings=made(room, way, flip)))) == name
+
+
+def test_rows_that_were_moved_scaled_or_rounded(room: Path, rows: Embeddings):
+    numbers, draw = rows.embeddings, np.random.default_rng(1)
+    for changed, name in (
+        (np.roll(numbers, 2, 0), "label shift"),
+        (draw.permutation(numbers), "label shift"),
+        (numbers / np.linalg.norm(numbers, axis=1, keepdims=True), "norm"),
+        ((numbers - numbers.mean(0)) / numbers.std(0), "norm"),
+        (torch.from_numpy(numbers).bfloat16().float().numpy(), "precision"),
+        ((numbers / np.abs(numbers).max() * 127).round(), "precision"),
+        (np.repeat(numbers[:1], len(numbers), 0), "embeddings collapsed"),
+        (numbers[:, :-1], "another model"),
+        (draw.normal(size=numbers.shape).astype(np.float32), "another model"),
+    ):
+        assert named(asked(room, replace(rows, embeddings=changed))) == name
+
+
+def test_other_bytes_are_told_by_their_digests_and_without_them(room: Path, rows: Embeddings):
+    numbers = rows.embeddings + np.random.default_rng(2).normal(0, 0.02, rows.embeddings.shape).astype(np.float32)
+    assert named(asked(room, replace(rows, embeddings=numbers))) == "images of other bytes"
+    numbers += np.random.default_rng(3).normal(0, 0.02, rows.embeddings.shape[1]).astype(np.float32)
+    assert named(asked(room, replace(rows, embeddings=numbers))) == "precision"  # an error that all rows share
+
+
+def test_a_row_of_zeros_is_the_cause_and_no_crash(room: Path, rows: Embeddings):
+    numbers = rows.embeddings.copy()
+    numbers[3] = 0
+    np.savez(room / "zeros.npz", embeddings=numbers, names=rows.names, identities=rows.identities)
+    answer = why(room / "net.yaml", room / "faces", embeddings=room / "zeros.npz")
+    assert named(answer) == "rows that cannot be"
+    assert "zeros.npz" in answer.cause.evidence
+
+
+def test_people_that_were_moved_in_the_file_or_in_a_list_of_labels(room: Path, rows: Embeddings):
+    answer = asked(room, replace(rows, identities=np.roll(rows.identities, 1)))
+    assert named(answer) == "label shift"
+    assert "14 of 42 images are under another person than in the set" in answer.cause.evidence
+    write_labels(room / "labels.csv", LabelList(rows.names.tolist(), np.roll(rows.identities, 1).tolist()))
+    assert named(asked(room, identities=room / "labels.csv")) == "label shift"
+    two = rows.identities.copy()
+    two[[0, 41]] = two[[41, 0]]
+    assert named(asked(room, replace(rows, identities=two))) == "label shift"  # 2 of 42 is more than 2 %
+
+
+def listed(room: Path, labels: list[int], folds: list[int] | None = None) -> Path:
+    """Pairs of the images 0 and 1 of each person, and of the images 0 of neighbours."""
+    pairs = [(f"p{person:02d}/0.png", f"p{person:02d}/1.png") for person in range(PEOPLE)]
+    pairs += [(f"p{person:02d}/0.png", f"p{(person + 1) % PEOPLE:02d}/0.png") for person in range(PEOPLE)]
+    lines = [f"{one},{two},{label}" for (one, two), label in zip(pairs, labels, strict=True)]
+    if folds is not None:
+        lines = [f"{line},{fold}" for line, fold in zip(lines, folds, strict=True)]
+    path = room / "pairs.csv"
+    path.write_text("\n".join(["left,right,label" + ("" if folds is None else ",fold"), *lines]) + "\n")
+    return path
+
+
+def test_labels_and_folds_of_a_list(room: Path, rows: Embeddings):
+    right = [1] * PEOPLE + [0] * PEOPLE
+    assert asked(room, rows, pairs=listed(room, right)).cause is None
+    assert asked(room, rows, pairs=listed(room, right, [row % 4 for row in range(28)])).cause is None
+    for labels, how in (
+        (right[-1:] + right[:-1], "the labels moved by one line"),
+        ([1 - label for label in right], "the labels inverted"),
+    ):
+        answer = asked(room, rows, pairs=listed(room, labels))
+        assert named(answer) == "list order"
+        assert how in answer.cause.evidence
+    assert named(asked(room, rows, pairs=listed(room, right, [row // 14 for row in range(28)]))) == "fold rule"
+
+
+def test_records_that_differ_are_named_by_their_setting(room: Path, rows: Embeddings, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.study.why.of_model.origin_of", lambda *_: OLD)
+    for origin, name in (
+        (replace(OLD, precision="int8", model="cd" * 32), "precision"),
+        (replace(OLD, flip=True), "flip"),
+        (replace(OLD, preprocessing=replace(OLD.preprocessing, colour="BGR")), "colour order"),
+        (replace(OLD, preprocessing=replace(OLD.preprocessing, scale=128.0)), "mean and scale"),
+        (replace(OLD, model="cd" * 32), "another model"),
+    ):
+        assert named(asked(room, replace(rows, origin=origin))) == name
+
+
+class FirstChannel(Backbone):
+    """Looks at the first channel alone."""
+
+    def embed(self, images: torch.Tensor) -> torch.Tensor:
+        """The channel in 8 x 8."""
+        small = torch.nn.functional.interpolate(images[:, :1], (8, 8), mode="area").flatten(1)
+        return small - small.mean(1, keepdim=True)
+
+
+def faces_of(people: int, channel: int) -> torch.Tensor:
+    """Two images of each person, whose pattern is in one channel; the others hold noise."""
+    draw = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (2 * people, 3, 16, 16), generator=draw)
+    pattern = torch.randint(0, 216, (people, 16, 16), generator=draw).repeat_interleave(2, 0)
+    pixels[:, channel] = pattern + torch.randint(0, 40, pattern.shape, generator=draw)
+    return torch.nn.functional.interpolate(pixels.float(), (112, 112), mode="nearest").to(torch.uint8)
+
+
+def test_another_way_is_named_only_where_it_is_better_beyond_chance():
+    network = FirstChannel(64)
+    ways = [*other_ways(network, grey=False, normalised=False)]
+    better, own = better_way(network, faces_of(30, channel=2), ways, flip=False)
+    assert better is not None
+    assert better.way.cause == "colour order"
+    assert better.own > better.declared + better.lower > own
+    assert better_way(network, faces_of(30, channel=0), ways, flip=False)[0] is None
+    assert better_way(network, faces_of(30, channel=1), ways, flip=False)[0] is None  # no way shows the pattern
+    assert not any(way.swapped for way in other_ways(network, grey=True, normalised=True))
+
+
+def test_exit_codes_and_what_the_command_refuses(room: Path, rows: Embeddings, capsys: pytest.CaptureFixture[str]):
+    write_embeddings(room / "fine.npz", rows)
+    write_embeddings(room / "moved.npz", replace(rows, identities=np.roll(rows.identities, 1)))
+    call = ["why", room / "net.yaml", room / "faces", "--embeddings"]
+    assert command(*call, room / "fine.npz", "--json", room / "why.json") == 0
+    assert json.loads((room / "why.json").read_text())["cause"] is None
+    with pytest.raises(SystemExit) as leaving:
+        command(*call, room / "moved.npz", "--json", room / "why.json")
+    assert leaving.value.code == 2
+    assert json.loads((room / "why.json").read_text())["cause"]["name"] == "label shift"
+    assert "label shift\nevidence: " in capsys.readouterr().out
+    assert command("why", room / "net.yaml", "--pairs", room / "fine.npz") == 2
+    assert "--pairs is about a set of images" in capsys.readouterr().err
+    assert command("why", room / "faces") == 2
+    assert "not the folder of a run" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+"""Faults planted in the log of a training of a second, and what is named first."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tiny_runs import RECIPE, command
+from verisphere.study.why.answer import Answer
+from verisphere.study.why.why import why
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of nine steps, whose validation shares its five people."""
+    from tiny_runs import OWN
+
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "recipe.yaml").write_text(RECIPE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(OWN)
+        assert command("train", folder / "recipe.yaml", "--out", folder / "run") == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A copy to be changed."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def logged(run: Path, losses: list[float | None]) -> None:
+    """A log of these losses, one each ten steps."""
+    lines = [{"step": 10 * (row + 1), "loss": loss, "margin_share": 1.0} for row, loss in enumerate(losses)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def asked(run: Path) -> Answer:
+    return why(run, trust_code=True)
+
+
+def seen(answer: Answer, check: str) -> str:
+    return next(tried.told for tried in answer.tried if tried.check == check)
+
+
+def test_a_short_run_is_too_few_to_tell_and_no_alarm(trained: Path):
+    answer = asked(trained)
+    assert answer.cause is None
+    assert seen(answer, "learning rate") == seen(answer, "start of the loss") == "too few to tell"
+    assert seen(answer, "data") == "well"
+    assert seen(answer, "validation") == "not asked"
+
+
+def test_a_log_without_entries_is_too_few_to_tell(run: Path):
+    logged(run, [])
+    assert asked(run).cause is None
+
+
+@pytest.mark.parametrize(
+    ("losses", "name"),
+    [
+        ([8.0, 7.0, 9.0, 12.0, 15.0, 20.0, 21.0, 22.0, 23.0, 24.0], "learning rate too high"),
+        ([8.0, 7.0, 12.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0], "learning rate too high"),  # it rose on its way
+        ([8.0, None, None], "learning rate too high"),
+        ([9.0, 8.0, 7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.2, 4.0], ""),
+        ([30.0, 20.0, 18.0, 17.9, 17.95, 17.9, 17.92, 17.9, 17.95, 17.9, 17.9, 17.9], "loss stuck at a constant"),
+    ],
+)
+def test_the_course_of_a_loss(run: Path, losses: list[float | None], name: str):
+    logged(run, losses)
+    answer = asked(run)
+    assert ("" if answer.cause is None else answer.cause.name) == name
+
+
+def test_weights_that_stay_where_they_were(run: Path, monkeypatch: pytest.MonkeyPatch):
+    logged(run, [8.0, 8.01, 7.99, 8.0, 8.0, 8.02, 7.98, 8.0])
+    monkeypatch.setattr("verisphere.study.why.of_run.RunCase.moved", 1e-4)
+    answer = asked(run)
+    assert answer.cause is not None
+    assert answer.cause.name == "learning rate too low"
+    assert "0.0001 of their length" in answer.cause.evidence
+
+
+def test_data_and_validation_that_are_not_as_they_should_be(run: Path):
+    recipe = run / "recipe.yaml"
+    text = recipe.read_text()
+    assert "people: 5" in text
+    recipe.write_text(text.replace("people: 5", "people: 6"))
+    answer = asked(run)
+    assert answer.cause is not None
+    assert answer.cause.name == "images of other names or people"
+    assert "20 images of 5 people, and the data now have 24 of 6" in answer.cause.evidence
+    data = text.partition("data:")[2].partition("\nbackbone:")[0]
+    recipe.write_text(text.replace("validation: null", f"validation:{data}"))
+    answer = asked(run)
+    assert answer.cause is not None
+    assert answer.cause.name == "validation people in the training"
+
+
+def test_classes_of_others_are_not_imported_unasked(trained: Path):
+    with pytest.raises(ValueError, match="--trust-code loads it"):
+        why(trained)
