@@ -15,6 +15,7 @@ HOUSE = ROOT / "src" / "verisphere"
 FLOORS = (
     ("cli",),
     ("study.demo",),
+    ("study.why",),
     ("study.experiments",),
     ("study.search",),
     ("study.invert",),

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import re
 import sys
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ def run(options: argparse.Namespace) -> str:
     room, rows = Room(Path(), options.out), []
     for kind, cases in (("planted", planted), ("healthy", healthy)):
         for case in cases(room) if options.kind in (None, kind) else ():
-            if options.only and options.only not in case.name:
+            if options.only and not re.search(options.only, case.name):
                 continue
             began = time.process_time()
             answer = case.ask()
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = study_parser("why", question, "why")
     parser.add_argument("--kind", choices=("planted", "healthy"), help="only these cases")
-    parser.add_argument("--only", metavar="TEXT", help="only the cases with this text in their name")
+    parser.add_argument("--only", metavar="PATTERN", help="only the cases whose name has this regular expression")
     return run_study(run, parser.parse_args(arguments))
 
 

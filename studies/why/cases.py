@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,8 @@ class Room:
         """A model of the shared data, adopted as it is or otherwise."""
         out = self.folder / "-".join([name, *map(str, told.values())])
         if not out.exists():
-            adopt_onnx(self.data / MODELS[name], out, Told(**{"colour": "RGB", "mean": 0.0, "scale": 1.0} | told))
+            as_told = replace(Told(colour="RGB", mean=0.0, scale=1.0), **told)
+            adopt_onnx(self.data / MODELS[name], out, as_told)
         return out
 
     @cached_property
@@ -140,13 +142,15 @@ class Room:
         return out
 
 
-def _listed(rows: Embeddings, genuine: int = 60) -> list[tuple[str, str, int]]:
-    """Genuine pairs of the first two images of each person, and as many of neighbours, in turns of ten."""
+def _listed(rows: Embeddings) -> list[tuple[str, str, int]]:
+    """All genuine pairs, and as many of an image and one of a neighbour, in turns of ten."""
     names, people = rows.names.tolist(), rows.identities.tolist()
-    first = [row for row in range(len(people)) if row == 0 or people[row] != people[row - 1]][:genuine]
-    same = [(names[row], names[row + 1], 1) for row in first]
-    other = [(names[row], names[first[place - 1]], 0) for place, row in enumerate(first)]
-    return [pair for at in range(0, len(first), 10) for pair in (*same[at : at + 10], *other[at : at + 10])]
+    of = {person: [name for name, other in zip(names, people, strict=True) if other == person] for person in people}
+    same = [(*pair, 1) for images in of.values() for pair in combinations(images, 2)]
+    order = list(of)
+    owner = dict(zip(names, people, strict=True))
+    other = [(one, of[order[order.index(owner[two]) - 1 - at % 3]][0], 0) for at, (one, two, _) in enumerate(same)]
+    return [pair for at in range(0, len(same), 10) for pair in (*same[at : at + 10], *other[at : at + 10])]
 
 
 def _csv(pairs: list[tuple[str, str, int]], folds: Callable[[int], int] | None = None) -> str:
@@ -233,8 +237,8 @@ def planted(room: Room) -> Iterator[Case]:
     hard = ("--loss.init_args.margin", "1.0", "--loss.init_args.scale", "64")
     yield Case("ArcFace does not start", "stuck", lambda: why(room.run("stuck", *hard)))
     inside = room.set_of(1, 20, 8, name="inside", step=6, at_least=4)
-    inside = f"{{class_path: Photos, init_args: {{path: {inside}, size: [64, 64]}}}}"
-    known = ("--validation", inside, "--loss", "{class_path: NormFace}")
+    described = f"{{class_path: Photos, init_args: {{path: {inside}, size: [64, 64]}}}}"
+    known = ("--validation", described, "--loss", "{class_path: NormFace}")
     yield Case("validation people in the training", "validation", lambda: why(room.run("validated", *known)))
     run = room.run("trained", "--loss", "{class_path: NormFace}", "--steps", "600")
     again = room.set_of(1, 40, 3, name="again", step=6, at_least=4)
@@ -277,7 +281,9 @@ def healthy(room: Room) -> Iterator[Case]:
     folds = room.text("folds.csv", _csv(pairs, lambda row: row // 20))
     yield case("list of pairs with folds", model, lfw, embeddings=own, pairs=folds)
     yield case(".bin", other, _bin(room, "right", lfw, pairs, np.arange(len(pairs))))
-    untrained = room.text("untrained.yaml", "backbone: {class_path: MobileFaceNet, init_args: {width: 0.25}}\n")
+    untrained = room.text(
+        "untrained.yaml", "backbone: {class_path: verisphere.backbones.MobileFaceNet, init_args: {width: 0.25}}\n"
+    )
     yield case("untrained network", untrained, lfw)
     short = room.run("short", "--steps", "40")
     yield case("weak network, other people", short, lfw)

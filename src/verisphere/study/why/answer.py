@@ -46,7 +46,7 @@ class Check(Generic[T]):
     """A question to a case.
 
     Attributes:
-        name: what it looks at.
+        name: the thing that is checked, in a few words.
         ask: looks, and returns a cause, or what it saw.
     """
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Int64
+from scipy.special import chdtrc
 
 from verisphere.base.trained_on import is_name, name_digests
-from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings, Origin
+from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings, ImageSource, Origin
 from verisphere.decide import exact_rate
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.guarantee import disjoint_pairs
@@ -27,15 +28,19 @@ from verisphere.images.packs.bin_pairs import read_bin_pairs
 from verisphere.images.photos import Photos
 from verisphere.measure.data.verify import verify
 from verisphere.measure.protocols.plausible import implausible_pairs, implausible_set, repeated_vectors
+from verisphere.models.checkpoint import read_checkpoint
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model, origin_of
+from verisphere.models.folder import is_model_folder, training_record
+from verisphere.models.image_sources import recorded_sources
+from verisphere.models.model_json import NAME, read_model_json
 from verisphere.score import pair_scores, unit_rows
 from verisphere.study.why.answer import FALSE_ALARM, Cause, Seen
 
 _CPU = torch.device("cpu")
 #: Images and pairs that are embedded where no file has their rows, in so many runs of neighbours, since labels that
 #: were moved by one row show there.
-_IMAGES, _PAIRS, _RUNS = 384, 160, 8
+_IMAGES, _PAIRS, _RUNS = 384, 400, 8
 #: Share of labels that may contradict each other, as corrected labels of a noisy set do.
 _CONTRADICTIONS = 0.02
 #: Images up to which every one is decoded.
@@ -93,10 +98,8 @@ class ModelCase:
         rows = read_embeddings(self.embeddings)
         if self.identities is None:
             return rows
-        listed = read_labels(self.identities)
-        at = find_rows(rows.names.tolist(), list(listed.names)).rows
-        of = [listed.identities[at[name]] if name in at else NOBODY for name in rows.names.tolist()]
-        return replace(rows, identities=np.array(of), spelled=frozenset(of))
+        people = _listed_people(rows.names.tolist(), self.identities)
+        return replace(rows, identities=people, spelled=frozenset(people.tolist()))
 
     @cached_property
     def place(self) -> Int64[np.ndarray, " rows"]:
@@ -109,11 +112,8 @@ class ModelCase:
     @cached_property
     def people(self) -> np.ndarray:
         """The identity of each image, of the list of labels where there is one."""
-        if self.identities is None:
-            return np.array(self.faces.identities)
-        listed = read_labels(self.identities)
-        at = find_rows(list(self.faces.names), list(listed.names)).rows
-        return np.array([listed.identities[at[name]] if name in at else NOBODY for name in self.faces.names])
+        own = np.array(self.faces.identities)
+        return own if self.identities is None else _listed_people(list(self.faces.names), self.identities)
 
     @cached_property
     def listed(self) -> PairList | None:
@@ -140,6 +140,13 @@ class ModelCase:
     def again(self) -> str:
         """The command that makes the rows."""
         return f"verisphere embed {self.model} {self.images} --out {self.embeddings or 'embeddings.npz'}"
+
+
+def _listed_people(names: list[str], path: Path) -> np.ndarray:
+    """The identity of each image in a list of labels; nobody where the list lacks it."""
+    labels = read_labels(path)
+    at = find_rows(names, list(labels.names)).rows
+    return np.array([labels.identities[at[name]] if name in at else NOBODY for name in names])
 
 
 def runs_of_neighbours(count: int, most: int) -> list[int]:
@@ -230,21 +237,19 @@ def people(case: ModelCase) -> Cause | Seen:
         return Seen(f"{int(both.sum())} images have a person on both sides", "too few to tell")
 
     def contradictions(labels: np.ndarray) -> int:
-        pairs = np.unique(np.stack([labels[place], given], 1)[both], axis=0, return_counts=True)
-        kept: dict[str, int] = {}
-        for (_, name), count in zip(pairs[0].tolist(), pairs[1].tolist(), strict=True):
-            kept[name] = max(kept.get(name, 0), count)
-        merged: dict[str, int] = {}
-        for (name, _), count in zip(pairs[0].tolist(), pairs[1].tolist(), strict=True):
-            merged[name] = max(merged.get(name, 0), count)
-        return int(both.sum()) - min(sum(kept.values()), sum(merged.values()))
+        pairs, count = np.unique(np.stack([labels[place], given], 1)[both], axis=0, return_counts=True)
+        most = [np.zeros(len(pairs)), np.zeros(len(pairs))]
+        for side, largest in enumerate(most):
+            np.maximum.at(largest, np.unique(pairs[:, side], return_inverse=True)[1], count)
+        return int(both.sum() - min(largest.sum() for largest in most))
 
+    allowed = max(_CONTRADICTIONS * both.sum(), 1)
     wrong = contradictions(own)
-    if wrong <= _CONTRADICTIONS * both.sum():
+    if wrong <= allowed:
         return Seen(f"{both.sum() - wrong:,} of {both.sum():,} images have the person of the set")
     evidence = f"{wrong:,} of {both.sum():,} images are under another person than in the set"
     for by in (-2, -1, 1, 2):
-        if contradictions(np.roll(own, by)) <= _CONTRADICTIONS * both.sum():
+        if contradictions(np.roll(own, by)) <= allowed:
             evidence += f", and none is, but for {contradictions(np.roll(own, by)):,}, with the set moved by {by:+d}"
             return Cause("label shift", evidence, case.again)
     return Cause("label shift", f"{evidence}; they are not moved by one or two rows", case.again)
@@ -276,18 +281,17 @@ def listed(case: ModelCase) -> Cause | Seen:
                     return Cause(name, f"{evidence}, and {contradicting(labels, whose):.1%} do with {how}", mend)
         return Cause("list order", evidence, mend)
     folds = np.zeros(len(genuine), int) if listed.folds is None else np.array(listed.folds)
-    numbers = np.unique(folds)
-    whole = genuine.mean()
-    for fold in numbers if len(numbers) > 1 else ():
-        inside = genuine[folds == fold]
-        lower, upper = binomial_bounds(int(inside.sum()), len(inside), 1 - FALSE_ALARM / len(numbers))
-        if not lower <= whole <= upper:
-            return Cause(
-                "fold rule",
-                f"{inside.mean():.1%} of the {len(inside):,} pairs of fold {fold} are genuine, and {whole:.1%} of all: "
-                "the other folds are another mixture, and so is their threshold",
-                mend,
-            )
+    numbers, fold, size = np.unique(folds, return_inverse=True, return_counts=True)
+    share, whole = np.bincount(fold, genuine) / size, genuine.mean()
+    apart = float((size * (share - whole) ** 2).sum() / max(whole * (1 - whole), 1e-9))
+    if len(numbers) > 1 and chdtrc(len(numbers) - 1, apart) < FALSE_ALARM:
+        evidence = (
+            f"of the pairs of a fold {share.min():.1%} to {share.max():.1%} are genuine, of all {whole:.1%} (chi "
+        )
+        evidence += (
+            f"square {apart:.0f} for {len(numbers)} folds): the threshold of the others is one for another mixture"
+        )
+        return Cause("fold rule", evidence, mend)
     labelled = f"{int(known.sum()):,} of {len(genuine):,} labels are those of the set's people"
     return Seen(f"{labelled}, {len(numbers)} folds" if len(numbers) > 1 else f"{labelled}, no folds")
 
@@ -312,6 +316,8 @@ def alignment(case: ModelCase) -> Cause | Seen:
     template = template_of_size(model.backbone.input_size)
     if source.drawn or template is None or source.template == template.name:
         return Seen(f"recorded: {source.alignment or 'a size without a template'}")
+    if source.place in [before.place for before in _trained_on(case.model)]:
+        return Seen("the model was trained on images of this place, aligned or not")
     at = np.unique(np.linspace(0, len(case.faces) - 1, SAMPLE).astype(int)).tolist()
     try:
         images = [image.permute(1, 2, 0).numpy() for image in case.faces.images(at)]
@@ -320,6 +326,13 @@ def alignment(case: ModelCase) -> Cause | Seen:
     if doubt := doubt_alignment(images, template, checking_detector()):
         return Cause("alignment or crop", doubt.reason, mend)
     return Seen(f"{len(images)} images look aligned to {template.name}, or cannot be judged")
+
+
+def _trained_on(model: Path) -> Sequence[ImageSource]:
+    """The images that a model says it was trained on."""
+    if model.is_dir() and is_model_folder(model):
+        return training_record(model, read_model_json(model / NAME)).sources
+    return recorded_sources(read_checkpoint(model)) if model.is_dir() else ()
 
 
 def labels(case: ModelCase) -> Cause | Seen:
@@ -334,10 +347,11 @@ def chance(case: ModelCase) -> Cause | Seen:
 
 def _implausible(case: ModelCase, unspecific: bool) -> Cause | Seen:
     """The reasons of `evaluate` why scores cannot be right; that they are at chance names no cause by itself."""
-    rows = case.embedded
-    known = rows.take(rows.identities != NOBODY)
-    images = np.unique(known.identities, return_counts=True)[1]
-    reasons = list(implausible_set(known)) if (images > 1).any() and len(images) > 1 else []
+    images, reasons = np.zeros(0, int), list[str]()
+    if (case.people != NOBODY).any():
+        known = case.embedded.take(case.embedded.identities != NOBODY)
+        images = np.unique(known.identities, return_counts=True)[1]
+        reasons += implausible_set(known) if (images > 1).any() and len(images) > 1 else ()
     listed = case.listed
     if not reasons and listed is not None and not listed.videos:
         rows, listed = _rows_of_pairs(case, listed)

@@ -20,7 +20,7 @@ _ROWS, _ROWS_OF_WAYS, _FEWEST = 128, 16, 8
 SAME = 1e-5
 #: 1 - cosine of rows of two versions of one image; measured: 2e-4 to 0.05 for JPEG of quality 100 to 50.
 NEAR = 0.2
-#: The same of rows in another precision; measured: 1e-4 in bfloat16, 5e-3 to 8e-3 in int8.
+#: 1 - cosine of rows in another precision; measured: 1e-4 in bfloat16, 5e-3 to 8e-3 in int8.
 ROUNDED = 0.03
 #: A way explains rows where it leaves at most this share of the difference.
 _LEFT = 0.5

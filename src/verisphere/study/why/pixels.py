@@ -17,8 +17,9 @@ from verisphere.study.why.answer import FALSE_ALARM
 #: Own scores of a working model lie at least so many standard deviations above those of strangers; measured: 5 to 7,
 #: and 0.3 to 1 for a network without training.
 WORKS = 2.0
-#: Share of the better way's own score by which it must be better.
-LEAST_GAIN = 0.03
+#: Share of the better way's own score by which it must be better, and that of a weak network, whose own scores lie
+#: lower: such a one may like another crop more than the one that it was trained on.
+LEAST_GAIN, LEAST_OF_WEAK, WEAK = 0.03, 0.15, 4.0
 _BATCH = 64
 _FIRST = 16  # people by whom all ways are tried; only those that are better there are tried by all
 _SWAPPED = "red and blue exchanged"
@@ -152,7 +153,8 @@ def better_way(
         own = _own(network, images, way, flip)
         gains = own - declared
         lower, _ = mean_bounds(gains.tolist(), 1 - 2 * FALSE_ALARM / len(ways))
-        if own.mean() >= WORKS and lower > 0 and gains.mean() >= LEAST_GAIN * own.mean():
+        least = (LEAST_GAIN if own.mean() >= WEAK else LEAST_OF_WEAK) * own.mean()
+        if own.mean() >= WORKS and lower > 0 and gains.mean() >= least:
             found.append(Better(way, float(own.mean()), float(declared.mean()), lower))
     return max(found, key=lambda better: better.own, default=None), float(declared.mean())
 
