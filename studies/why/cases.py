@@ -1,6 +1,7 @@
 """The cases: each plants one fault, or none, and says what may be named."""
 
 import pickle
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from PIL import Image
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.label_lists import LabelList, write_labels
+from verisphere.models.checkpoint import read_checkpoint, save_checkpoint
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.ship.adopt import adopt_onnx
@@ -87,15 +89,22 @@ class Room:
                     people.setdefault(name.split("/")[-2], []).append(name)
         return {person: names for person, names in people.items() if len(names) > 1}
 
+    @cached_property
+    def trained(self) -> list[str]:
+        """The people of the trainings, who are in no other set but those that are to share them."""
+        return [person for person, names in self.people.items() if len(names) >= 4][1::6][:80]
+
     def set_of(
         self, first: int = 0, people: int = 60, images: int = 3, change: Callable[[Image.Image], Any] | None = None,
-        name: str = "lfw", step: int = 7, suffix: str = "png", at_least: int = 2, **saved: Any,
+        name: str = "lfw", suffix: str = "png", trained: bool = False, **saved: Any,
     ) -> Path:  # fmt: skip
         """A zip of some people; their bytes as they are, or changed and encoded anew."""
         out = self.folder / f"{name}-{first}-{people}-{images}.zip"
         if out.exists():
             return out
-        chosen = [names for names in self.people.values() if len(names) >= at_least][first::step][:people]
+        of = [person in self.trained for person in self.people]
+        chosen = [names for names, known in zip(self.people.values(), of, strict=True) if known == trained]
+        chosen = chosen[first :: 1 if trained else 7][:people]
         with zipfile.ZipFile(self.data / "lfw_112.zip") as archive, zipfile.ZipFile(out, "w") as made:
             for path in (path for names in chosen for path in names[:images]):
                 data, kept = archive.read(path), path
@@ -136,7 +145,7 @@ class Room:
         """A training of a small network."""
         out = self.folder / "runs" / name
         if not out.exists():
-            training = self.set_of(1, 80, 8, name="training", step=6, at_least=4)
+            training = self.set_of(0, 80, 8, name="training", trained=True)
             recipe = self.text("recipe.yaml", RECIPE.replace("TRAINING", str(training)))
             train_run(read_recipe(recipe, list(overrides)), out, measure=lambda rows, fars: {})
         return out
@@ -170,6 +179,18 @@ def _bin(room: Room, name: str, images: Path, pairs: list[tuple[str, str, int]],
     return out
 
 
+def _turned(room: Room, run: Path) -> Path:
+    """A copy of a run whose first eight centers point away from their images."""
+    out = room.folder / "runs" / "turned"
+    if not out.exists():
+        shutil.copytree(run, out)
+        checkpoint = read_checkpoint(run)
+        parts = {name: checkpoint.tensors(name) for name in checkpoint.sha256}
+        parts["head"]["centers"][:8] *= -1
+        save_checkpoint(out, checkpoint.step + 1, parts, checkpoint.state)
+    return out
+
+
 def _part(image: Image.Image, share: float) -> Image.Image:
     edge = round(112 * (1 - share) / 2)
     return image.crop((edge, edge, 112 - edge, 112 - edge)).resize((112, 112), Image.Resampling.BICUBIC)
@@ -191,6 +212,8 @@ def planted(room: Room) -> Iterator[Case]:
     both = room.made(other, lfw, Way(swapped=True, normal=(127.5, 128.0)))
     yield with_rows("rows of BGR and (pixel - 127.5) / 128", "colour order and mean", both, other)
     yield with_rows("rows with the mirror image", "flip", room.made(model, lfw, AS_THEY_ARE, flip=True))
+    both = room.made(other, lfw, AS_THEY_ARE, flip=True) - theirs.embeddings
+    yield with_rows("rows of the mirror images alone, second model", "flip", both, other)
     yield with_rows("rows of the middle 80 %", "crop", room.made(model, lfw, Way(view=(0.8, 0.8, 0.0, 0.0))))
     lengths = np.linalg.norm(rows.embeddings, axis=1, keepdims=True)
     yield with_rows("rows of length 1", "norm", rows.embeddings / lengths)
@@ -236,12 +259,13 @@ def planted(room: Room) -> Iterator[Case]:
     yield Case("rate too low", "too low", lambda: why(room.run("low", "--optimizer.rate", "1e-5")))
     hard = ("--loss.init_args.margin", "1.0", "--loss.init_args.scale", "64")
     yield Case("ArcFace does not start", "stuck", lambda: why(room.run("stuck", *hard)))
-    inside = room.set_of(1, 20, 8, name="inside", step=6, at_least=4)
+    inside = room.set_of(0, 20, 8, name="inside", trained=True)
     described = f"{{class_path: Photos, init_args: {{path: {inside}, size: [64, 64]}}}}"
     known = ("--validation", described, "--loss", "{class_path: NormFace}")
     yield Case("validation people in the training", "validation", lambda: why(room.run("validated", *known)))
     run = room.run("trained", "--loss", "{class_path: NormFace}", "--steps", "600")
-    again = room.set_of(1, 40, 3, name="again", step=6, at_least=4)
+    yield Case("eight centers turned away", "centers", lambda: why(_turned(room, run)))
+    again = room.set_of(0, 40, 3, name="again", trained=True)
     yield Case("a set of people of the training", "training", lambda: why(run, again))
 
 

@@ -56,11 +56,10 @@ def of_rows(case: ModelCase) -> Cause | Seen:
     evidence = f"{int((~same).sum())} of {len(at)} rows are not what the model gives of their images (cosine "
     evidence += f"{1 - np.median(away[~same]):.4f} in the median)"
     other = np.flatnonzero(~same)[:_ROWS_OF_WAYS]
-    for switched in {not flip} if flip is not None else {True, False}:
-        left = float(np.median(1 - cosines(made[switched], theirs)[other]))
-        if left <= _LEFT * np.median(away[other]) and left <= SAME:
-            adds = "with" if switched else "without"
-            return Cause("flip", f"{evidence}, and {1 - left:.6f} {adds} the mirror image's embedding", case.again)
+    for how, seen in (("with", plain + mirrored), ("without", plain), ("of nothing but", mirrored)):
+        left = float(np.median(1 - cosines(seen, theirs)[other]))
+        if left <= _LEFT / 5 * np.median(away[other]):
+            return Cause("flip", f"{evidence}, and {1 - left:.6f} {how} the mirror image's embedding", case.again)
     way, left, mirror = _explaining(network, images[other], theirs[other])
     if left <= _LEFT * float(np.median(away[other])) and left <= NEAR:
         how = f"{way.text}{', the mirror image added' if mirror else ''}"

@@ -11,8 +11,11 @@ import torch
 
 from verisphere.base.identity import folded
 from verisphere.base.trained_on import is_name
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, read_metrics
+from verisphere.images.faces import Faces
+from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.models.checkpoint import Checkpoint, list_checkpoints, read_checkpoint
 from verisphere.models.embed import embed, open_model
 from verisphere.models.run_head import open_head
@@ -32,7 +35,8 @@ _RISE = 1.3
 _NOTHING = 0.9
 #: Change of the loss in the second half of a training that has stopped.
 _FLAT = 0.02
-_IMAGES = 256
+#: Classes whose centers are looked at, images of each, and images of the validation.
+_CLASSES, _OF_A_CLASS, _IMAGES = 128, 3, 384
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +86,10 @@ class RunCase:
         squares = [(float((one - other).square().sum()), float(other.square().sum())) for one, other in pairs]
         return float(np.sqrt(sum(change for change, _ in squares) / max(sum(size for _, size in squares), 1e-30)))
 
+    def rows_of(self, faces: Faces) -> Embeddings:
+        """The rows of images by the newest checkpoint."""
+        return embed(open_model(self.run, torch.device("cpu"), self.trust), faces, str(self.run))
+
 
 def _classes(value: Any) -> list[str]:
     """The class paths in plain data."""
@@ -97,6 +105,9 @@ def rate(case: RunCase) -> Cause | Seen:
     if case.outcome.without_loss or any(entry.get("loss", 0) is None for entry in read_metrics(case.run / METRICS)):
         return Cause("learning rate too high", f"{rate}: a loss of the log is not a number", lower)
     if course is None or course.entries < 2:
+        if course is not None and course.last > 2 * _loss_of(case, 0.0):
+            evidence = f"{rate}: a loss of {course.last:.4g}, twice that of a network which knows nothing, ends the log"
+            return Cause("learning rate too high", evidence, lower)
         return Seen("the log has no two losses to compare", "too few to tell")
     moved = "" if case.moved is None else f"; the weights moved by {case.moved:.2g} of their length"
     evidence = f"{rate}: {course.text()}{moved}"
@@ -168,17 +179,21 @@ def centers(case: RunCase) -> Cause | Seen:
     """Whether images of the training have rows of their own, and come near the centers of their people."""
     if case.checkpoint is None:
         return Seen("no checkpoint yet", "too few to tell")
-    faces = case.recipe.data
-    at = runs_of_neighbours(len(faces), _IMAGES)
-    rows = embed(open_model(case.run, torch.device("cpu"), case.trust), faces.select(at), str(case.run))
-    head, labels = open_head(case.run), faces.labels.numpy()[at]
+    faces, head = case.recipe.data, open_head(case.run)
+    every = faces.labels.numpy()
+    order = np.argsort(every, kind="stable")
+    first = order[every[order] >= 0]
+    place = np.arange(len(first)) - np.searchsorted(every[first], every[first])
+    chosen = np.linspace(0, len(head.people) - 1, min(len(head.people), _CLASSES)).astype(int)
+    at = first[(place < _OF_A_CLASS) & np.isin(every[first], chosen)].tolist()
+    labels, rows = every[at], case.rows_of(faces.select(at))
     units = rows.embeddings / np.linalg.norm(rows.embeddings, axis=1, keepdims=True)
     spread = float(np.median((units @ units.T)[~np.equal.outer(labels, labels)])) if len(set(labels)) > 1 else 0.0
     cosines = np.einsum("nd,ckd->nck", units, head.centers.numpy()).max(2)
     own = cosines[np.arange(len(at)), labels]
-    place = (cosines > own[:, None]).sum(1)
-    missed = [label for label in np.unique(labels) if (place[labels == label] >= len(head.people) / 4).all()]
-    reached = float((place == 0).mean())
+    nearer = (cosines > own[:, None]).sum(1)
+    missed = [label for label in np.unique(labels) if (nearer[labels == label] >= len(head.people) / 4).all()]
+    reached = float((nearer == 0).mean())
     evidence = f"{reached:.1%} of {len(at)} images are nearest to their own center; two people have a cosine of "
     evidence += f"{spread:.4f} in the median; {len(missed)} of {len(np.unique(labels))} centers are reached by no image"
     if spread > 0.99:
@@ -203,4 +218,9 @@ def validation(case: RunCase) -> Cause | Seen:
         evidence = f"{len(both):,} of the {len(validation.people):,} people of the validation are trained on, such as "
         mend = "verisphere clean overlap TRAINING VALIDATION --out OVERLAP, and train on its kept.txt"
         return Cause("validation people in the training", f"{evidence}{both[0]}", mend)
-    return Seen(f"none of the {len(validation.people):,} people of the validation is trained on")
+    if case.checkpoint is not None:
+        rows = case.rows_of(validation.select(runs_of_neighbours(len(validation), _IMAGES)))
+        reasons = [reason for reason in implausible_set(rows) if "no higher than impostor" not in reason]
+        if reasons:
+            return Cause("label shift", f"in the validation, {reasons[0]}", "make the labels of the validation anew")
+    return Seen(f"none of the {len(validation.people):,} people of the validation is trained on, and their labels fit")
