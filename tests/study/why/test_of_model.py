@@ -119,6 +119,8 @@ def test_rows_that_were_moved_scaled_or_rounded(room: Path, rows: Embeddings):
 def test_other_bytes_are_told_by_their_digests_and_without_them(room: Path, rows: Embeddings):
     numbers = rows.embeddings + np.random.default_rng(2).normal(0, 0.02, rows.embeddings.shape).astype(np.float32)
     assert named(asked(room, replace(rows, embeddings=numbers))) == "images of other bytes"
+    little = rows.embeddings + np.random.default_rng(2).normal(0, 0.002, rows.embeddings.shape).astype(np.float32)
+    assert named(asked(room, replace(rows, embeddings=little))) == "images of other bytes"
     numbers += np.random.default_rng(3).normal(0, 0.02, rows.embeddings.shape[1]).astype(np.float32)
     assert named(asked(room, replace(rows, embeddings=numbers))) == "precision"  # an error that all rows share
 

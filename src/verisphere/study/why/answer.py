@@ -1,8 +1,8 @@
 """Checks that are asked one after another, the cheapest first, until one finds a cause; and the answer of all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from verisphere.base.vocabulary import Progress, printable, quietly
 from verisphere.files.results import Result
@@ -41,17 +41,8 @@ class Seen:
     told: Told = "well"
 
 
-@dataclass(frozen=True)
-class Check(Generic[T]):
-    """A question to a case.
-
-    Attributes:
-        name: the thing that is checked, in a few words.
-        ask: looks, and returns a cause, or what it saw.
-    """
-
-    name: str
-    ask: Callable[[T], Cause | Seen]
+#: Functions that look at a case, by the name of what they look at.
+Checks: TypeAlias = Mapping[str, Callable[[T], Cause | Seen]]
 
 
 @dataclass(frozen=True)
@@ -101,12 +92,12 @@ class Answer(Result):
         return {"format": 1, **vars(self)}
 
 
-def answered(asked: str, case: T, checks: Sequence[Check[T]], progress: Progress = quietly) -> Answer:
+def answered(asked: str, case: T, checks: Checks[T], progress: Progress = quietly) -> Answer:
     """Ask the checks in their order, up to the first cause."""
     tried: list[Tried] = []
-    for check in progress(checks, "checks", len(checks)):
-        found = check.ask(case)
+    for name, ask in progress(list(checks.items()), "checks", len(checks)):
+        found = ask(case)
         if isinstance(found, Cause):
-            return Answer(asked, found, check.name, tuple(tried))
-        tried.append(Tried(check.name, found.figures, found.told))
+            return Answer(asked, found, name, tuple(tried))
+        tried.append(Tried(name, found.figures, found.told))
     return Answer(asked, None, "", tuple(tried))

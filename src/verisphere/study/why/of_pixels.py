@@ -12,7 +12,7 @@ from verisphere.models.model_json import NAME, read_model_json
 from verisphere.ship.probe import FEWEST_PEOPLE, TELLING_PEOPLE, pairs_of_people
 from verisphere.study.why.answer import Cause, Seen
 from verisphere.study.why.of_model import ModelCase
-from verisphere.study.why.pixels import AS_THEY_ARE, Way, better_way, cosines, embedded, is_grey, other_ways
+from verisphere.study.why.pixels import AS_THEY_ARE, WORKS, Way, better_way, cosines, embedded, is_grey, other_ways
 
 #: Rows that are made anew, and those of them that are made in other ways too.
 _ROWS, _ROWS_OF_WAYS, _FEWEST = 128, 16, 8
@@ -49,10 +49,10 @@ def of_rows(case: ModelCase) -> Cause | Seen:
         return _lengths(case, made[bool(flip)], theirs)
     if found := _in_another_order(case, made[bool(flip)], rows.embeddings, at):
         return found
-    if len(at) >= 2 * _FEWEST and (moved := _number_by_number(made[bool(flip)], theirs)) > 0.999:
-        return Cause("norm", f"each number of a row was moved or scaled by itself: they follow the model's with a "
-                     f"correlation of {moved:.4f} over {len(at)} images, and the rows with a cosine of "
-                     f"{1 - np.median(away):.4f}", case.again)  # fmt: skip
+    if len(at) >= 2 * _FEWEST and (left := _number_by_number(made[bool(flip)], theirs)) <= _LEFT / 10:
+        evidence = f"each number of a row was moved or scaled by itself, which leaves {left:.2%} of the difference of "
+        evidence += f"{len(at)} rows, whose cosine is {1 - np.median(away):.4f} in the median"
+        return Cause("norm", evidence, case.again)
     evidence = f"{int((~same).sum())} of {len(at)} rows are not what the model gives of their images (cosine "
     evidence += f"{1 - np.median(away[~same]):.4f} in the median)"
     other = np.flatnonzero(~same)[:_ROWS_OF_WAYS]
@@ -96,10 +96,11 @@ def _in_another_order(case: ModelCase, made: np.ndarray, every: np.ndarray, at: 
 
 
 def _number_by_number(made: np.ndarray, theirs: np.ndarray) -> float:
-    """The median correlation of the numbers of a place, over the rows; its sign does not count."""
+    """The share of the squared difference, by one factor for all, that a line for each number of a row leaves."""
+    by_one = theirs - made * (made * theirs).sum() / (made**2).sum()
     one, other = (rows - rows.mean(0) for rows in (made, theirs))
-    spread = np.linalg.norm(one, axis=0) * np.linalg.norm(other, axis=0)
-    return float(np.median(np.abs((one * other).sum(0)) / np.maximum(spread, 1e-30)))
+    by_each = other - one * (one * other).sum(0) / np.maximum((one**2).sum(0), 1e-30)
+    return float((by_each**2).sum() / max((by_one**2).sum(), 1e-30))
 
 
 def _explaining(
@@ -167,7 +168,7 @@ def of_network(case: ModelCase) -> Cause | Seen:
         return Cause(
             better.way.cause, f"{evidence}{better.lower:.2f} more, beyond chance)", _mend(case, better.way, adopted)
         )
-    few = len(pairs) < TELLING_PEOPLE / 2
+    few = len(pairs) < TELLING_PEOPLE / 2 or own < WORKS
     colours = "; the images are grey and show nothing of colours" if grey else ""
     seen = f"own scores of {len(pairs)} people lie {own:.2f} standard deviations above those of strangers; none of "
     return Seen(f"{seen}{len(ways)} other ways is better beyond chance{colours}", "too few to tell" if few else "well")

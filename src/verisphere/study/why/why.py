@@ -4,34 +4,34 @@ from pathlib import Path
 
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.study.why import of_model, of_pixels, of_run
-from verisphere.study.why.answer import Answer, Check, answered
+from verisphere.study.why.answer import Answer, Checks, answered
 from verisphere.study.why.of_model import ModelCase
 from verisphere.study.why.of_run import RunCase
 
 #: The cheapest first, and what names a cause before what says only that there is one. What makes figures too good comes
 #: last: it hides nothing that the others find.
-OF_MODEL: tuple[Check[ModelCase], ...] = (
-    Check("origin of the rows", of_model.origin),
-    Check("calibration", of_model.calibration),
-    Check("numbers of the rows", of_model.numbers),
-    Check("people of the rows", of_model.people),
-    Check("list of pairs", of_model.listed),
-    Check("files", of_model.files),
-    Check("rows of the images", of_pixels.of_rows),
-    Check("alignment", of_model.alignment),
-    Check("labels", of_model.labels),
-    Check("pixels", of_pixels.of_network),
-    Check("chance", of_model.chance),
-    Check("promise", of_model.promise),
-    Check("people of the training", of_model.training),
-)
-OF_RUN: tuple[Check[RunCase], ...] = (
-    Check("learning rate", of_run.rate),
-    Check("start of the loss", of_run.start),
-    Check("data", of_run.data),
-    Check("validation", of_run.validation),
-    Check("centers", of_run.centers),
-)
+OF_MODEL: Checks[ModelCase] = {
+    "origin of the rows": of_model.origin,
+    "calibration": of_model.calibration,
+    "numbers of the rows": of_model.numbers,
+    "people of the rows": of_model.people,
+    "list of pairs": of_model.listed,
+    "files": of_model.files,
+    "rows of the images": of_pixels.of_rows,
+    "alignment": of_model.alignment,
+    "labels": of_model.labels,
+    "pixels": of_pixels.of_network,
+    "chance": of_model.chance,
+    "promise": of_model.promise,
+    "people of the training": of_model.training,
+}
+OF_RUN: Checks[RunCase] = {
+    "learning rate": of_run.rate,
+    "start of the loss": of_run.start,
+    "data": of_run.data,
+    "validation": of_run.validation,
+    "centers": of_run.centers,
+}
 
 
 def why(
