@@ -18,6 +18,7 @@ from verisphere.files.label_lists import LabelList, write_labels
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.study.why.answer import Answer
+from verisphere.study.why.of_pairs import labelled_alike
 from verisphere.study.why.pixels import AS_THEY_ARE, Way, better_way, embedded, other_ways
 from verisphere.study.why.why import why
 
@@ -70,7 +71,7 @@ def named(answer: Answer) -> str:
 def test_healthy_rows_have_no_cause_and_every_check_says_what_it_saw(room: Path, rows: Embeddings):
     answer = asked(room, rows)
     assert answer.cause is None
-    assert len(answer.tried) == 13
+    assert len(answer.tried) == 14
     told = {tried.check: (tried.told, tried.figures) for tried in answer.tried}
     assert told["rows of the images"] == ("well", "42 rows are what the model gives of their images")
     assert told["people of the rows"] == ("well", "42 of 42 images have the person of the set")
@@ -183,6 +184,15 @@ def test_records_that_differ_are_named_by_their_setting(room: Path, rows: Embedd
         (replace(OLD, model="cd" * 32), "another model"),
     ):
         assert named(asked(room, replace(rows, origin=origin))) == name
+
+
+def test_pairs_that_look_alike_have_to_be_labelled_so():
+    draw = np.random.default_rng(0)
+    genuine, strangers = np.arange(100) % 2 == 0, draw.normal(0, 0.1, 1000)
+    scores = np.where(genuine, 0.8, 0.0)
+    assert labelled_alike(scores, genuine, strangers) == (50, 50)
+    alike, right = labelled_alike(scores, draw.permutation(genuine), strangers)
+    assert (alike, right < 35) == (50, True)
 
 
 class FirstChannel(Backbone):

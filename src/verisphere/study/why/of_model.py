@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Int64
-from scipy.special import chdtrc
 
 from verisphere.base.trained_on import is_name, name_digests
 from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings, ImageSource, Origin
@@ -42,7 +41,7 @@ _CPU = torch.device("cpu")
 #: were moved by one row show there.
 _IMAGES, _PAIRS, _RUNS = 384, 400, 8
 #: Share of labels that may contradict each other, as corrected labels of a noisy set do.
-_CONTRADICTIONS = 0.02
+CONTRADICTIONS = 0.02
 #: Images up to which every one is decoded.
 _DECODED = 20_000
 #: What a setting in which two origins differ is called; the first one that differs is named.
@@ -135,6 +134,18 @@ class ModelCase:
         at = runs_of_neighbours(len(self.faces), _IMAGES)
         made = embed(self.opened, self.faces.select(at), str(self.images))
         return replace(made, identities=self.people[at], spelled=frozenset(self.people[at].tolist()))
+
+    @cached_property
+    def rows_of_pairs(self) -> tuple[Embeddings, PairList]:
+        """The list with its rows; without a file of rows a part of the list, embedded now."""
+        assert self.listed is not None
+        if self.rows is not None:
+            return self.rows, self.listed
+        part = runs_of_neighbours(len(self.listed), _PAIRS)
+        left, right = (tuple(side[at] for at in part) for side in (self.listed.left, self.listed.right))
+        short = PairList(left, right, tuple(self.listed.genuine[at] for at in part), source=self.listed.source)
+        at = sorted({*np.concatenate(short.positions(list(self.faces.names))).tolist()})
+        return embed(self.opened, self.faces.select(at), str(self.images)), short
 
     @property
     def again(self) -> str:
@@ -243,7 +254,7 @@ def people(case: ModelCase) -> Cause | Seen:
             np.maximum.at(largest, np.unique(pairs[:, side], return_inverse=True)[1], count)
         return int(both.sum() - min(largest.sum() for largest in most))
 
-    allowed = max(_CONTRADICTIONS * both.sum(), 1)
+    allowed = max(CONTRADICTIONS * both.sum(), 1)
     wrong = contradictions(own)
     if wrong <= allowed:
         return Seen(f"{both.sum() - wrong:,} of {both.sum():,} images have the person of the set")
@@ -255,53 +266,12 @@ def people(case: ModelCase) -> Cause | Seen:
     return Cause("label shift", f"{evidence}; they are not moved by one or two rows", case.again)
 
 
-def listed(case: ModelCase) -> Cause | Seen:
-    """Whether the labels of a list are those of the people, and each fold has both kinds."""
-    listed = case.listed
-    if listed is None or listed.videos:
-        return Seen("no list of pairs of images", "not asked")
-    left, right = listed.positions(list(case.faces.names))
-    genuine, people = np.array(listed.genuine), case.people
-    known = (people[left] != NOBODY) & (people[right] != NOBODY)
-    mend = "write the list anew as CSV with the columns left,right,label,fold; verisphere evaluate pairs reads it"
-
-    def contradicting(labels: np.ndarray, whose: np.ndarray) -> float:
-        return float(((whose[left] == whose[right]) != labels)[known].mean())
-
-    if known.any() and listed.people is None and (wrong := contradicting(genuine, people)) > _CONTRADICTIONS:
-        evidence = f"{wrong:.1%} of {int(known.sum()):,} labels contradict the people of the set"
-        moved = {
-            "list order": [("the labels moved by one line", np.roll(genuine, by), people) for by in (1, -1)]
-            + [("the labels inverted", ~genuine, people)],
-            "label shift": [("the people moved by one row", genuine, np.roll(people, by)) for by in (1, -1)],
-        }
-        for name, others in moved.items():
-            for how, labels, whose in others:
-                if contradicting(labels, whose) <= _CONTRADICTIONS:
-                    return Cause(name, f"{evidence}, and {contradicting(labels, whose):.1%} do with {how}", mend)
-        return Cause("list order", evidence, mend)
-    folds = np.zeros(len(genuine), int) if listed.folds is None else np.array(listed.folds)
-    numbers, fold, size = np.unique(folds, return_inverse=True, return_counts=True)
-    share, whole = np.bincount(fold, genuine) / size, genuine.mean()
-    apart = float((size * (share - whole) ** 2).sum() / max(whole * (1 - whole), 1e-9))
-    if len(numbers) > 1 and chdtrc(len(numbers) - 1, apart) < FALSE_ALARM:
-        evidence = (
-            f"of the pairs of a fold {share.min():.1%} to {share.max():.1%} are genuine, of all {whole:.1%} (chi "
-        )
-        evidence += (
-            f"square {apart:.0f} for {len(numbers)} folds): the threshold of the others is one for another mixture"
-        )
-        return Cause("fold rule", evidence, mend)
-    labelled = f"{int(known.sum()):,} of {len(genuine):,} labels are those of the set's people"
-    return Seen(f"{labelled}, {len(numbers)} folds" if len(numbers) > 1 else f"{labelled}, no folds")
-
-
 def files(case: ModelCase) -> Cause | Seen:
     """The faults that `data verify` finds, of sets that are not too large to be decoded here."""
     if not isinstance(case.faces, Photos) or len(case.faces) > _DECODED:
         return Seen(f"verisphere data verify looks at sets of files; {len(case.faces):,} images", "not asked")
     found = verify(case.faces.path, allow_single=True)
-    if len(found.faults) > _CONTRADICTIONS / 4 * len(case.faces):
+    if len(found.faults) > CONTRADICTIONS / 4 * len(case.faces):
         evidence = f"{len(found.faults):,} faults of {found.images or 0:,} images, first {found.faults[0]}"
         return Cause("damaged or repeated images", evidence, f"verisphere data verify {case.images}")
     return Seen(f"{len(found.faults)} faults of {found.images:,} images, by verisphere data verify")
@@ -354,7 +324,7 @@ def _implausible(case: ModelCase, unspecific: bool) -> Cause | Seen:
         reasons += implausible_set(known) if (images > 1).any() and len(images) > 1 else ()
     listed = case.listed
     if not reasons and listed is not None and not listed.videos:
-        rows, listed = _rows_of_pairs(case, listed)
+        rows, listed = case.rows_of_pairs
         left, right = listed.positions(rows.names.tolist())
         reasons = [*implausible_pairs(rows, Comparisons(left, right, np.array(listed.genuine)))]
     specific = [reason for reason in reasons if "no higher than impostor" not in reason]
@@ -370,17 +340,6 @@ def _implausible(case: ModelCase, unspecific: bool) -> Cause | Seen:
     if len(images[images > 1]) < 10 and listed is None:
         return Seen(f"{len(images[images > 1])} people have two images", "too few to tell")
     return Seen(f"genuine scores of {len(images[images > 1]):,} people are those of their labels")
-
-
-def _rows_of_pairs(case: ModelCase, listed: PairList) -> tuple[Embeddings, PairList]:
-    """The list with its rows; without a file of rows a part of the list, embedded now."""
-    if case.rows is not None:
-        return case.rows, listed
-    part = runs_of_neighbours(len(listed), _PAIRS)
-    left, right = (tuple(side[at] for at in part) for side in (listed.left, listed.right))
-    short = PairList(left, right, tuple(listed.genuine[at] for at in part), source=listed.source)
-    at = sorted({*np.concatenate(short.positions(list(case.faces.names))).tolist()})
-    return embed(case.opened, case.faces.select(at), str(case.images)), short
 
 
 def promise(case: ModelCase) -> Cause | Seen:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from verisphere.base.vocabulary import Progress, quietly
-from verisphere.study.why import of_model, of_pixels, of_run
+from verisphere.study.why import of_model, of_pairs, of_pixels, of_run
 from verisphere.study.why.answer import Answer, Checks, answered
 from verisphere.study.why.of_model import ModelCase
 from verisphere.study.why.of_run import RunCase
@@ -15,11 +15,12 @@ OF_MODEL: Checks[ModelCase] = {
     "calibration": of_model.calibration,
     "numbers of the rows": of_model.numbers,
     "people of the rows": of_model.people,
-    "list of pairs": of_model.listed,
+    "list of pairs": of_pairs.labels_and_folds,
     "files": of_model.files,
     "rows of the images": of_pixels.of_rows,
     "alignment": of_model.alignment,
     "labels": of_model.labels,
+    "flags of the pairs": of_pairs.flags,
     "pixels": of_pixels.of_network,
     "chance": of_model.chance,
     "promise": of_model.promise,
