@@ -261,7 +261,7 @@ def people(case: ModelCase) -> Cause | Seen:
     evidence = f"{wrong:,} of {both.sum():,} images are under another person than in the set"
     for by in (-2, -1, 1, 2):
         if contradictions(np.roll(own, by)) <= allowed:
-            evidence += f", and none is, but for {contradictions(np.roll(own, by)):,}, with the set moved by {by:+d}"
+            evidence += f", and {contradictions(np.roll(own, by)):,} with the set moved by {by:+d}"
             return Cause("label shift", evidence, case.again)
     return Cause("label shift", f"{evidence}; they are not moved by one or two rows", case.again)
 
