@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from verisphere.ship.arrays import calibrate
     from verisphere.ship.calls import adopt, identify, train, verify
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "Embeddings",
     "Head",

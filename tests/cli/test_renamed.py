@@ -29,7 +29,14 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
         *(
             ([*old.split(), "set.npz", "--out=out"], f"`verisphere {old}` is now `{RENAMED[old]}`")
             for old in (
-                *("evaluate one-threshold", "evaluate megaface", "evaluate trillion-pairs", "render", "distill"),
+                *(
+                    "gate check",
+                    "evaluate one-threshold",
+                    "evaluate megaface",
+                    "evaluate trillion-pairs",
+                    "render",
+                    "distill",
+                ),
                 *("clean --recipe", "data duplicates", "data overlap", "data noise", "data relabel"),
                 *("clean duplicates --cosine", "clean duplicates --image-cosine", "clean overlap --cosine"),
             )

@@ -96,8 +96,10 @@ def test_a_living_gallery_is_opened_searched_and_changed(call: Call):
 
 
 def test_a_gate_still_judges_faces(call: Call):
-    call("data render faces.zip --people 4 --images 2 --seed 9 --difficulty easy")
-    assert "of 8" in call("gate check faces.zip --gate gate.json --model model --device cpu")
+    call("data render faces.zip --people 4 --first-person 300 --images 2 --seed 9 --difficulty hard")
+    said = call("gallery enrol door faces.zip --aligned --gate gate.json --model model --accept-alarms")
+    assert "Enrolled 7 photographs" in said
+    assert "(refused: its fine detail" in said
 
 
 def test_a_bridge_carries_rows_as_it_did(call: Call):

@@ -22,7 +22,7 @@ def test_the_citation_is_of_this_version():
 
 def test_the_newest_entry_of_the_changelog_is_of_this_version():
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings == [verisphere.__version__, "0.1.0"]
+    assert headings == [verisphere.__version__, "0.2.0", "0.1.0"]
 
 
 def test_the_supported_pythons_are_those_of_the_project():

@@ -13,6 +13,7 @@ RENAMED = {
     "evaluate trillion-pairs": "verisphere evaluate distractors --layout trillion-pairs",
     "render": "verisphere data render",
     "distill": "verisphere train RECIPE --distill.teachers [MODEL]",
+    "gate check": "verisphere gallery enrol GALLERY IMAGES --gate FILE",
     "clean --recipe": "verisphere clean loop RECIPE",
     **{f"clean {verb} --cosine": "--threshold" for verb in ("duplicates", "overlap")},
     "clean duplicates --image-cosine": "--image-threshold",
