@@ -35,7 +35,7 @@ from verisphere.files.gallery_calibration import UNTIED, GalleryCalibration
 from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.results import EvaluatedFile, Result, first_lines
-from verisphere.files.sharded import digest_of_embeddings
+from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, require_pairs
 from verisphere.measure.protocols.identification import score_probes, split_gallery
 from verisphere.measure.protocols.plausible import implausible_set
@@ -281,8 +281,9 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
 
 
 def _file(entry: ReportInput) -> File:
-    readable = entry.source != "" and Path(entry.source).exists()
-    return File(entry.source or entry.title, digest_of_embeddings(Path(entry.source)) if readable else None)
+    source = Path(entry.source)
+    readable = entry.source != "" and (source.is_file() or (source.is_dir() and holds_embeddings(source)))
+    return File(entry.source or entry.title, digest_of_embeddings(source) if readable else None)
 
 
 def _model(origin: Origin | None, run: Path | None) -> str:
