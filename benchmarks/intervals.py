@@ -18,9 +18,9 @@ from cells import Size, Table, parser
 from promises import Draw, heavy, moderate, nothing, tailed, two_types
 from scipy.special import ndtr, ndtri, stdtrit
 
-from verisphere.base.vocabulary import Redrawing, quietly
+from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import Interval, PairScores, TooFewScoresError
-from verisphere.decide.bootstrap import everyone, fars_at, redrawn, tars_at, thresholds_of
+from verisphere.decide.bootstrap import draws_of, everyone, fars_at, tars_at, thresholds_of
 from verisphere.decide.intervals import (
     far_interval,
     percentile_interval,
@@ -289,7 +289,7 @@ def figures(world: World, models: list[PairScores], replicates: tuple[np.ndarray
 def of_all(world: World, models: list[PairScores], redrawing: Redrawing) -> Found:
     """The intervals of one set by every rule that draws as many people as the set has."""
     pairs, people = models[0], len(models[0].images)
-    for each in figures(world, models, with_replicates(world, models, redrawn(people, redrawing, quietly))):
+    for each in figures(world, models, with_replicates(world, models, map(Weights, draws_of(people, redrawing)))):
         for rule, interval in others(each.value, each.replicates, each.influence):
             yield each, rule, interval
         if each.name == "FAR":

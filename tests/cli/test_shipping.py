@@ -292,7 +292,7 @@ def test_wrong_calls(place, refused, tmp_path):
     line = refused("export", place / "model", "--out", tmp_path / "again")
     assert "an exported model already" in line
     line = refused("report", place / "model", "--out", tmp_path / "report")
-    assert f"name embeddings that it made (verisphere embed {place / 'model'} FACES --out FILE.npz)" in line
+    assert f"{place / 'model'}: a model folder, which holds no figures; name images by --faces" in line
     line = refused("evaluate", "all-pairs", place / "model", "--far", "0.1")
     assert "it is a folder; verisphere embed MODEL FACES --out FILE.npz makes an embeddings file" in line
     line = refused("align", tmp_path / "absent", tmp_path / "crops")
