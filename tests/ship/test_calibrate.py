@@ -442,9 +442,10 @@ def test_a_threshold_says_on_whom_it_was_set_and_how_often_it_misses(tmp_path: P
     assert found.calibrated_on == ImageSource("faces.zip", False, "arcface_112x112 by MTCNN")
     assert found.genuine is not None
     assert (found.genuine.file, found.genuine.accepted, found.genuine.total) == ("set.npz", accepted, 90 * 6)
-    # the exact binomial bounds of the counts (Clopper and Pearson)
+    # over redrawn people, so wider than the binomial bounds of the counts, which take 540 pairs of 90 people for draws
     lower, upper = binomial_bounds(accepted, 90 * 6)
-    assert (found.genuine.tar_lower_95, found.genuine.tar_upper_95) == (lower, upper)
+    assert found.genuine.tar_lower_95 < lower - 0.005
+    assert found.genuine.tar_upper_95 > upper
     assert "(images of 90 people from faces.zip, aligned to arcface_112x112 by MTCNN)" in found.meaning()
     missed = 100 * (1 - accepted / (90 * 6))
     assert f"{missed:.2f} % are rejected" in found.misses()
@@ -515,6 +516,47 @@ def test_a_verdict_on_the_target_is_over_people_and_not_by_binomial_bounds(tmp_p
     assert "above the target 0.1: all " in text
     found.write_json(tmp_path / "out.json")
     assert read_calibration(tmp_path / "out.json") == found
+
+
+def test_the_bounds_of_a_tar_are_over_people_where_they_are_known(tmp_path: Path):
+    """One person has nearly all genuine pairs, and passes; how often others fail, his pairs do not show."""
+    random = np.random.default_rng(5)
+    person = np.concatenate([np.zeros(40, np.int64), np.repeat(np.arange(1, 61), 2)])
+    spread = np.where(person == 0, 0.1, 0.9)[:, None]
+    rows = random.normal(size=(61, 16))[person] + spread * random.normal(size=(len(person), 16))
+    embeddings = Embeddings(rows.astype(np.float32), identities=person.astype(str),
+                            domains=np.where(person % 2, "odd", "even"))  # fmt: skip
+    found = calibrate(saved(tmp_path, "set.npz", embeddings), ["0.1", "0.2"], "expected", replicates=300)
+    score, same, home = all_scores(embeddings)
+    left = np.triu_indices(len(person), 1)[0]
+    for place, threshold in enumerate(found.thresholds):
+        for name, point in found.checks[0].at(place):
+            of = same if name == "all" else same & (home == name)
+            each = np.array([[np.sum(of & (person[left] == one)), np.sum(of & (person[left] == one) & (
+                score > threshold.threshold))] for one in range(61)])  # fmt: skip
+            draws = np.random.default_rng(1).multinomial(61, np.full(61, 1 / 61), size=2000) @ each
+            assert point.genuine_accepted == each[:, 1].sum()
+            middle = np.quantile(draws[:, 1] / draws[:, 0], [0.1, 0.9])
+            assert point.tar_lower_95 < middle[0] <= middle[1] <= point.tar_upper_95
+    point = found.checks[0].points[0]
+    assert point.tar_lower_95 < 0.9 < binomial_bounds(point.genuine_accepted, point.genuine_total)[0]
+    text = calibration_text(found)
+    assert "bounds of FAR take comparisons as independent" in text
+    assert "bounds of TAR are over redrawn people" in text
+    found.write_json(tmp_path / "out.json")
+    assert read_calibration(tmp_path / "out.json") == found
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["checks"][0].pop("tar_over_people")  # earlier versions took genuine pairs as independent
+    (tmp_path / "out.json").write_text(json.dumps(document))
+    assert "bounds take comparisons as independent" in calibration_text(read_calibration(tmp_path / "out.json"))
+
+
+def test_a_file_with_few_genuine_pairs_is_checked_with_one_replicate(tmp_path: Path):
+    few = faces(60, 2, seed=2)  # one person alone keeps two images
+    other = saved(tmp_path, "few.npz", few.take(np.array([0, *range(1, len(few), 2)])))
+    found = calibrate(saved(tmp_path, "own.npz", faces(60, 2)), ["0.1"], "expected", checks=[other], replicates=1)
+    assert found.checks[1].points[0].tar == 1
+    assert found.checks[1].points[0].tar_lower_95 == pytest.approx(0.025)  # of one comparison
 
 
 def test_a_far_within_a_domain_is_judged_by_what_is_promised_there(tmp_path: Path):

@@ -47,7 +47,8 @@ class GenuineRate:
         accepted: genuine comparisons with a score above the threshold.
         total: number of genuine comparisons.
         tar: accepted / total.
-        tar_lower_95: exact binomial bound, which takes comparisons as independent.
+        tar_lower_95: bound over people; where they are not known, the exact binomial one, which takes comparisons as
+            independent.
         tar_upper_95: the upper bound, likewise.
     """
 

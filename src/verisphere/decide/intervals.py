@@ -194,6 +194,34 @@ def tar_at_target(
     return share_interval(value, replicates, len(pairs.genuine), influence, people)
 
 
+def shares_over_people(
+    compared: Float64[np.ndarray, "sets people"],
+    accepted: Float64[np.ndarray, "sets cuts people"],
+    redrawing: Redrawing = REDRAWING,
+    progress: Progress = quietly,
+) -> list[tuple[Interval, ...]]:
+    """Shares of comparisons with intervals, by how many each person has, and how many of them each cut accepts.
+
+    >>> compared = np.array([[60.0, *[1.0] * 40]])  # of 41 people, one with most comparisons
+    >>> ((found,),) = shares_over_people(compared, compared[:, None] - np.array([0.0] * 37 + [1.0] * 4))
+    >>> [round(share, 2) for share in (found.value, found.lower_95, found.upper_95)]
+    [0.96, 0.67, 1.0]
+    """
+
+    def shares(weights: Weights) -> Float64[np.ndarray, "sets cuts replicates"]:
+        total = np.repeat((compared @ weights.draws.T)[:, None], accepted.shape[1], axis=1)
+        return np.divide(accepted @ weights.draws.T, total, out=np.full(total.shape, np.nan), where=total > 0)
+
+    redrawn = over_redrawn(compared.shape[1], redrawing, shares, lambda: [compared, accepted], progress)
+    found = []
+    for each, above, replicates in zip(compared, accepted, redrawn, strict=True):
+        values, people = above.sum(1) / each.sum(), int(np.count_nonzero(each))
+        replicates = np.where(np.isnan(replicates), values[:, None], replicates)  # nobody of a small domain was drawn
+        about = zip(values.tolist(), replicates, above - values[:, None] * each, strict=True)
+        found.append(tuple(share_interval(value, seen, each.sum(), of, people) for value, seen, of in about))
+    return found
+
+
 def share_interval(
     value: float,
     replicates: Float64[np.ndarray, " replicates"],

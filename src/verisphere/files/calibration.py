@@ -77,6 +77,8 @@ class Check:
         unsure: where an FRR is promised too, how all comparisons are answered at each threshold; else empty.
         cllr: cost on this file, in bits, of the log-likelihood ratios fitted on another, and the least cost of an
             increasing map of its scores; None without such ratios.
+        tar_over_people: whether the bounds of its TARs are over people; in files of earlier versions, and where the
+            file names no people, they take comparisons as independent.
     """
 
     source: Source
@@ -89,6 +91,7 @@ class Check:
     origin: Origin | None = None
     unsure: tuple[Unsure, ...] = ()
     cllr: tuple[float, float] | None = None
+    tar_over_people: bool = False
 
     def at(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
         """The rates at the threshold of this position: over all comparisons (named `all`), then over each domain."""
@@ -197,7 +200,8 @@ class Calibration(Result):
         """The values of the JSON that `read_calibration` reads, with the meaning of each threshold."""
         document = {"format": FORMAT, **_without_empty(self, "implausible", "verdicts", "probability")}
         document["checks"] = [
-            _without_empty(check, "far_over_people", "origin", "unsure", "cllr") for check in self.checks
+            _without_empty(check, "far_over_people", "origin", "unsure", "cllr", "tar_over_people")
+            for check in self.checks
         ]
         document["thresholds"] = [
             {**_without_empty(found, "assumption", "domains", "frr"), "meaning": found.meaning()}

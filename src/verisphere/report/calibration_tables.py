@@ -98,7 +98,10 @@ def _check_text(check: Check, calibration: Calibration) -> str:
         lines.append(f"probability: Cllr {cost:.4f}, at least {least:.4f} by an increasing map of these scores")
     if any(point.below_resolution for points in (check.points, *check.domains.values()) for point in points):
         lines.append("* too few impostors to show a FAR this low")
-    lines.append("bounds take comparisons as independent; where they share people, they are too narrow")
+    of = "of FAR " if check.tar_over_people else ""
+    lines.append(f"bounds {of}take comparisons as independent; where they share people, they are too narrow")
+    if check.tar_over_people:
+        lines.append("bounds of TAR are over redrawn people")
     if check.source.people is not None:
         lines.append("over all pairs, people with many images weigh more than in a guarantee, which takes one of each")
     if check.skipped:

@@ -51,7 +51,7 @@ from verisphere.files.vectors import holds_vectors
 from verisphere.files.verdicts import Suspicious, Verdict, resolved
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.plausible import implausible_set
-from verisphere.measure.protocols.redrawn import ALL, fars_over_people
+from verisphere.measure.protocols.redrawn import ALL, fars_over_people, tars_over_people
 from verisphere.models.gallery import Gallery, half_seals
 from verisphere.score import StreamedScores, pair_scores, unit_rows
 
@@ -286,6 +286,10 @@ class EmbeddingsSet:
         """The FAR over redrawn people of the points at one threshold that are above the target by binomial bounds."""
         return fars_over_people(self.pairs, points, redrawing, self.progress)
 
+    def tars_over_people(self, thresholds: Sequence[float], redrawing: Redrawing) -> dict[str, tuple[Interval, ...]]:
+        """The TARs over redrawn people of the whole and of each domain that has one, at each threshold."""
+        return tars_over_people(self.pairs, self.embeddings.embeddings, thresholds, redrawing, self.progress)
+
     def pools(self, thresholds: Sequence[float]) -> Pools:
         """Scores of each domain and of the whole, prepared for these thresholds."""
         self.pairs.prepare([], [], thresholds)
@@ -356,6 +360,10 @@ class ScoresFile:
         return WeighedScores(values, *(np.bincount(place[kind], minlength=len(values)) / kind.sum() for kind in kinds))
 
     def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
+        """See `EmbeddingsSet`."""
+        return {}
+
+    def tars_over_people(self, thresholds: Sequence[float], redrawing: Redrawing) -> dict[str, tuple[Interval, ...]]:
         """See `EmbeddingsSet`."""
         return {}
 

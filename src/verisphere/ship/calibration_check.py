@@ -1,7 +1,7 @@
 """A calibrated or checked file: whether its comparisons can be used, and their rates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +86,17 @@ def check_of(
                 for name, (genuine, impostor) in pools.items()
                 if name not in empty
             }
+            tars = file.tars_over_people([found.threshold for found in thresholds], redrawing)
+            for name in [name for name in points if name in tars]:
+                points[name] = tuple(
+                    replace(point, tar_lower_95=tar.lower_95, tar_upper_95=tar.upper_95)
+                    for point, tar in zip(points[name], tars[name], strict=True)
+                )
         if probability and file is not own:
             weighed = file.weighed(redrawing.seed)
             cllr = weighed.cllr(probability.ratios(weighed.scores)), weighed.min_cllr()
     at_thresholds = [{name: found[place] for name, found in points.items()} for place in range(len(thresholds))]
-    over_people = tuple(file.fars_over_people(at, redrawing) for at in at_thresholds)
+    fars = tuple(file.fars_over_people(at, redrawing) for at in at_thresholds)
     return Check(
         source=file.source,
         points=points.pop(ALL, ()),
@@ -98,10 +104,11 @@ def check_of(
         skipped=tuple(name for name in empty if name != ALL),
         lacking=empty.get(ALL, ()),
         shared_people=None if file.people is None or own.people is None else len(file.people & own.people),
-        far_over_people=over_people if any(over_people) else (),
+        far_over_people=fars if any(fars) else (),
         origin=None if file is own else file.origin,
         unsure=unsure,
         cllr=cllr,
+        tar_over_people=file.people is not None and ALL not in empty,
     )
 
 

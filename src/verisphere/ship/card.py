@@ -291,7 +291,8 @@ def _checked(check: Check, place: int, threshold: GuaranteedThreshold, source: S
             for name, point in rows
         ],
     )
-    notes = [f"From {source[CALIBRATION]}. The bounds take pairs as independent, though they share people."]
+    of = " of FAR" if check.tar_over_people else ""
+    notes = [f"From {source[CALIBRATION]}. The bounds{of} take pairs as independent, though they share people."]
     above = [name for name, _, _, is_above in check.over_target(place, threshold.domains) if is_above]
     if above:
         notes.append(f"Above the target of {target_in_words(threshold)}: {', '.join(map(plain, above))}.")

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool
+import torch
+from jaxtyping import Bool, Float32
 
 from verisphere.base.vocabulary import REDRAWING, OperatingPoint, Progress, Redrawing, quietly
 from verisphere.decide import (
@@ -25,9 +26,11 @@ from verisphere.decide import (
     whole_thresholds,
     with_redrawn_bounds,
 )
-from verisphere.decide.intervals import Redrawn, far_interval, tars_redrawn
+from verisphere.decide.intervals import Redrawn, far_interval, shares_over_people, tars_redrawn
 from verisphere.decide.paired import RedrawnSpread, spread_redrawn
 from verisphere.measure.protocols.all_pairs import PairsOfSet, ScoredPairs
+from verisphere.score import pair_scores, unit_rows
+from verisphere.score.genuine import genuine_pairs
 
 ALL = ""  # all pairs of a set; no domain has an empty name
 MOST_SCORES = 1 << 25  # impostor scores that a bootstrap may hold: 4 GB while they are collected, 0.8 GB after
@@ -147,6 +150,35 @@ def fars_over_people(
     fars, _ = rates_at(list(sets.values()), threshold, redrawing, progress)
     found = zip(sets.items(), fars, strict=True)
     return {name: far_interval(part, threshold, above[name].far, rates) for (name, part), rates in found}
+
+
+def tars_over_people(
+    pairs: PairsOfSet,
+    embeddings: Float32[np.ndarray, "rows dim"],
+    thresholds: Sequence[float],
+    redrawing: Redrawing = REDRAWING,
+    progress: Progress = quietly,
+) -> dict[str, tuple[Interval, ...]]:
+    """The TARs over redrawn people at fixed thresholds, of all pairs as `ALL` and within each domain that has a TAR.
+
+    Genuine pairs are counted in portions, by their people, so memory does not grow with their number.
+    """
+    names, people, rows = (ALL, *pairs.domains), len(pairs.people), unit_rows(embeddings)
+    counts = np.zeros((len(names), 1 + len(thresholds), people))  # of all, then of those above each threshold
+    for left, right in genuine_pairs(pairs.person):
+        scores = pair_scores(rows, torch.from_numpy(left), torch.from_numpy(right)).numpy()
+        within = np.where(pairs.domain[left] == pairs.domain[right], pairs.domain[left], -1)
+        for number in range(len(names)):
+            inside = number == 0 or within == number - 1
+            for place, least in enumerate((-np.inf, *thresholds)):
+                counted = pairs.person[left[inside & (scores > least)]]
+                counts[number, place] += np.bincount(counted, minlength=people)
+    some = counts[:, 0].any(1)
+    counts = counts[some][..., counts[0, 0] > 0]
+    if not some.any():
+        return {}
+    found = shares_over_people(counts[:, 0], counts[:, 1:], redrawing, progress)
+    return dict(zip(np.array(names)[some].tolist(), found, strict=True))
 
 
 def domain_bounds(
