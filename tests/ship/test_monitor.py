@@ -137,6 +137,23 @@ def test_a_domain_is_watched_for_what_is_promised_within_it():
     assert (watch.lines, watch.since) == (2_000, "")
 
 
+def test_a_promise_within_domains_alone_says_nothing_of_two_people_of_different_ones(written):
+    """Their comparisons may pass however often: counted together with the rest, they raised an alarm for nothing."""
+    scores = {"day": np.linspace(0, 0.4, 200), "night": np.linspace(0, THRESHOLD, 200)}
+    found = worst_group_threshold(scores, {"day": 400, "night": 400}, "5e-2")
+    watch = Monitor(replace(of_pairs("1e-2"), thresholds=(found,)))
+    watch.add(0.9, ("a", "b"), "day")
+    with pytest.raises(ValueError, match="nothing is promised of comparisons without a domain: the promise is within "):
+        watch.add(0.9, ("c", "d"))
+    with pytest.raises(ValueError, match="nothing is promised of domain 'dusk', which was not calibrated on: the "):
+        watch.add(0.9, ("c", "d"), "dusk")
+    assert (watch.lines, [part["domain"] for part in watch.parts()]) == (1, [""])
+    with pytest.raises(ValueError, match="domain"):
+        watch.follow(written([(0.9, "e", "f")]))
+    watch.follow(written([(0.1, "e", "f", "night")], "score,person,other_person,domain"))
+    assert watch.lines == 2
+
+
 @pytest.mark.parametrize(
     ("people", "says"),
     [

@@ -19,6 +19,7 @@ from verisphere.base.identity import MISSING, NOBODY, folded, names_taken
 from verisphere.base.vocabulary import Progress, Scores, quietly
 from verisphere.base.words import printable, share
 from verisphere.decide import Far, GuaranteedThreshold, disjoint_pairs, exact_rate
+from verisphere.decide.each_domain import EVERYBODY
 from verisphere.decide.watch import ALARM, FALSE_ALARMS, Limits, RateTest, anytime_bounds, reference_limits
 from verisphere.files.calibration import Calibration, Source
 from verisphere.files.embeddings import read_known_people
@@ -78,6 +79,7 @@ class Monitor(Result):
         self._reference: Scores | None = None
         within = self._threshold.domains if isinstance(self._threshold, GuaranteedThreshold) else ()
         self._within = {one.name: one.far for one in within}
+        self._within_alone = bool(within) and EVERYBODY not in self._within and reference is None
         pairs = isinstance(calibration, Calibration)
         source = calibration.source if isinstance(calibration, Calibration) else calibration.gallery
         self.promise, self._people = f"{'FAR' if pairs else 'FPIR'} of at most {rates[0]}", 1 + pairs
@@ -112,7 +114,7 @@ class Monitor(Result):
         Args:
             score: the score, or the number by which a probe is decided.
             people: lasting names of the people; needed without a reference.
-            domain: the domain; empty for none.
+            domain: the domain of both; empty for none, of which a promise within domains alone says nothing.
             when: what an alarm calls this moment; by default the number of the event.
 
         Raises:
@@ -120,6 +122,9 @@ class Monitor(Result):
         """
         if score != score:
             raise ValueError("score must be a number, got NaN")
+        if self._within_alone and domain not in self._within:
+            of = f"domain {shown(domain)}, which was not calibrated on" if domain else "comparisons without a domain"
+            raise ValueError(f"nothing is promised of {of}: the promise is within {', '.join(self._within)}")
         names = list(map(folded, people))
         found = {int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) for name in names}
         if not {*MISSING, NOBODY}.isdisjoint(names) or (self._reference is None and len(found) != self._people):
@@ -209,7 +214,8 @@ class Monitor(Result):
 
         Args:
             scores: CSV with the columns `score`, `person` and, for two photographs, `other_person`, which a reference
-                does not need; optionally with `domain`, and with `time`, which an alarm names. `-` is standard input.
+                does not need; optionally with `domain`, which a promise within domains alone needs, and with `time`,
+                which an alarm names. `-` is standard input.
             state: the file to continue from, written completely or not at all; people are in it as digests of names.
             progress: reports the progress over the lines.
 
@@ -221,7 +227,11 @@ class Monitor(Result):
             with errors_naming(store.path):
                 place = self._resume(before)
         people = ("person", "other_person")[: self._people]
-        needed = ("score", *(people if self._reference is None else ()), *(["domain"] if self._domains else []))
+        needed = (
+            "score",
+            *(people if self._reference is None else ()),
+            *(["domain"] if self._domains or self._within_alone else []),
+        )
         wanted = needed, ("time", *(people if self._reference is not None else ()))
         columns, rows = columns_of(scores, growing_rows(scores, place), *wanted, "see docs/monitoring.md")
         for line, cells in progress(rows, "watching"):
