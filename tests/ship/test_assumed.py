@@ -126,6 +126,8 @@ def test_worst_group_needs_domains_and_ships_like_the_others(embeddings, tmp_pat
     assert "in each of even, odd at once" in text
     alone = calibrate(path, ["1e-1"], "worst-group").thresholds[0]
     assert alone.threshold == max(one.threshold for one in alone.domains)
+    with pytest.raises(TypeError, match="domains belong to the set: give Embeddings"):
+        verisphere.calibrate(rows, people, far="1e-1", guarantee="worst-group", domains=domains)
     assert verisphere.calibrate(
         verisphere.Embeddings(rows, identities=people, domains=domains), far="1e-1", guarantee="worst-group", factor=2
     ).threshold == pytest.approx(found.threshold)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from verisphere.decide.each_domain import EVERYBODY, DomainThreshold, too_few_in
 from verisphere.decide.guarantee import GuaranteedThreshold, TooFewComparisonsError
 from verisphere.decide.order import Ordered, ScoresLike, ordered
-from verisphere.decide.point import Far, far_text
+from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.sample_size import CONFIDENCE, independent_rank
 
 
@@ -31,6 +31,10 @@ def worst_group_threshold(
         raise ValueError(f"factor must be above 1, got {factor}: how many times the target FAR a domain's may be")
     fewest = min(people, key=people.__getitem__)
     higher = f"{(Decimal(far_text(far)) * Decimal(str(factor or 1))).normalize():f}"
+    if exact_rate(far) < 1 <= Decimal(higher):
+        raise ValueError(
+            f"factor must be below 1 / FAR, got {factor} at FAR {far_text(far)}: {higher} is no rate of a domain"
+        )
     if people[fewest] < 2:
         raise TooFewComparisonsError(too_few_in(fewest, higher, people[fewest]))
     found = []

@@ -135,6 +135,8 @@ def calibrate(
             raise TypeError(f"no argument is called {unknown[0]!r}; for a gallery see {', '.join([*taken][2:])}")
         about = {"guarantee": guarantee, "seed": seed, "names": names, "progress": progress, "accepted": accepted}
         return _of_gallery(strangers, gallery, **(about | of_gallery))
+    if "domains" in of_gallery:
+        raise TypeError("domains belong to the set: give Embeddings(rows, identities=people, domains=domains)")
     if of_gallery:
         raise TypeError(
             f"{next(iter(of_gallery))} is for a threshold of a gallery; give the enrolled people as gallery="
