@@ -131,3 +131,23 @@ def test_worst_group_needs_domains_and_ships_like_the_others(embeddings, tmp_pat
     assert verisphere.calibrate(
         verisphere.Embeddings(rows, identities=people, domains=domains), far="1e-1", guarantee="worst-group", factor=2
     ).threshold == pytest.approx(found.threshold)
+
+
+def test_worst_group_states_what_the_worst_domain_costs(embeddings):
+    """The TAR that each domain would have by itself, beside the one of the check; none without genuine pairs."""
+    rows, people = rows_of(embeddings), people_of(embeddings)
+    rows = rows + rows.std() * np.random.default_rng(2).normal(size=rows.shape)
+    domains = np.where(people.astype(int) % 2 == 0, "even", "odd")
+    whole = verisphere.Embeddings(rows, identities=people, domains=domains)
+    found = verisphere.calibrate(whole, far="1e-1", guarantee="worst-group")
+    checked, strictest = dict(found.checks[0].at(0)), max(found.thresholds[0].domains, key=lambda one: one.threshold)
+    for one in found.thresholds[0].domains:
+        own = verisphere.calibrate(rows[domains == one.name], people[domains == one.name], far="1e-1").thresholds[0]
+        assert (one.threshold, one.tar) == (pytest.approx(own.threshold), pytest.approx(own.genuine.tar))
+        assert one is strictest or one.tar > checked[one.name].tar
+        assert f", with a TAR of {one.tar:.4f} (80 comparisons" in found.meaning()
+    assert strictest.tar == pytest.approx(checked[strictest.name].tar)
+    single = whole.take(np.unique(people, return_index=True)[1])
+    found = verisphere.calibrate(single, far="1e-1", guarantee="worst-group")
+    assert [one.tar for one in found.thresholds[0].domains] == [None, None]
+    assert "TAR" not in found.thresholds[0].meaning()

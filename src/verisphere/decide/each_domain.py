@@ -28,6 +28,7 @@ class DomainThreshold:
         comparisons: number of its comparisons that share no person.
         rank: rank of the threshold among their scores.
         threshold: the threshold by itself.
+        tar: the share of its genuine comparisons above that; None where it has none, and in files of earlier versions.
     """
 
     name: str
@@ -36,8 +37,11 @@ class DomainThreshold:
     comparisons: int
     rank: int
     threshold: float
+    tar: float | None = None
 
     def __post_init__(self) -> None:
+        if self.tar is not None and not 0 <= self.tar <= 1:
+            raise ValueError(f"domain {self.name!r}: a TAR lies between 0 and 1, got {self.tar}")
         rank = independent_rank(self.comparisons, self.far, "confident")
         if rank < 1 or self.rank != rank or 2 * self.comparisons > self.people:
             raise ValueError(
@@ -90,7 +94,8 @@ def promise_within(domains: Sequence[DomainThreshold]) -> str:
 def meaning_within(domains: Sequence[DomainThreshold], rule: str, what: str) -> str:
     """The promise, and what each domain needs by itself, in one sentence."""
     each = "; ".join(
-        f"{one.name or 'everybody'}: at most {one.far}, by itself above {one.threshold:.6g} ({one.comparisons:,} "
+        f"{one.name or 'everybody'}: at most {one.far}, by itself above {one.threshold:.6g}"
+        f"{'' if one.tar is None else f', with a TAR of {one.tar:.4f}'} ({one.comparisons:,} "
         f"comparisons that share no person, from {one.people:,} people; rank {one.rank:,})"
         for one in domains
     )
