@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from threading import Event
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -278,7 +279,7 @@ def test_the_service_takes_gate_and_margin_from_one_file(door, tmp_path, monkeyp
     Gate("others", 10, 20, None, (), 0.75).write_json(tmp_path / "gate.json")
     monkeypatch.setattr("verisphere.cli.serving.model_and_faces", lambda *_, **__: (MODEL, FIND))
     desks = []
-    monkeypatch.setattr("verisphere.ship.serve.app.make_app", lambda desk, keys: desks.append(desk))
+    monkeypatch.setattr("verisphere.ship.serve.app.make_app", lambda desk, keys, counts: desks.append(desk))
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: [door.close() for door in sockets])
     call = ["--default-allocator", "serve", str(door), "--model", "model", "--port", "0"]
     assert main([*call, "--gate", str(tmp_path / "gate.json")]) == 0
@@ -291,7 +292,7 @@ def test_a_gate_of_a_file_brings_its_margin(door, tmp_path, monkeypatch):
     made = {}
     Gate("others", 10, 20, None, (), 2.0).write_json(tmp_path / "gate.json")
     monkeypatch.setattr("verisphere.cli.serving.model_and_faces", lambda *_, **__: (MODEL, FIND))
-    monkeypatch.setattr("verisphere.ship.serve.app.make_app", lambda desk, keys: made.setdefault("desk", desk))
+    monkeypatch.setattr("verisphere.ship.serve.app.make_app", lambda desk, keys, counts: made.setdefault("desk", desk))
     monkeypatch.setattr("uvicorn.Server.run", lambda _, sockets: sockets[0].close())
     asked = ["serve", str(door), "--model", "model", "--port", "0", "--aligned"]
     for gate, verdict in (([], "refused"), (["--gate", str(tmp_path / "gate.json")], "enrolled")):
@@ -300,6 +301,28 @@ def test_a_gate_of_a_file_brings_its_margin(door, tmp_path, monkeypatch):
         with client_of(made["desk"]) as service:
             done = service.post("/v1/enrol", **sent(again(FACES[1:2], 9)[0]), data={"person": NAMES[0]}).json()
         assert done["verdict"] == verdict
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_the_first_of_several_processes_holds_neither_model_nor_gallery_and_hands_on_its_keys(
+    door, keys, tmp_path, monkeypatch
+):
+    def made(desk: Desk) -> None:
+        desks.append(ref(desk))
+        made_so(desk)
+
+    def keep_running(number, about, ended):
+        seen.append((number, about[1], [desk() for desk in desks]))
+        about[2].close()
+
+    seen, desks, made_so = [], [], Desk.__post_init__
+    monkeypatch.setattr(Desk, "__post_init__", made)
+    monkeypatch.setattr("verisphere.cli.serving.model_and_faces", lambda *_, **__: (MODEL, FIND))
+    monkeypatch.setattr("verisphere.cli.serving._keep_running", keep_running)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    call = ["serve", str(door), "--model", "model", "--port", "0", "--workers", "2"]
+    assert main(["--default-allocator", *call, "--keys", str(tmp_path / "keys.json")]) == 0
+    assert seen == [(2, keys, [None])]
 
 
 def test_the_gate_says_why_it_refuses(door):

@@ -1,6 +1,7 @@
 """`serve`: a gallery as a service over HTTP, with a page."""
 
 import argparse
+import gc
 import logging
 import os
 import signal
@@ -26,6 +27,9 @@ from verisphere.cli.threads import available_cores
 if TYPE_CHECKING:
     import uvicorn
 
+    from verisphere.ship.serve.desk import Desk
+    from verisphere.ship.serve.guard import Keys
+
 log = logging.getLogger(__name__)
 _MOST_WORKERS = 256  # more are a mistake
 _CANNOT_START = 2
@@ -46,60 +50,72 @@ def serve(options: argparse.Namespace) -> str:
     if missing := [name for name in ("fastapi", "uvicorn", "python_multipart") if find_spec(name) is None]:
         raise ValueError(f"serving needs {' and '.join(missing)}, not installed here; {install_extra('serve')}")
     from verisphere.files.disk import IN_MEMORY
+    from verisphere.ship.serve.guard import read_keys
     from verisphere.ship.serve.metrics import Metrics
 
     if options.keys is None and options.host not in _LOOPBACK:
         raise ValueError(f"--host {options.host}: others could reach the gallery, so name a file of keys by --keys")
     if not 1 <= options.workers <= _MOST_WORKERS:
         raise ValueError(f"--workers must be from 1 to {_MOST_WORKERS}, got {options.workers}")
-    server, keys = _server(options)
+    keys = None if options.keys is None else read_keys(options.keys)
+    desk = _desk(options)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         door = socket.create_server((options.host, options.port), family=family)
     except OSError as error:
         raise ValueError(f"--host {options.host} --port {options.port}: {error.strerror}") from None
-    who = "everybody on this machine may do everything" if keys is None else f"{keys} keys"
+    who = "everybody on this machine may do everything" if keys is None else f"{len(keys.keys)} keys"
     host = f"[{options.host}]" if ":" in options.host else options.host
     by = "" if options.workers == 1 else f" by {options.workers} processes"
     log.info("%s: http://%s:%d%s, %s; Ctrl-C ends it", options.gallery, host, door.getsockname()[1], by, who)
     if options.workers == 1:
-        server.run([door])
+        _server(desk, keys).run([door])
         return ""
-    del server  # each process opens the gallery and the model itself
+    desk.gallery.store.close()
+    del desk  # each process opens the gallery and the model itself
+    gc.collect()
     if options.threads is not None or "OMP_NUM_THREADS" not in os.environ:
         os.environ["OMP_NUM_THREADS"] = str(options.threads or max(available_cores() // options.workers, 1))
     with TemporaryDirectory(prefix="verisphere-", dir=IN_MEMORY) as shared:
         counts = Path(shared) / "counts"
         settings = argparse.Namespace(**{name: value for name, value in vars(options).items() if name != "parser"})
-        _keep_running(options.workers, (settings, door, counts), Metrics(counts).ended)
+        _keep_running(options.workers, (settings, keys, door, counts), Metrics(counts).ended)
     return ""
 
 
-def _server(options: argparse.Namespace, counts: Path | None = None) -> "tuple[uvicorn.Server, int | None]":
-    """What answers in one process, and the number of keys."""
-    import uvicorn
-
+def _desk(options: argparse.Namespace) -> "Desk":
+    """The gallery of the options, and the model that embeds for it."""
     from verisphere.files.gate import read_gate
     from verisphere.ship.gate import gate_of
     from verisphere.ship.living.gallery import LivingGallery
-    from verisphere.ship.serve.app import make_app
     from verisphere.ship.serve.desk import Desk
-    from verisphere.ship.serve.guard import Limits, read_keys
+    from verisphere.ship.serve.guard import Limits
 
     limits = options_as(Limits, options)
-    keys = None if options.keys is None else read_keys(options.keys)
     gallery = LivingGallery(options.gallery)
     model, find = model_and_faces(options, [options.gallery], others=False)
     desk = Desk(gallery, model, find, limits, options.far, options.accept_drawn_model)
     if options.gate is not None:
         desk.gate, desk.margin = gate_of(options.gate, model, find), read_gate(options.gate).margin
-    app = make_app(desk, keys) if counts is None else make_app(desk, keys, counts)
-    settings = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, ws="none")
-    return uvicorn.Server(settings), None if keys is None else len(keys.keys)
+    return desk
+
+
+def _server(desk: "Desk", keys: "Keys | None", counts: Path | None = None) -> "uvicorn.Server":
+    """What answers in one process; FastAPI holds it, and the desk, until the process ends."""
+    import uvicorn
+
+    from verisphere.ship.serve.app import make_app
+
+    settings = uvicorn.Config(
+        make_app(desk, keys, counts), log_config=None, access_log=False, server_header=False, ws="none"
+    )
+    return uvicorn.Server(settings)
 
 
 def _keep_running(
-    number: int, about: tuple[argparse.Namespace, socket.socket, Path], ended: Callable[[int | None], None]
+    number: int,
+    about: tuple[argparse.Namespace, "Keys | None", socket.socket, Path],
+    ended: Callable[[int | None], None],
 ) -> None:
     """Keep so many processes answering at one socket until a signal ends this one; they end with it."""
     running = list[BaseProcess]()
@@ -122,8 +138,8 @@ def _keep_running(
             process.join()
 
 
-def _answer(options: argparse.Namespace, door: socket.socket, counts: Path) -> None:
-    """Answer as one of several processes, until the first one says so or is gone."""
+def _answer(options: argparse.Namespace, keys: "Keys | None", door: socket.socket, counts: Path) -> None:
+    """Answer as one of several processes, by the keys of the first one, until that says so or is gone."""
     from verisphere.base.device import keep_memory
     from verisphere.report.progress import log_to_terminal
 
@@ -133,7 +149,7 @@ def _answer(options: argparse.Namespace, door: socket.socket, counts: Path) -> N
     if not options.default_allocator:
         keep_memory()
     try:
-        server, _ = _server(options, counts)
+        server = _server(_desk(options), keys, counts)
     except (ValueError, OSError) as error:
         log.error("%s", message_of(error))
         sys.exit(_CANNOT_START)
