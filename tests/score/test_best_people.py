@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from verisphere.score import best_people as module
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.best_people import best_people
 
@@ -34,6 +35,26 @@ def test_equals_a_search_of_all_pairs(rows, people, dim, probes):
     scores, found = best_people(asked, gallery, person, 4)
     wanted = expected(asked, gallery, person, 4)
     assert [list(zip(*pair, strict=True)) for pair in zip(scores.tolist(), found.tolist(), strict=True)] == wanted
+
+
+@pytest.mark.parametrize("rows", [50, 500])
+def test_products_of_many_probes_are_of_a_bounded_size(rows, monkeypatch):
+    """Also in a small gallery, where so many maxima would allow products of many more numbers."""
+    sizes, products_of = [], module._products
+
+    def products(block, probes, gone):
+        sizes.append(len(block) * len(probes) if len(probes) > 1 else 0)
+        return products_of(block, probes, gone)
+
+    for name, value in (("_products", products), ("_BLOCK", 64), ("_NUMBERS", 256)):
+        monkeypatch.setattr(module, name, value)
+    random = np.random.default_rng(rows)
+    gallery, asked = (unit_rows(random.standard_normal((count, 16)).astype(np.float32)) for count in (rows, 30))
+    person = random.integers(-1, 20, rows)
+    scores, found = best_people(asked, gallery, person, 4)
+    wanted = expected(asked, gallery, person, 4)
+    assert [list(zip(*pair, strict=True)) for pair in zip(scores.tolist(), found.tolist(), strict=True)] == wanted
+    assert 128 < max(sizes) <= 256
 
 
 def test_of_equal_rows_the_lower_one_is_named():

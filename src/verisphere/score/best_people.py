@@ -16,7 +16,7 @@ from verisphere.score.top_k import as_tensor
 
 _BLOCK = 1 << 14  # rows of a product, of which only the maxima of runs are kept
 _RUN = 16  # rows whose maximum is compared before they are
-_MAXIMA = 1 << 26  # float32 numbers at a time, for so many probes as this allows, and one at least
+_NUMBERS = 1 << 26  # float32 maxima, or products, at a time, for so many probes as this allows, and one at least
 
 
 def best_people(
@@ -40,7 +40,7 @@ def best_people(
     scores, nearest = np.full((len(probes), count), -np.inf), np.full((len(probes), count), -1, np.int64)
     gone = torch.from_numpy(person < 0)
     runs = -(-len(gallery) // _RUN)
-    step = max(_MAXIMA // max(runs, 1), 1)
+    step = max(_NUMBERS // max(runs, min(len(gallery), _BLOCK), 1), 1)
     starts = range(0, 0 if gone.all() else len(probes), step)
     for start in progress(starts, "searching the gallery", len(starts)):
         part = probes[start : start + step]
