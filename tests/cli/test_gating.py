@@ -21,8 +21,8 @@ from verisphere.ship.gate_fit import chosen
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
-def folder(path: Path, first: int, people: int = 12) -> Path:
-    faces = SyntheticFaces(people=people, images=3, first_person=first)
+def folder(path: Path, first: int, people: int = 12, images: int = 3) -> Path:
+    faces = SyntheticFaces(people=people, images=images, first_person=first)
     for name, image in zip(faces.names, faces.images(range(len(faces))), strict=True):
         file = path / Path(name).with_suffix(".png")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -100,6 +100,14 @@ def test_the_share_that_is_refused_is_chosen_by_strangers_and_people(tmp_path: P
     assert (code, read_gate(gate).good, read_gate(gate).effects) == (0, "2e-2", ())
     assert "needs 99 strangers" in refused(*fit, "--fpir", "1e-2")
     assert "omit --good or --fpir" in refused(*fit, "--fpir", "1e-2", "--good", "2e-2")
+
+
+def test_people_with_one_photograph_each_are_one_line(tmp_path: Path, model: Path, refused):
+    """Enough strangers for the FPIR, and nobody who could be found by another photograph."""
+    others, gate = folder(tmp_path / "others", 0, people=40, images=1), tmp_path / "gate.json"
+    fit = ("gate", "fit", others, "--model", model, "--out", gate, "--accept-implausible")
+    assert "others: a part of its people is enrolled by one photograph" in refused(*fit, "--fpir", "0.2")
+    assert "nobody of others has two photographs" in refused(*fit)
 
 
 def test_a_gate_from_people_of_the_training_is_refused_unless_accepted(

@@ -151,7 +151,10 @@ def chosen(effects: Sequence[Effect], fpir: Far) -> str:
 def _lacking(embeddings: Embeddings, fpir: Far) -> str:
     """What an effect at an FPIR would need that a set has too little of; empty for nothing."""
     known = embeddings.identities[embeddings.identities != NOBODY]
-    strangers = len(_parts(np.unique(known, return_inverse=True)[1], 0)[2])
+    _, enrolled, half, _ = _parts(np.unique(known, return_inverse=True)[1], 0)
+    if not len(enrolled):
+        return "a part of its people is enrolled by one photograph and found by another, and fewer than 2 have two"
+    strangers = len(half)
     enough = strangers >= strangers_needed(fpir, "expected")
     return "" if enough else f"of its people, a part is strangers: {too_few_strangers(strangers, fpir, 'expected')}"
 
