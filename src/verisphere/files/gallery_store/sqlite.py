@@ -34,6 +34,7 @@ JOURNAL = f"{DATABASE}-wal"
 _WAIT_S = 10.0
 _ROWS = re.compile(r"rows-[0-9]+\.f32")
 _NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_WRITE")  # the last is a quota's
+_MEANWHILE = "{}: another process has been writing to this gallery meanwhile; try again"
 _AT_ONCE = 1 << 14  # rows that are copied together
 
 
@@ -82,17 +83,27 @@ class SqliteStore(Tables):
             if not may_freeze:
                 raise
             self._frozen, self._since = error, self._signature()
-            if not self._since[1]:
-                return self._connect(f"{path.absolute().as_uri()}?immutable=1")
-            with TemporaryDirectory(dir=IN_MEMORY) as copy:  # where SQLite may apply the journal
-                for file in (DATABASE, JOURNAL):
-                    shutil.copyfile(self.folder / file, Path(copy, file))
-                self._connect(Path(copy, DATABASE).as_uri())
-                memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-                with self._errors():
-                    self._database.backup(memory)
-                self._database.close()
-                self._database = memory
+            try:
+                self._freeze(path)
+            except (OSError, ValueError):
+                before, self._since = self._since, ()  # the next statement opens it anew
+                if self._signature() == before:
+                    raise
+                raise ValueError(_MEANWHILE.format(self.name)) from None
+
+    def _freeze(self, path: Path) -> None:
+        """Open the database as it is, or with its journal as a copy in memory."""
+        if not self._since[1]:
+            return self._connect(f"{path.absolute().as_uri()}?immutable=1")
+        with TemporaryDirectory(dir=IN_MEMORY) as copy:  # where SQLite may apply the journal
+            for file in (DATABASE, JOURNAL):
+                shutil.copyfile(self.folder / file, Path(copy, file))
+            self._connect(Path(copy, DATABASE).as_uri())
+            memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            with self._errors():
+                self._database.backup(memory)
+            self._database.close()
+            self._database = memory
         return None
 
     def _connect(self, address: str) -> None:
@@ -121,11 +132,12 @@ class SqliteStore(Tables):
 
     def select(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows that a statement finds; those of a frozen database count if nobody has changed it since."""
-        found = super().select(sql, *values)
-        if self._frozen is not None and self._signature() != self._since:
-            self._open()
-            raise ValueError(f"{self.name}: another process has been writing to this gallery meanwhile; try again")
-        return found
+        try:
+            return super().select(sql, *values)
+        finally:  # for an error may come of what was changed
+            if self._frozen is not None and self._signature() != self._since:
+                self._open()
+                raise ValueError(_MEANWHILE.format(self.name))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
