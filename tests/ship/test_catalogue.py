@@ -241,6 +241,7 @@ def test_a_gallery_is_searched_by_it_and_a_large_one_refused(known, photos, tmp_
     found = verisphere.identify(photos[0], gallery, known, aligned=True)
     assert [match.name for match in found.matches][:1] == ["ann"]
     assert found.text().startswith("Measured, not promised: ")
+    assert "(1 in 1,000 pairs of strangers of LFW pass, and of yours perhaps more), so among 2 people" in found.text()
     assert "among 2 people a stranger is found with a chance of up to 1 in 500" in found.text()
     for number in range(10, 20):
         photo(gallery / f"p{number}" / "a.png", number)

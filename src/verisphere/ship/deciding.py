@@ -19,7 +19,7 @@ from verisphere.files.gallery_store import is_gallery
 from verisphere.files.json_values import shown
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Cohort, Gallery, check_cohort
-from verisphere.ship.catalogue import AnyThreshold, PairThreshold
+from verisphere.ship.catalogue import AnyThreshold, BorrowedThreshold, PairThreshold
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.model_file import ModelFile, pair_threshold
 from verisphere.ship.notes import sealed_origin
@@ -191,8 +191,11 @@ class Promise:
             return ""
         rate = float(exact_rate(self.threshold.far_target))
         chance = min(1.0, (2 if several else 1) * people * rate)
+        pairs, whose = of_things(share(rate, "upper"), "pairs of strangers"), "pass"
+        if isinstance(self.threshold, BorrowedThreshold):
+            whose = f"of {self.threshold.measured_on} pass, and of yours perhaps more"
         fact = (
-            f"the threshold is for two photographs ({of_things(share(rate, 'upper'), 'pairs of strangers')} pass), so "
+            f"the threshold is for two photographs ({pairs} {whose}), so "
             f"among {counted(people, 'person')} a stranger is found with a chance of up to {share(chance, 'upper')}"
             + ("; nobody is unsure here, for the promised FAR's threshold alone decides" if self.threshold.frr else "")
         )
