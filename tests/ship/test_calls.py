@@ -13,6 +13,7 @@ from foreign_graphs import SIDE, graph, written
 from tiny_runs import OWN, RECIPE, metrics
 from verisphere.cli import main
 from verisphere.cli.start import parser
+from verisphere.images.detect.from_function import FunctionDetector
 from verisphere.report.outcome import TrainingOutcome
 from verisphere.ship import calls
 from verisphere.ship.adopt import AdoptResult
@@ -96,6 +97,23 @@ def test_a_model_that_is_loaded_decides_as_its_folder(tmp_path):
             verisphere.verify(path, path, model, aligned=True)
         with pytest.raises(ValueError, match="gallery"):
             verisphere.identify(path, tmp_path, model, aligned=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"aligned": True, "detector": "mtcnn"}, "detector is not used: aligned looks for no face; omit it"),
+        ({"aligned": True, "min_face": 40}, "min_face is not used: aligned looks for no face; omit it"),
+        (
+            {"detector": FunctionDetector(lambda image: [], "mine"), "min_face": 40},
+            "min_face is not used: a detector that is no name",
+        ),
+    ],
+)
+def test_what_would_not_be_used_is_refused_as_by_the_verb(options, line):
+    for call in (verisphere.verify, verisphere.identify):
+        with pytest.raises(ValueError, match=f"^{line}"):
+            call("a.png", "b.png", "model", **options)
 
 
 @pytest.mark.parametrize("name", ["train", "adopt", "verify", "identify"])

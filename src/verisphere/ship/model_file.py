@@ -91,6 +91,12 @@ def model_and_faces(
     progress: Progress = quietly,
 ) -> tuple[Model, FindFaces]:
     """A model, of `files` also one in its ONNX file, and the function that finds its faces, on request others too."""
+    finding = [name for name, value in {"detector": detector, "min_face": min_face}.items() if value is not None]
+    if finding and (aligned or not photographs):
+        no_face = "aligned looks for no face" if aligned else "no photograph is given"
+        raise ValueError(f"{finding[0]} is not used: {no_face}; omit it")
+    if min_face is not None and not isinstance(detector, str | None):
+        raise ValueError("min_face is not used: a detector that is no name has its own smallest face; omit it")
     place = choose_device(device)
     if isinstance(model, Model):
         opened = model
