@@ -15,12 +15,14 @@ import pytest
 import torch
 from PIL import Image
 
-from processes import forked
+from processes import forked, run
+from verisphere.base.distributed import world
 from verisphere.base.identity import names_taken
 from verisphere.base.work import PartEnded, working
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.sharded import MANIFEST
 from verisphere.files.work import WorkFolder
+from verisphere.images.photos import Photos
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.measure.render import render_zip
 from verisphere.models import embed_shards
@@ -135,6 +137,16 @@ def test_an_untrained_network_is_known_by_its_description(
         in_shards(tmp_path, tmp_path / "other.npz", None)
 
 
+def test_other_domains_are_refused(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    faces = Photos(there / "faces.zip")
+    monkeypatch.setattr("verisphere.models.embed.open_faces", lambda *_: faces)
+    faces.domains = ["north", "south"] * 10
+    unfinished(there, tmp_path / "out", monkeypatch)
+    faces.domains = ["north", "east"] * 10
+    with pytest.raises(ValueError, match="the embedding: images was"):
+        in_shards(there, tmp_path / "out")
+
+
 def test_parts_write_their_shards_and_the_last_one_the_manifest(there: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(ValueError, match="4 of 4 shards are missing; run the parts"):
@@ -146,6 +158,25 @@ def test_parts_write_their_shards_and_the_last_one_the_manifest(there: Path, tmp
     in_shards(there, out, part=(2, 3))
     assert alike(there, out)
     assert not (out / ".work").exists()
+
+
+def rank_of_a_part(net: str, faces: str, out: str) -> str:
+    """A rank of a part, whose rank 1 does not see yet what another part has just written."""
+    there, late = embed_shards.is_written, world().rank == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embed_shards, "is_written", lambda *where: not late and there(*where))
+        return embed_faces(
+            Path(net), Path(faces), Path(out), device=CPU, batch_size=3, shards=6, workers=0, part=(0, 2)
+        )
+
+
+def test_ranks_of_a_part_agree_whether_it_is_the_last(there: Path, tmp_path: Path) -> None:
+    with pytest.raises(PartEnded):
+        in_shards(there, tmp_path / "out", part=(1, 2))
+    words = [str(path) for path in (there / "net.yaml", there / "faces.zip", tmp_path / "out")]
+    for line in run(rank_of_a_part, 2, *words):
+        assert "20 images of 5 people" in line
+    assert alike(there, tmp_path / "out")
 
 
 def test_shards_that_parts_have_written_are_merged(there: Path, tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ class WorkFolder:
     def _step(self, step: str, about: About, pieces: int) -> str:
         """The name of the folder of a step, which is made; that of other inputs is refused or removed."""
         turn = f"{self.of}{self.steps:02d}-"
-        name = f"{turn}{step}-{_digest_of([*about(), pieces])[:16]}"
+        name = f"{turn}{step}-{digest_of([*about(), pieces])[:16]}"
         other = [entry for entry in self.folder.iterdir() if entry.name.startswith(turn) and entry.name != name]
         if other and not self.anew:
             task = f" ({self.task})" if self.task else ""
@@ -281,7 +281,7 @@ def _of_piece(folder: Path, piece: int) -> np.ndarray:
     return np.array(f"{folder.name}/{piece}")
 
 
-def _digest_of(parts: Sequence[object]) -> str:
+def digest_of(parts: Sequence[object]) -> str:
     """SHA-256 of arrays, tensors, numbers and words."""
     digest = hashlib.sha256()
     for part in parts:

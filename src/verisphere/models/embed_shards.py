@@ -1,6 +1,5 @@
 """Embedding into a folder of shards: in memory that does not grow with the rows, and continued after any stop."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -33,7 +32,7 @@ from verisphere.files.sharded import (
     write_manifest,
     write_shard,
 )
-from verisphere.files.work import changed_values, refuse_other, result_folder
+from verisphere.files.work import changed_values, digest_of, refuse_other, result_folder
 from verisphere.images.faces import Faces
 from verisphere.models.embed import EmbeddingModel, embed
 
@@ -81,12 +80,12 @@ def embed_in_shards(
     rule = decided(faces.names_rule)
     with errors_naming(images):
         (people,) = settled([("", names, identities)], rule)
-    count, digest = -(-len(faces) // rows), hashlib.sha256(names.tobytes() + identities.tobytes())
+    count, domains = -(-len(faces) // rows), None if faces.domains is None else np.array(faces.domains)
     options = {name: str(value) for name, value in how.items() if name != "workers"}
     options |= {"verisphere": __version__, "torch": torch.__version__, "device": device_of(model.backbone).type}
     source = {"path": images, **asdict(faces.source)} if model.sha256 else None  # of the origin, which a set has once
     made_by, source = json.loads(json.dumps([model.made_by, source]))  # as they are read from a shard
-    known = {"model": made_by, "images": digest.hexdigest(), "source": source, "names": rule}
+    known = {"model": made_by, "images": digest_of([names, identities, domains]), "source": source, "names": rule}
     about = {**known, "rows": rows, "store": store, **options}
 
     def images_of(number: int) -> range:
@@ -136,7 +135,7 @@ def embed_in_shards(
         done = count - len(missing)
         for turn in progress(turns, "embedding shards", len(turns) + done, done):
             on_every_rank(partial(write_each, turn[here.rank : here.rank + 1]))
-        if part is not None and (others := json.loads(missing_shards())):
+        if part is not None and (others := json.loads(on_first_rank(missing_shards))):
             raise PartEnded(
                 f"part {part[0] + 1}/{part[1]} is embedded: {count - len(others)} of {count} shards are in {out}; the "
                 "part that embeds the last one, or --merge, writes the manifest"
