@@ -25,6 +25,7 @@ from verisphere.cli import main
 from verisphere.decide import bootstrap
 from verisphere.files import streamed_rows, work
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.lock import alone_at
 from verisphere.measure.protocols import listed_pairs
 from verisphere.models import gallery
 from verisphere.models.embed import embed_faces
@@ -243,6 +244,12 @@ def test_three_parts_come_to_the_bytes_of_one_process(verb: str, folder: Path, t
         again = tmp_path / "again"
         merge = () if verb in ("duplicates", "pixels") else ("--merge",)
         assert result_of(verb, folder, again, "--work", kept, *merge) == alone[verb]
+
+
+def test_parts_of_a_report_run_at_once(folder: Path, tmp_path: Path):
+    words = ("--work", tmp_path / "work", "--part", "1/2")
+    with alone_at(tmp_path / "report" / "result"):  # as another part would hold it
+        assert call("report", folder, tmp_path / "report" / "result", *words) == 0
 
 
 # --- kills ------------------------------------------------------------------------------------------------------------

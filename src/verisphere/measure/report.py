@@ -24,6 +24,7 @@ from verisphere.base.vocabulary import (
     printable,
     quietly,
 )
+from verisphere.base.work import divided
 from verisphere.decide import Far, GuaranteedThreshold, OneThreshold, exact_rate, point_at
 from verisphere.decide.identification import cmc
 from verisphere.decide.point import far_text
@@ -127,7 +128,8 @@ def make_report(
 
         def begin() -> str:
             require_free(out)
-            lock.enter_context(alone_at(out))
+            if not divided():  # parts have one result, and the one that makes it has locked their folder
+                lock.enter_context(alone_at(out))
             return ""
 
         on_first_rank(begin)
