@@ -127,6 +127,18 @@ def test_embedding_is_timed_on_one_batch(
     assert "6 rows of 8 numbers; nothing was computed" in said
     assert "by 2 images in" in said
     assert not Path("out.npz").exists()
+    assert main(["embed", "net.yaml", "faces.zip", "--out", "out.npz", "--work", "work", "--dry-run"]) == 2
+    assert "--dry-run keeps nothing: omit --work" in capsys.readouterr().err
+    assert not Path("work").exists()
+
+
+def test_rows_that_cannot_be_compared_are_refused(files: dict[str, Path]) -> None:
+    narrow = files["file"].with_name("narrow.npz")
+    write_embeddings(narrow, Embeddings(np.ones((10, 8), np.float32), identities=np.arange(10)))
+    for paths, others in (([files["file"], narrow], []), ([files["file"]], [narrow])):
+        with pytest.raises(ValueError, match=r"narrow\.npz: 8 numbers a row, but .*set\.npz has 256; scores compare"):
+            cost_of("identification", paths, others)
+    assert cost_of("all-pairs", [files["file"]], against=[narrow]).pairs == 90
 
 
 def test_a_set_without_numbers_is_refused(tmp_path: Path) -> None:

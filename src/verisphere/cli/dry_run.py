@@ -53,12 +53,7 @@ def add_cost(verb: argparse.ArgumentParser, kind: "Kind", of: str = "embeddings"
             return run(options)
         from verisphere.measure.cost import cost_of
 
-        outputs = (*options.files, *options.folders)
-        useless = [name for name in outputs if getattr(options, name) is not None and name not in _OF_COST]
-        if useless:
-            raise ValueError(
-                f"--dry-run compares nothing: omit --{useless[0].replace('_', '-')} (--json writes figures)"
-            )
+        refuse_outputs(options, "compares")
         named, against = getattr(options, of), getattr(options, "against", [])
         paths = named if isinstance(named, list) else [named]
         if kind == "calibrate" and options.gallery is not None:
@@ -73,6 +68,14 @@ def add_cost(verb: argparse.ArgumentParser, kind: "Kind", of: str = "embeddings"
         return cost_of(kind, paths, others, getattr(options, "far", None) or (), passes, against, images)
 
     verb.set_defaults(verb=run_or_say)
+
+
+def refuse_outputs(options: argparse.Namespace, does: str) -> None:
+    """Refuse a dry run with a file or a folder that it does not write."""
+    useless = [name for name in (*options.files, *options.folders) if getattr(options, name) and name not in _OF_COST]
+    if useless:
+        figures = " (--json writes figures)" if "json" in options.files else ""
+        raise ValueError(f"--dry-run {does} nothing: omit --{useless[0].replace('_', '-')}{figures}")
 
 
 def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from verisphere.cli.dry_run import refuse_outputs
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
     SET,
@@ -105,6 +106,7 @@ def embed(options: argparse.Namespace) -> str:
     if options.dry_run:
         from verisphere.measure.cost import cost_of_embedding
 
+        refuse_outputs(options, "keeps")
         return options_as(cost_of_embedding, options, **embedding_options(options)).text()
     from verisphere.models.embed import embed_faces
 

@@ -17,6 +17,7 @@ from verisphere.files.npz import header_in_npz, read_npz
 from verisphere.files.results import Result
 from verisphere.files.sharded import manifest_of, read_manifest
 from verisphere.files.vectors import is_table
+from verisphere.measure.sides import ONE_WAY
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 
@@ -96,6 +97,8 @@ def cost_of(
     sizes, further = [named[path] for path in paths], [named[path] for path in others]
     rows, people = (sum(size[place] for size in sizes) for place in (0, 2))
     dim, enrolled = sizes[0][1], sum(size[0] for size in further) or people
+    if wrong := [path for path in (*paths, *others) if named[path][1] != dim]:
+        raise ValueError(f"{wrong[0]}: {named[wrong[0]][1]} numbers a row, but {paths[0]} has {dim}; {ONE_WAY}")
     twice = rows * (rows - 1) // 2
     pairs = {"identification": rows * enrolled, "gallery": people * enrolled,
              "duplicates": (twice if images else 0) + people * (people - 1) // 2}  # fmt: skip
