@@ -183,10 +183,14 @@ def test_shards_that_parts_have_written_are_merged(there: Path, tmp_path: Path) 
     for part in (0, 1):
         with pytest.raises(PartEnded):
             in_shards(there, tmp_path / "out", part=(part, 3))
+    written = tmp_path / "out" / ".part-00ff00ff-rows-00000002.npy"  # by a part that still runs
+    written.touch()
     with pytest.raises(ValueError, match="1 of 4 shards are missing"):
         in_shards(there, tmp_path / "out", merge=True)
+    assert written.exists()
     in_shards(there, tmp_path / "out")
     assert alike(there, tmp_path / "out")
+    assert not written.exists()
 
 
 def test_a_shard_without_its_rows_is_written_again(

@@ -62,11 +62,11 @@ def result_folder(out: Path, alone: bool = True) -> Iterator[Path]:
             work.mkdir(parents=True, exist_ok=True)
             return ""
         lock.enter_context(alone_in(work))
-        for leftover in out.glob(".part-*"):  # left by a process that was killed while it wrote
-            remove_whole(leftover)
         return ""
 
     def end() -> str:
+        for leftover in out.glob(".part-*") if alone else ():  # left by a process that was killed while it wrote
+            remove_whole(leftover)
         with suppress(FileNotFoundError):  # another process that was not alone has removed it
             remove_whole(work)
         return ""
