@@ -78,6 +78,8 @@ def test_what_multiplies_the_pairs_counts(
         ("evaluate all-pairs set.npz --plot out.png", "--dry-run compares nothing: omit --plot"),
         ("evaluate all-pairs set.npz --curve out.csv", "--dry-run compares nothing: omit --curve"),
         ("evaluate all-pairs set.npz --work work", "--dry-run compares nothing: omit --work"),
+        ("evaluate identification set.npz --distractors set.npz", "--distractors are enrolled beside the people of a"),
+        ("evaluate identification set.npz --gallery set --galleries 2", "--galleries draws a gallery from one file"),
         ("calibrate set.npz --out out.json", "name the FAR of a threshold for two photographs"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import argparse
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from verisphere.cli.parsing import Outcome, options_as
@@ -41,8 +41,13 @@ def add_dry_run(verb: argparse.ArgumentParser, what: str, processes: bool = True
     add_json(verb, "with --dry-run: also write the figures as JSON")
 
 
-def add_cost(verb: argparse.ArgumentParser, kind: "Kind", of: str = "embeddings") -> None:
-    """Add `--dry-run` to a verb that compares embeddings, which are in this option."""
+def add_cost(
+    verb: argparse.ArgumentParser,
+    kind: "Kind",
+    of: str = "embeddings",
+    check: Callable[[argparse.Namespace], object] = vars,
+) -> None:
+    """Add `--dry-run` to a verb that compares embeddings, which are in this option, once its options are checked."""
     what = "compare nothing; print pairs, bytes, CPU hours by measured rates, and memory"
     verb.add_argument("--dry-run", action="store_true", help=what)
     run = verb.get_default("verb")
@@ -54,6 +59,7 @@ def add_cost(verb: argparse.ArgumentParser, kind: "Kind", of: str = "embeddings"
         from verisphere.measure.cost import cost_of
 
         refuse_outputs(options, "compares")
+        check(options)
         named, against = getattr(options, of), getattr(options, "against", [])
         paths = named if isinstance(named, list) else [named]
         if kind == "calibrate" and options.gallery is not None:

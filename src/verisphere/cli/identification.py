@@ -1,6 +1,7 @@
 """Identification of probes in galleries: `evaluate identification`."""
 
 import argparse
+from typing import Any
 
 from verisphere.base.words import FPIRS, RANKS
 from verisphere.cli.dry_run import add_cost
@@ -19,6 +20,17 @@ from verisphere.cli.results import add_input, add_json, add_output, add_plot
 from verisphere.cli.working import add_work
 
 
+def drawn_gallery(options: argparse.Namespace) -> dict[str, Any]:
+    """How a gallery is drawn from the probes, as far as the options say; refuses options that exclude each other."""
+    names = ("enrol", "strangers", "seed", "galleries")
+    drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.gallery and drawing:
+        raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; omit it beside --gallery")
+    if options.distractors and not options.gallery:
+        raise ValueError("--distractors are enrolled beside the people of a --gallery, so name one too")
+    return drawing
+
+
 def evaluate_identification(options: argparse.Namespace) -> Outcome:
     """Identification: probes searched in galleries (1:N)."""
     from verisphere.files.gallery_calibration import read_gallery_calibration
@@ -26,18 +38,13 @@ def evaluate_identification(options: argparse.Namespace) -> Outcome:
 
     if bool(options.top) != (options.candidates is not None):
         raise ValueError("--top says how many candidates --candidates lists: give both or neither")
+    drawing = drawn_gallery(options)
     fpirs, ranks = open_set_fpirs(options, FPIRS), options.rank or RANKS
     promised = None if options.calibration is None else read_gallery_calibration(options.calibration)
     if promised is not None and not options.gallery:
         raise ValueError("--calibration is of a gallery, so name this gallery by --gallery")
     about = {"fpirs": fpirs, "ranks": ranks, "calibration": promised, "progress": progress()}
     asked = options_as(IdentificationOptions, options, **about)
-    names = ("enrol", "strangers", "seed", "galleries")
-    drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
-    if options.gallery and drawing:
-        raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; omit it beside --gallery")
-    if options.distractors and not options.gallery:
-        raise ValueError("--distractors are enrolled beside the people of a --gallery, so name one too")
     if options.gallery:
         return evaluate_galleries(options.probes, options.gallery, asked, options.distractors)
     return evaluate_split(options.probes, asked, **drawing)
@@ -103,4 +110,4 @@ def add_identification(kinds: Verbs) -> None:
     add_plot(verb, "CMC and TPIR over FPIR")
     add_screen(verb, "float32")
     add_work(verb)
-    add_cost(verb, "identification", "probes")
+    add_cost(verb, "identification", "probes", drawn_gallery)
