@@ -94,6 +94,7 @@ def test_other_names_another_order_and_float16_are_no_cause(room: Path, rows: Em
         (Way(view=(0.86, 0.86, 0.0, 0.0)), False, "alignment or crop"),
         (Way(view=(0.83, 0.83, 0.0, 0.0)), False, "alignment or crop"),  # of no view that is tried, but near to one
         (AS_THEY_ARE, True, "flip"),
+        (Way(grey=True), False, "colour order"),
         (Way(normal=(0.0, 1.0)), False, "norm"),  # this network's rows change by their length alone
     ],
 )
@@ -110,6 +111,7 @@ def test_rows_that_were_moved_scaled_or_rounded(room: Path, rows: Embeddings):
         ((numbers - numbers.mean(0)) / numbers.std(0), "norm"),
         (torch.from_numpy(numbers).bfloat16().float().numpy(), "precision"),
         ((numbers / np.abs(numbers).max() * 127).round(), "precision"),
+        ((numbers / numbers.std()).round(1), "precision"),
         (np.repeat(numbers[:1], len(numbers), 0), "embeddings collapsed"),
         (numbers[:, :-1], "another model"),
         (draw.normal(size=numbers.shape).astype(np.float32), "another model"),

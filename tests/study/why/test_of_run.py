@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tiny_runs import RECIPE, command
 from verisphere.study.why.answer import Answer
@@ -63,6 +64,7 @@ def test_a_log_without_entries_is_too_few_to_tell(run: Path):
         ([8.0, 7.0, 9.0, 12.0, 15.0, 20.0, 21.0, 22.0, 23.0, 24.0], "learning rate too high"),
         ([8.0, 7.0, 12.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0], "learning rate too high"),  # it rose on its way
         ([8.0, None, None], "learning rate too high"),
+        ([0.21, 0.09, 0.06, 0.04, 0.02, 0.02, 0.01, 0.005, 0.01, 0.008], ""),  # of triplets, which varies near 0
         ([9.0, 8.0, 7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.2, 4.0], ""),
         ([30.0, 20.0, 18.0, 17.9, 17.95, 17.9, 17.92, 17.9, 17.95, 17.9, 17.9, 17.9], "loss stuck at a constant"),
     ],
@@ -71,6 +73,16 @@ def test_the_course_of_a_loss(run: Path, losses: list[float | None], name: str):
     logged(run, losses)
     answer = asked(run)
     assert ("" if answer.cause is None else answer.cause.name) == name
+
+
+def test_a_loss_that_does_not_start_at_a_rate_far_above_the_usual(run: Path):
+    logged(run, [30.0, 20.0, 18.0, 17.9, 17.95, 17.9, 17.92, 17.9, 17.95, 17.9, 17.9, 17.9])
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+    recipe["optimizer"]["rate"] = 8.0
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    answer = asked(run)
+    assert answer.cause is not None
+    assert answer.cause.name == "learning rate too high"
 
 
 def test_weights_that_stay_where_they_were(run: Path, monkeypatch: pytest.MonkeyPatch):

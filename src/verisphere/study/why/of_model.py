@@ -42,6 +42,8 @@ _CPU = torch.device("cpu")
 _IMAGES, _PAIRS, _RUNS = 384, 400, 8
 #: Share of labels that may contradict each other, as corrected labels of a noisy set do.
 CONTRADICTIONS = 0.02
+#: People up to which labels in another order than those that are tried leave scores above chance: `evaluate` is silent.
+_MIXED = 40
 #: Images up to which every one is decoded.
 _DECODED = 20_000
 #: What a setting in which two origins differ is called; the first one that differs is named.
@@ -337,7 +339,7 @@ def _implausible(case: ModelCase, unspecific: bool) -> Cause | Seen:
     if reasons and unspecific:
         name = "list order" if not (images > 1).any() else "labels of other rows, or a model that knows nobody"
         return Cause(name, reasons[0], mend)
-    if len(images[images > 1]) < 10 and listed is None:
+    if len(images[images > 1]) < (_MIXED if unspecific else 10) and listed is None:
         return Seen(f"{len(images[images > 1])} people have two images", "too few to tell")
     return Seen(f"genuine scores of {len(images[images > 1]):,} people are those of their labels")
 

@@ -107,7 +107,7 @@ def _explaining(
     network: Backbone, images: torch.Tensor, theirs: Float64[np.ndarray, "rows dim"]
 ) -> tuple[Way, float, bool]:
     """The way whose rows are nearest, how far they are in the median, and whether the mirror image is added."""
-    ways = [*other_ways(network, is_grey(images), normalised=True)]
+    ways = [*other_ways(network, is_grey(images), normalised=True), Way("colour order", "in grey", grey=True)]
     if not isinstance(network, OnnxNetwork):
         ways.append(Way("precision", "in bfloat16", bfloat16=True))
     found = []
@@ -130,6 +130,9 @@ def _other_images(
                      "whose digests the file keeps", case.again)  # fmt: skip
     if away > NEAR:
         return Cause("another model", f"{evidence}; no other colours, numbers or crops give them", case.again)
+    hundredths = theirs * 100
+    if np.abs(hundredths - hundredths.round()).max() < 1e-3:
+        return Cause("precision", f"{evidence}; no number has more than two decimals", case.again)
     units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (made, theirs)]
     errors = units[1] - units[0]
     common = (len(at) * (errors.mean(0) ** 2).sum() / (errors**2).sum(1).mean() - 1) / max(len(at) - 1, 1)

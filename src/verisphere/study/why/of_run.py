@@ -31,10 +31,14 @@ _STEPS = 100
 _STILL = 0.02
 #: Times by which a loss rises above where it was where the rate is too high; that of batches varies by less.
 _RISE = 1.3
+#: Share of its fall by which a loss rises again at least: near its end the loss of a batch varies by more than itself.
+_AGAIN = 0.1
 #: Share of the loss of a network that knows nothing from which on a loss has not started.
 _NOTHING = 0.9
 #: Change of the loss in the second half of a training that has stopped.
 _FLAT = 0.02
+#: Usual rates, and the multiple of them from which on a loss that has not started is put down to the rate.
+_USUAL, _FAR_ABOVE = {"sgd": 0.1, "adamw": 1e-3}, 10
 #: Classes whose centers are looked at, images of each, and images of the validation.
 _CLASSES, _OF_A_CLASS, _IMAGES = 128, 3, 384
 
@@ -113,7 +117,8 @@ def rate(case: RunCase) -> Cause | Seen:
     evidence = f"{rate}: {course.text()}{moved}"
     lowest, peak = min(loss for _, loss in case.losses), _peak(case)
     late = "; validation improved" if case.outcome.advice.startswith("validation improved") else ""
-    again = not course.margin_grew and (course.last > _RISE * lowest > 0 or peak > _RISE * course.first > 0)
+    back = course.last > _RISE * lowest > 0 and course.last - lowest > _AGAIN * (course.first - lowest)
+    again = not course.margin_grew and (back or peak > _RISE * course.first > 0)
     if course.step >= _STEPS / 2 and not late and (course.trend == "rose" or again):
         return Cause("learning rate too high", f"{evidence}; entries go from {lowest:.4g} to {peak:.4g}", lower)
     unlearned = course.trend == "hardly changed" or course.last >= _NOTHING * _loss_of(case, 0.0)
@@ -141,6 +146,11 @@ def start(case: RunCase) -> Cause | Seen:
     )
     evidence += f"that knows nothing of these people has {nothing:.4g}"
     if change <= _FLAT and last >= _NOTHING * nothing:
+        optimizer = case.recipe.optimizer
+        if optimizer.rate >= _FAR_ABOVE * _USUAL[optimizer.name]:
+            evidence += f"; optimizer.rate {optimizer.rate:g}, and {_USUAL[optimizer.name]:g} is usual"
+            lower = f"verisphere train RECIPE --optimizer.rate {_USUAL[optimizer.name]:g} --out ANEW"
+            return Cause("learning rate too high", evidence, lower)
         mend = "verisphere train RECIPE --schedule.margin_warmup STEPS --out ANEW, with a smaller margin or scale, or "
         return Cause("loss stuck at a constant", evidence, f"{mend}another rate; then look at labels by data verify")
     return Seen(evidence)

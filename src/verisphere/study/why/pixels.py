@@ -51,6 +51,7 @@ class Way:
         normal: mean and scale in place of the network's own; None for these.
         view: place of the view in a face, see `_VIEWS`; None for the whole.
         bfloat16: whether the network runs in bfloat16.
+        grey: whether the images lose their colours.
     """
 
     cause: str = ""
@@ -59,6 +60,7 @@ class Way:
     normal: tuple[float, float] | None = None
     view: tuple[float, float, float, float] | None = None
     bfloat16: bool = False
+    grey: bool = False
 
 
 AS_THEY_ARE = Way()
@@ -103,6 +105,9 @@ def embedded(
 def _seen(images: UInt8[Tensor, "images 3 height width"], way: Way) -> UInt8[Tensor, "images 3 height width"]:
     """The pixels of a way; the border is continued where a view reaches beyond it."""
     seen = images.flip(1) if way.swapped else images
+    if way.grey:
+        luma = (seen.float() * torch.tensor([0.299, 0.587, 0.114]).view(3, 1, 1)).sum(1, keepdim=True)
+        seen = luma.round().to(torch.uint8).expand_as(seen).contiguous()
     if way.view is None:
         return seen
     high, wide, down, right = way.view
