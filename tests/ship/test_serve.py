@@ -325,6 +325,21 @@ def test_the_first_of_several_processes_holds_neither_model_nor_gallery_and_hand
     assert seen == [(2, keys, [None])]
 
 
+def test_what_a_decision_rests_on_is_of_the_moment_of_its_search(door, monkeypatch):
+    """Others may enrol between a search and what is said of the gallery, by which its notes would be another's."""
+    desk, within, rests = Desk(LivingGallery(door), MODEL, FIND, MANY), [], Desk._rests
+
+    def seen(asked: Desk, *about):
+        within.append(asked.gallery.store._within)
+        return rests(asked, *about)
+
+    monkeypatch.setattr(Desk, "_rests", seen)
+    with client_of(desk) as service:
+        assert service.post("/v1/identify", **sent(FACES[0])).json()["verdict"] == "found"
+        assert service.post("/v1/claim", **sent(FACES[0]), data={"person": NAMES[0]}).json()["verdict"] == "same"
+    assert within == [True, True]
+
+
 def test_the_gate_says_why_it_refuses(door):
     def gate(faces, rows):
         assert (len(faces), rows.shape) == (1, (1, SIDE * SIDE))

@@ -164,9 +164,10 @@ class Desk:
         """Whether a photograph shows a person, as `verisphere gallery verify` decides."""
         with self.gallery.store.reading():
             threshold, (_, rows) = self.gallery.threshold, self.gallery.person(person)
+            rests = self._rests(threshold, photograph)
         score = float(scores_between(photograph.row, rows).max())
         verdict: Verdict = "same" if score > threshold.threshold else "different"
-        return Decision(verdict=verdict, score=score, **self._rests(threshold, photograph))
+        return Decision(verdict=verdict, score=score, **rests)
 
     async def identify(self, photograph: Photograph, everybody: bool) -> Decision:
         """Who is on a photograph, as `verisphere gallery identify` decides; on request also who is near it.
@@ -181,13 +182,14 @@ class Desk:
             threshold = self.gallery.threshold
             rows = np.concatenate([photograph.row for photograph, _ in asked])
             found = ByGallery(threshold, self.gallery).each(rows, quietly)
+            rests = [self._rests(threshold, photograph) for photograph, _ in asked]
         decisions = list[Decision]()
-        for (photograph, everybody), matches in zip(asked, found, strict=True):
+        for (_, everybody), matches, about in zip(asked, found, rests, strict=True):
             near = [Near(person=match.name, score=match.score, passes=match.passed > 0) for match in matches]
             people = [one for one in near if everybody or one.passes][:_NEAREST]
             verdict: Verdict = "found" if near and near[0].passes else "nobody"
-            score, rests = people[0].score if people else None, self._rests(threshold, photograph)
-            decisions.append(Decision(verdict=verdict, score=score, people=people, **rests))
+            score = people[0].score if people else None
+            decisions.append(Decision(verdict=verdict, score=score, people=people, **about))
         return decisions
 
     def enrol(
