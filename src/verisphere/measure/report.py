@@ -124,15 +124,9 @@ def make_report(
             f"two inputs are called {max(titles, key=titles.count)!r}; a report distinguishes them by title"
         )
     asked = Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), degrees, progress)
+    require_free(out)
     with ExitStack() as lock:
-
-        def begin() -> str:
-            require_free(out)
-            if not divided():  # parts have one result, and the one that makes it has locked their folder
-                lock.enter_context(alone_at(out))
-            return ""
-
-        on_first_rank(begin)
+        on_first_rank(lambda: "" if divided() else str(lock.enter_context(alone_at(out))))  # of parts, one writes
         return _made(inputs, out, title, calibration, asked)
 
 
