@@ -109,7 +109,7 @@ def rate(case: RunCase) -> Cause | Seen:
     if case.outcome.without_loss or any(entry.get("loss", 0) is None for entry in read_metrics(case.run / METRICS)):
         return Cause("learning rate too high", f"{rate}: a loss of the log is not a number", lower)
     if course is None or course.entries < 2:
-        if course is not None and course.last > 2 * _loss_of(case, 0.0):
+        if course is not None and course.last > 2 * _loss_of(case):
             evidence = f"{rate}: a loss of {course.last:.4g}, twice that of a network which knows nothing, ends the log"
             return Cause("learning rate too high", evidence, lower)
         return Seen("the log has no two losses to compare", "too few to tell")
@@ -121,7 +121,7 @@ def rate(case: RunCase) -> Cause | Seen:
     again = not course.margin_grew and (back or peak > _RISE * course.first > 0)
     if course.step >= _STEPS / 2 and not late and (course.trend == "rose" or again):
         return Cause("learning rate too high", f"{evidence}; entries go from {lowest:.4g} to {peak:.4g}", lower)
-    unlearned = course.trend == "hardly changed" or course.last >= _NOTHING * _loss_of(case, 0.0)
+    unlearned = course.trend == "hardly changed" or course.last >= _NOTHING * _loss_of(case)
     if course.step >= _STEPS / 2 and case.moved is not None and case.moved < _STILL and unlearned:
         higher = f"verisphere train RECIPE --optimizer.rate {case.recipe.optimizer.rate * 100:g} --out ANEW"
         return Cause("learning rate too low", evidence, higher)
@@ -140,7 +140,7 @@ def start(case: RunCase) -> Cause | Seen:
         return Seen(f"{losses[-1][0] if losses else 0} steps in {len(losses)} entries", "too few to tell")
     quarters = [fmean(loss for _, loss in losses[-count:]) for count in (len(losses) // 4, len(losses) // 2)]
     change, last = abs(quarters[0] / quarters[1] - 1), quarters[0]
-    nothing = _loss_of(case, 0.0)
+    nothing = _loss_of(case)
     evidence = (
         f"loss {last:.4g} over the last quarter of {losses[-1][0]:,} steps, {change:.1%} from its half; a network "
     )
@@ -156,14 +156,14 @@ def start(case: RunCase) -> Cause | Seen:
     return Seen(evidence)
 
 
-def _loss_of(case: RunCase, cosine: float) -> float:
-    """The loss of rows whose cosines to all classes are one number, at the margin of the end of the training.
+def _loss_of(case: RunCase) -> float:
+    """The loss of rows whose cosines to all classes are 0, at the margin of the end of the training.
 
     NaN, which is like no loss, where it cannot be computed from cosines.
     """
     loss, share = case.recipe.loss, read_metrics(case.run / METRICS)[-1].get("margin_share")
     loss.set_strength(1.0 if share is None else float(share))
-    cosines = torch.full((4, len(case.recipe.data.people)), cosine)
+    cosines = torch.zeros(4, len(case.recipe.data.people))
     try:
         return loss.forward(cosines, torch.zeros(4, dtype=torch.int64), norms=torch.full((4,), 20.0)).item()
     except (ValueError, TypeError):
