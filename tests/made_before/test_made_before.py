@@ -173,15 +173,16 @@ def test_embeddings_give_the_same_figures(call: Call):
 def test_a_calibration_gives_the_same_thresholds(call: Call):
     call("calibrate embeddings.npz --far 0.2 --far 0.3 --guarantee expected --out again.json")
     again, before = (json.loads(Path(name).read_text()) for name in ("again.json", "calibration.json"))
-    assert_holds(again, without_tar_bounds(before))
-
-
-def without_tar_bounds(document: object) -> object:
-    """The document without the bounds of its TARs, which took genuine pairs of one person as independent before 0.3."""
-    if isinstance(document, dict):
-        kept = {name: value for name, value in document.items() if name not in ("tar_lower_95", "tar_upper_95")}
-        return {name: without_tar_bounds(value) for name, value in kept.items()}
-    return [without_tar_bounds(each) for each in document] if isinstance(document, list) else document
+    pairs = zip([*again["checks"][0]["points"], *(found["genuine"] for found in again["thresholds"])],
+                [*before["checks"][0]["points"], *(found["genuine"] for found in before["thresholds"])],
+                strict=True)  # fmt: skip
+    for ours, theirs in pairs:  # earlier versions took genuine pairs as independent
+        assert ours.pop("tar_lower_95") < theirs.pop("tar_lower_95") < ours["tar"]
+        assert ours.pop("tar_upper_95") > theirs.pop("tar_upper_95") > ours["tar"]
+    for document in (again, before):
+        for found in document["thresholds"]:
+            found.pop("meaning")
+    assert_holds(again, before)
 
 
 def test_a_report_shows_the_run_the_embeddings_and_the_calibration(call: Call, monkeypatch: pytest.MonkeyPatch):
