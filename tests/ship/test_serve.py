@@ -4,7 +4,10 @@ import asyncio
 import hashlib
 import json
 import logging
+import os
 import re
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,6 +26,7 @@ from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, SIDE, again, gallery
 from tiny_service import client as client_of
 from verisphere.base.provenance import TrainingRecord
 from verisphere.base.vocabulary import ImageSource
+from verisphere.cli.serving import _sweep
 from verisphere.cli.start import main
 from verisphere.files.gate import Gate, Limit
 from verisphere.ship.face_search import FindFaces
@@ -272,6 +276,18 @@ def test_the_margin_of_the_gate_holds_as_on_the_command_line(door, tmp_path):
         with client(door, margin=margin) as service:
             answer = service.post("/v1/enrol", **sent(mixed), data={"person": NAMES[0]}).json()
         assert answer["verdict"] == verdict
+
+
+def test_counts_of_killed_services_are_removed_and_those_of_running_ones_are_not(tmp_path):
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    for name in (
+        f"verisphere-serve-{ended.stdout.strip()}-x",
+        f"verisphere-serve-{os.getpid()}-y",
+        "verisphere-serve-z",
+    ):
+        (tmp_path / name / "counts").mkdir(parents=True)
+    _sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {f"verisphere-serve-{os.getpid()}-y", "verisphere-serve-z"}
 
 
 @pytest.mark.usefixtures("process_as_it_was")

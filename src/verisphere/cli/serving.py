@@ -4,6 +4,7 @@ import argparse
 import gc
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -13,7 +14,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _MOST_WORKERS = 256  # more are a mistake
 _CANNOT_START = 2
+_COUNTS = "verisphere-serve-"  # of a folder in memory, then the number of the first process
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LIMITS = {
     "most-bytes": "most bytes of a photograph (8388608)",
@@ -76,11 +78,20 @@ def serve(options: argparse.Namespace) -> str:
     gc.collect()
     if options.threads is not None or "OMP_NUM_THREADS" not in os.environ:
         os.environ["OMP_NUM_THREADS"] = str(options.threads or max(available_cores() // options.workers, 1))
-    with TemporaryDirectory(prefix="verisphere-", dir=IN_MEMORY) as shared:
+    _sweep(Path(IN_MEMORY or gettempdir()))
+    with TemporaryDirectory(prefix=f"{_COUNTS}{os.getpid()}-", dir=IN_MEMORY) as shared:
         counts = Path(shared) / "counts"
         settings = argparse.Namespace(**{name: value for name, value in vars(options).items() if name != "parser"})
         _keep_running(options.workers, (settings, keys, door, counts), Metrics(counts).ended)
     return ""
+
+
+def _sweep(place: Path) -> None:
+    """Remove the counts of services whose first process was killed."""
+    for left in place.glob(f"{_COUNTS}*"):
+        first = left.name.removeprefix(_COUNTS).partition("-")[0]
+        if first.isdigit() and not Path(f"/proc/{first}").exists():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _desk(options: argparse.Namespace) -> "Desk":

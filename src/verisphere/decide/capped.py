@@ -30,6 +30,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
+from numbers import Real
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -51,9 +52,9 @@ _ONE_SIDED = 1.645  # standard errors to a bound that holds in 95 %
 
 def check_cap(cap: float) -> None:
     """Refuse a cap that is not finite, or below 1, by a ValueError."""
-    if not (math.isfinite(cap) and cap >= 1):
+    if not (isinstance(cap, Real) and math.isfinite(cap) and cap >= 1):
         raise ValueError(
-            f"cap must be a number of at least 1, got {cap}: the mean of squares is no less than that of f^2"
+            f"cap must be a number of at least 1, got {cap!r}: the mean of squares is no less than that of f^2"
         )
 
 
