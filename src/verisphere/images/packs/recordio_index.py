@@ -85,27 +85,6 @@ def read_index(path: Path) -> Index:
     return Index(keys[good], offsets[good], lines[good], lines[~good])
 
 
-def check_index(path: Path, index: Index) -> None:
-    """Refuses an index with a malformed line, a repeated key or place, or a place past the end of the file."""
-    place = index_path(path)
-    if len(index.wrong):
-        raise ValueError(f"{place}: line {index.wrong[0]}: not `key<TAB>offset` with two whole numbers from 0")
-    if not len(index.keys):
-        raise ValueError(f"{path}: no records")
-    for what, column in (("key", index.keys), ("offset", index.offsets)):
-        again = repeats(column)
-        if len(again):
-            raise ValueError(f"{place}: line {index.lines[again[0]]}: {what} {column[again[0]]} stands there twice")
-    size = path.stat().st_size
-    behind = np.flatnonzero(index.offsets >= size)
-    if len(behind):
-        line, key, offset = (int(column[behind[0]]) for column in (index.lines, index.keys, index.offsets))
-        raise ValueError(
-            f"{place}: line {line}: record {key} at byte {offset}, but {path.name} has {size} bytes; is it cut short, "
-            "or the index of another file?"
-        )
-
-
 def repeats(column: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " repeats"]:
     """The positions of the numbers in a column that occurred earlier in it, in order."""
     if bool((column[1:] > column[:-1]).all()):
