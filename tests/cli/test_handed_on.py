@@ -65,8 +65,7 @@ def test_the_processes_of_a_scan():
 
 
 def test_the_threads_of_a_training(monkeypatch: pytest.MonkeyPatch):
-    named = SimpleNamespace(recipe=SimpleNamespace(distill=SimpleNamespace(teachers=["teacher"])))
-    monkeypatch.setattr("verisphere.train.recipe.read_recipe", lambda *_: named)
+    monkeypatch.setattr("verisphere.train.recipe.read_training", lambda *_: SimpleNamespace())
     monkeypatch.setattr("verisphere.train.session.train_run", wraps(train_run)(ask))
     options = parser().parse_args(["train", "recipe.yaml", "--out", "run", "--threads", "2"])
     options.overrides = []

@@ -58,6 +58,14 @@ def test_a_wrong_field_is_one_line(recipe, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_recipe_that_follows_teachers_names_them_as_for_the_verb(recipe, tmp_path):
+    recipe.write_text(RECIPE + "distill: {kl: 0}\n")
+    with pytest.raises(ValueError, match=r"--distill\.teachers is missing: runs, model folders"):
+        verisphere.train(recipe, tmp_path / "run", epochs=1)
+    assert not (tmp_path / "run").exists()
+    verisphere.train(recipe, tmp_path / "run", epochs=1, **{"distill.teachers": []})
+
+
 def test_a_model_is_adopted_as_by_the_verb(tmp_path):
     path = written(tmp_path / "net.onnx", graph())
     found = verisphere.adopt(path, str(tmp_path / "ours"), colour="RGB", mean=127.5, scale=128.0, template="mine_8x8")

@@ -36,35 +36,19 @@ def train(options: argparse.Namespace) -> Outcome:
     from verisphere.files.metrics import METRICS, read_metrics
     from verisphere.measure.validation import validation_figures
     from verisphere.report.outcome import training_outcome
-    from verisphere.train.recipe import Recipe, read_recipe
+    from verisphere.train.recipe import Recipe, read_training
     from verisphere.train.session import train_run
 
     refuse_misspelt(options, Recipe)
     if is_dry_run(options, ("out", "resume", "tensorboard")):
         return _dry_run(options)
-    read = read_recipe(options.recipe, options.overrides)
-    if not read.recipe.distill.teachers:
-        _refuse_unnamed_teachers(options)
+    read = read_training(options.recipe, options.overrides)
     options_as(train_run, options, read=read, measure=validation_figures, progress=progress())
     if not world().first:
         return ""
     outcome, run = training_outcome(read_metrics(options.out / METRICS)).text(), printable(str(options.out))
     trained = f"{run}: trained; next: verisphere embed {run} FACES --out EMBEDDINGS.npz"
     return f"{outcome}\n{trained}" if outcome else trained
-
-
-def _refuse_unnamed_teachers(options: argparse.Namespace) -> None:
-    """Refuse a recipe that says how to follow teachers, and names neither them nor an empty list."""
-    from verisphere.files.bases import read_based
-    from verisphere.files.packaged_recipes import find_recipe
-
-    written = read_based(find_recipe(options.recipe).path).content.get("distill")
-    named = "teachers" in (written or ()) or any(word.startswith("--distill.teachers") for word in options.overrides)
-    if written and not named:
-        raise ValueError(
-            "--distill.teachers is missing: runs, model folders (`verisphere adopt` makes one of an ONNX file) or "
-            "embeddings files, as [A, B]; [] trains without"
-        )
 
 
 def _dry_run(options: argparse.Namespace) -> Outcome:

@@ -26,7 +26,7 @@ from verisphere.ship.opened_gallery import is_embeddings
 from verisphere.ship.pixels import Told
 from verisphere.ship.verify import Verification
 from verisphere.ship.verify import verify as verify_by
-from verisphere.train.recipe import read_recipe
+from verisphere.train.recipe import read_training
 from verisphere.train.session import train_run
 
 
@@ -62,12 +62,12 @@ def train(
         The course of loss and validation; `verisphere embed` and `verisphere export` take the folder.
 
     Raises:
-        ValueError: the recipe has no such field, or a value does not fit.
+        ValueError: the recipe has no such field, a value does not fit, or its `distill` names no teachers.
         FileNotFoundError: there is no such recipe.
         verisphere.train.TrainingStopped: the training was stopped; a checkpoint was saved.
     """
     about: dict[str, Any] = {"resume": resume, "device": device, "threads": threads, "tensorboard": tensorboard}
-    read = read_recipe(recipe, (), tuple(fields.items()))
+    read = read_training(recipe, (), tuple(fields.items()))
     train_run(read, Path(out), measure=validation_figures, **about, progress=progress)
     return training_outcome(read_metrics(Path(out) / METRICS))
 

@@ -234,6 +234,21 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str], values: Value
         return ReadRecipe(_built(resolved), resolved)
 
 
+def read_training(path: str | Path | None, overrides: Sequence[str], values: Values = ()) -> ReadRecipe:
+    """The recipe of one training, by the arguments of `read_recipe`.
+
+    Raises:
+        ValueError: its `distill` says how to follow teachers, and neither they nor an empty list are named.
+    """
+    read, given = read_recipe(path, overrides, values), _Given.of(path, overrides, values)
+    if given.fields.get("distill") and "teachers" not in with_values(Recipe, given.fields, given.values)["distill"]:
+        raise ValueError(
+            "--distill.teachers is missing: runs, model folders (`verisphere adopt` makes one of an ONNX file) or "
+            "embeddings files, as [A, B]; [] trains without"
+        )
+    return read
+
+
 def changed_recipe(read: ReadRecipe, settings: Settings) -> ReadRecipe:
     """A recipe with other values, built anew except for the images of `data` and `validation`, which it shares.
 
