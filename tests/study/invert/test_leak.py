@@ -18,6 +18,7 @@ from verisphere.decide import operating_point
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import LeakFigures, LeakRow, read_leak
 from verisphere.images import Faces, SyntheticFaces
+from verisphere.images.decoded_faces import InMemory
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.ship.card_sections import leak_section
@@ -427,6 +428,18 @@ def test_a_stolen_gallery_is_translated_by_people_who_are_known(known: int):
     assert point.genuine_total == 2 * known - 10 - 50
     assert point.tar_lower_95 > 0.1 >= point.far  # more often than by chance
     assert rows[0].mean > rows[0].others
+
+
+def test_a_copy_is_no_second_photograph_of_a_stolen_gallery():
+    """Twenty people whose second photograph is a copy: they are not counted."""
+    faces = SyntheticFaces(people=120, images=2, size=48)
+    pixels = read_photographs(faces, range(240))
+    pixels[1:40:2] = pixels[:40:2]
+    copied = InMemory(pixels, faces.names, faces.identities)
+    stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Pixels(6).eval(), "cd" * 32)
+    (row,) = translations(copied, stolen, own, ["1e-1"])
+    assert row.points[0].genuine_total == 100 - 50
+    assert list(translations(copied.select(range(238)), stolen, own, ["1e-1"])) == []  # 99 people are too few
 
 
 def test_the_text_and_the_card_say_what_a_translation_reveals(tested: Path, tmp_path: Path):

@@ -17,7 +17,7 @@ from verisphere.files.leak_figures import LeakRow
 from verisphere.images import Faces
 from verisphere.models.embed import EmbeddingModel
 from verisphere.score.bridge import fit_map
-from verisphere.study.invert.photographs import read_photographs, unit_embeddings
+from verisphere.study.invert.photographs import photograph_digests, read_photographs, unit_embeddings
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +31,17 @@ def translations(
 ) -> Iterator[LeakRow]:
     """How well people whom the attacker does not know match their stolen rows, a row for each number of known people.
 
-    Each person counts by one photograph on each side, and no photograph is on both. No row comes of a number of known
-    people for whom no map can be found.
+    Each person counts by one photograph on each side, and no photograph is on both: a person whose two photographs have
+    equal pixels is excluded. No row comes of a number of known people for whom no map can be found.
     """
     label, draw = faces.labels.numpy(), numpy_generator(0)
     order = draw.permutation(np.flatnonzero(label >= 0))
     order = order[np.argsort(label[order], kind="stable")]  # each person's photographs side by side, in random order
     pairs = np.stack([order[:-1], order[1:]], axis=1)
     pairs = pairs[label[pairs[:, 0]] == label[pairs[:, 1]]]
-    pairs = draw.permutation(pairs[np.unique(label[pairs[:, 0]], return_index=True)[1]])
+    pairs = draw.permutation(pairs[np.unique(label[pairs[:, 0]], return_index=True)[1]])[: KNOWN[-1] + _MOST_OTHERS]
+    content = photograph_digests(faces, pairs.reshape(-1).tolist()).reshape(-1, 2)
+    pairs = pairs[content[:, 0] != content[:, 1]]
     counts = [known for known in KNOWN if 2 * known <= len(pairs)]
     if not counts:
         return
