@@ -234,7 +234,7 @@ def _leak_json() -> bytes:
         LeakRow("head", 0.25, 0.125, (point,), 0.75, 0.5),
         LeakRow("folder", 0.25, 0.125, (point,), 0.25, 0.5, (point,)),
     )
-    return json_text(LeakFigures(2, "a", "0" * 64, "b", None, rows, {"steps": 3}, "0")).encode()
+    return json_text(LeakFigures(3, "a", "0" * 64, "b", None, rows, {"steps": 3}, "0")).encode()
 
 
 def _search_json() -> bytes:

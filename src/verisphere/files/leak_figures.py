@@ -11,8 +11,8 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.files.results import Result
 
-FORMAT = 2
-_READ = (1, FORMAT)  # format 1 does not say whether an attack worked
+FORMAT = 3
+_READ = (1, 2, FORMAT)  # format 1 does not say whether an attack worked, and format 2 knows no source `bridge`
 SOURCES = ("photographs", "embeddings", "head", "folder", "bridge")
 
 
@@ -100,7 +100,7 @@ class LeakFigures(Result):
 
     def __post_init__(self) -> None:
         if self.format not in _READ:
-            raise ValueError(f"format is {self.format}; this version reads {' and '.join(map(str, _READ))}")
+            raise ValueError(f"format is {self.format}; this version reads {', '.join(map(str, _READ))}")
         if not self.rows:
             raise ValueError("rows is empty; a test of leaks has at least one")
         fars = [point.far_target for point in self.rows[-1].points]

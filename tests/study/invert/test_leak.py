@@ -332,7 +332,7 @@ def test_photographs_that_changed_under_their_path_are_another_test(tiny: Path, 
         run_leak(given, tmp_path / "out", CPU)
     before = json.loads((tmp_path / "out" / "asked.json").read_text())
     assert before.pop("photographs")
-    (tmp_path / "out" / "asked.json").write_text(json.dumps(before))  # as an earlier version wrote it
+    (tmp_path / "out" / "asked.json").write_text(json.dumps(before | {"format": 2}))  # as an earlier version wrote it
     (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text())
     shutil.rmtree(tmp_path / "out" / "folder")
     run_leak(given, tmp_path / "out", CPU)
@@ -399,7 +399,7 @@ def test_the_card_has_a_line(tiny: Path, tested: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 3}, "format is 3; this version reads 1 and 2"),
+        ({"format": 4}, "format is 4; this version reads 1, 2, 3$"),
         ({"rows": []}, "rows is empty"),
         ({"rows": [{"source": "guess", "mean": 0.0, "others": 0.0, "points": []}]}, "source is 'guess'"),
         ({"rows": [{"source": "head", "mean": 0.0, "others": 0.0, "points": []}]}, "head has no points"),
@@ -449,6 +449,7 @@ def test_the_text_and_the_card_say_what_a_translation_reveals(tested: Path, tmp_
     told = replace(figures, rows=(*figures.rows, row))
     assert "embeddings alone, 200 people known" in leak_text(told)
     told.write_json(tmp_path / "leak.json")
+    assert json.loads((tmp_path / "leak.json").read_text())["format"] == 3  # version 0.2 knows no such source
     (said,) = leak_section(tmp_path, "leak.json")
     assert "does not know 0.875 match at FAR 1e-1, by photographs of 200 others" in said
 

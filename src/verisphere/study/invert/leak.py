@@ -41,6 +41,7 @@ from verisphere.study.invert.translated import translations
 log = logging.getLogger(__name__)
 
 LEAK_JSON, _ASKED, _PHOTOGRAPHS = "leak.json", "asked.json", "photographs"
+_FORMAT_ASKED = 2  # of asked.json: a folder that an earlier version began is continued
 _SOURCES = {
     "photographs": "photographs themselves",
     "embeddings": "embeddings of photographs",
@@ -155,7 +156,7 @@ def _described(asked: LeakAsked, model: EmbeddingModel, judge: EmbeddingModel) -
     """The inputs of the faces and figures of a test, as JSON values."""
     paths = {name: getattr(asked, name) for name in ("faces", "people", "trained")}
     return {
-        "format": FORMAT,
+        "format": _FORMAT_ASKED,
         **model.made_by,
         **{"judge" if name == "model" else f"judge's {name}": value for name, value in judge.made_by.items()},
         "judge file": str(real_path(asked.judge)),
