@@ -56,13 +56,14 @@ class Limit:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a gate does that refuses at most a share `good` of good photographs, on people on whom it is not fitted.
+    """What a gate does that refuses at most a share `good` of good photographs.
 
-    Of the photographs to be enrolled a tenth are worse copies. All rates are means over splits of the people.
+    Of the photographs to be enrolled a tenth are worse copies. All rates are means over splits of the people, of whom
+    the gate is fitted on a third: these are in `worse_refused`, and in no other rate.
 
     Attributes:
         good: the share.
-        worse_refused: share of worse copies that are refused.
+        worse_refused: share of the worse copies of all people that are refused.
         fpir, fpir_highest: share of strangers who are found by worse copies, and in the split where it is highest.
         tpir: people who are found by a good photograph, of all who were to be enrolled.
     """
