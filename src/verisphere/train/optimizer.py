@@ -10,6 +10,8 @@ from torch import nn
 from verisphere.head.head import Head
 from verisphere.head.update import HeadSGD
 
+#: Usual base learning rate of each optimizer.
+USUAL_RATES = {"sgd": 0.1, "adamw": 1e-3}
 _LARGEST = 1e30  # rate or decay; beyond it float32 overflows before a loss can show it
 
 
@@ -26,7 +28,7 @@ class Optimizer:
     """
 
     name: Literal["sgd", "adamw"] = "sgd"
-    rate: float = 0.1
+    rate: float = USUAL_RATES["sgd"]
     momentum: float = 0.9
     weight_decay: float = 5e-4
 

@@ -22,6 +22,7 @@ from verisphere.models.run_head import open_head
 from verisphere.report.outcome import TrainingOutcome, training_outcome
 from verisphere.study.why.answer import Cause, Seen
 from verisphere.study.why.of_model import runs_of_neighbours
+from verisphere.train.optimizer import USUAL_RATES
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.train.restore import data_digest
 
@@ -37,8 +38,8 @@ _AGAIN = 0.1
 _NOTHING = 0.9
 #: Change of the loss in the second half of a training that has stopped.
 _FLAT = 0.02
-#: Usual rates, and the multiple of them from which on a loss that has not started is put down to the rate.
-_USUAL, _FAR_ABOVE = {"sgd": 0.1, "adamw": 1e-3}, 10
+#: Multiple of the usual rate from which on a loss that has not started is put down to the rate.
+_FAR_ABOVE = 10
 #: Classes whose centers are looked at, images of each, and images of the validation.
 _CLASSES, _OF_A_CLASS, _IMAGES = 128, 3, 384
 
@@ -146,10 +147,10 @@ def start(case: RunCase) -> Cause | Seen:
     )
     evidence += f"that knows nothing of these people has {nothing:.4g}"
     if change <= _FLAT and last >= _NOTHING * nothing:
-        optimizer = case.recipe.optimizer
-        if optimizer.rate >= _FAR_ABOVE * _USUAL[optimizer.name]:
-            evidence += f"; optimizer.rate {optimizer.rate:g}, and {_USUAL[optimizer.name]:g} is usual"
-            lower = f"verisphere train RECIPE --optimizer.rate {_USUAL[optimizer.name]:g} --out ANEW"
+        optimizer, usual = case.recipe.optimizer, USUAL_RATES[case.recipe.optimizer.name]
+        if optimizer.rate >= _FAR_ABOVE * usual:
+            evidence += f"; optimizer.rate {optimizer.rate:g}, and {usual:g} is usual"
+            lower = f"verisphere train RECIPE --optimizer.rate {usual:g} --out ANEW"
             return Cause("learning rate too high", evidence, lower)
         mend = "verisphere train RECIPE --schedule.margin_warmup STEPS --out ANEW, with a smaller margin or scale, or "
         return Cause("loss stuck at a constant", evidence, f"{mend}another rate; then look at labels by data verify")
