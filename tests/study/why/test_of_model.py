@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+import verisphere
 from tiny_runs import command
 from two_models import OLD
 from verisphere.backbones.backbone import Backbone
@@ -193,6 +194,21 @@ def test_records_that_differ_are_named_by_their_setting(room: Path, rows: Embedd
         (replace(OLD, model="cd" * 32), "another model"),
     ):
         assert named(asked(room, replace(rows, origin=origin))) == name
+
+
+def test_a_threshold_that_strangers_pass_more_often_than_promised(room: Path, rows: Embeddings):
+    draws = np.random.default_rng(0).normal(size=(2, 600, 16))
+    elsewhere = verisphere.calibrate((draws[:1] + 0.5 * draws).reshape(1200, 16), np.arange(1200) % 600, far="1e-2")
+    elsewhere.write_json(room / "thresholds.json")
+    answer = asked(room, rows, calibration=room / "thresholds.json")
+    assert answer.cause is None
+    seen = {tried.check: tried.figures for tried in answer.tried}
+    assert seen["promise"] == "different people that pass: 0 of 7 at FAR 1e-2"
+    lower = replace(elsewhere.thresholds[0], threshold=-0.5)
+    replace(elsewhere, thresholds=(lower,), checks=()).write_json(room / "thresholds.json")
+    answer = asked(room, rows, calibration=room / "thresholds.json")
+    assert named(answer) == "calibration of another model"
+    assert "7 of 7 comparisons of different people that share nobody pass at -0.5000" in answer.cause.evidence
 
 
 def test_pairs_that_look_alike_have_to_be_labelled_so():
