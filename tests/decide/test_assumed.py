@@ -57,8 +57,12 @@ def test_a_cap_that_the_people_contradict_is_refused_and_a_missing_one_too():
 
 def test_too_few_people_are_told_what_they_can_have():
     few = all_pairs(likeness(60, 0.0, 0))
-    with pytest.raises(TooFewComparisonsError, match=r"cap of 2 at FAR 1e-3 needs 90 people; got 60$"):
+    what = r"needs 90 people; got 60; possible: a cap of at most 1\.7 at FAR 1e-1$"
+    with pytest.raises(TooFewComparisonsError, match=what):
         assumed_threshold(few, "1e-3", "capped", cap=2)
+    assert assumed_threshold(few, "1e-1", "capped", cap=1.7).rank
+    with pytest.raises(TooFewComparisonsError, match=r"cap of 2 at FAR 1e-3 needs 90 people; got 10$"):
+        assumed_threshold(all_pairs(likeness(10, 0.0, 0)), "1e-3", "capped", cap=2)
     with pytest.raises(
         TooFewComparisonsError,
         match=r"needs 479 people; got 300; possible: FAR 1\.\d\de-4 with this cap, or a cap of at most 6\.\d at ",

@@ -97,5 +97,8 @@ def _too_few(people: int, far: Far, cap: float) -> str:
     needed, lowest, largest = capped_people_needed(far, cap), lowest_capped_far(people, cap), largest_cap(people, far)
     possible = [f"FAR {lowest} with this cap"] if lowest else []
     possible += [f"a cap of at most {largest:g} at this FAR"] if largest else []
+    if not possible:  # neither this cap nor this FAR
+        higher = ((rate, largest_cap(people, rate)) for rate in ("1e-2", "1e-1"))
+        possible = [f"a cap of at most {cap:g} at FAR {rate}" for rate, cap in higher if cap][:1]
     what = f"guarantee 'capped' with a cap of {cap:g} at FAR {far_text(far)} needs {needed:,} people; got {people:,}"
     return f"{what}; possible: {', or '.join(possible)}" if possible else what
