@@ -21,7 +21,7 @@ from verisphere.cli.start import parser
 from verisphere.files.embeddings import read_embeddings
 from verisphere.ship import catalogue, model_file
 from verisphere.ship.catalogue import CatalogueEntry, CatalogueFigures, read_entry
-from verisphere.ship.model_file import ModelFile, ScoreOnly, open_model
+from verisphere.ship.model_file import ModelFile, ScoreOnly, model_at
 from verisphere.ship.pixels import Told
 
 ENTRIES = sorted(catalogue.FOLDER.glob("*.yaml"))
@@ -209,7 +209,7 @@ def test_a_far_that_was_not_measured_is_refused(known, photos, capsys):
 
 
 def test_it_never_becomes_a_promise_or_part_of_an_export(known, photos, tmp_path, capsys):
-    model = open_model(known)
+    model = model_at(known)
     assert isinstance(model, ModelFile)
     assert model.thresholds == ()
     for ask in (model.promise, model.threshold, model.drawn):
@@ -382,7 +382,7 @@ def test_the_page_shows_the_figures_of_the_entries():
 def test_an_entry_takes_what_its_model_was_measured_with(real_data, tmp_path):
     """The embedding of an image is the one that the figures are of, to the last bit."""
     rows = read_embeddings(real_data / "lfw_embeddings.npz")
-    model = open_model(real_data / "pretrained_mobilefacenet.onnx", "cpu")
+    model = model_at(real_data / "pretrained_mobilefacenet.onnx", "cpu")
     with zipfile.ZipFile(real_data / "lfw_112.zip") as archive:
         archive.extract("AJ_Cook/AJ_Cook_0001.jpg", tmp_path)
     pixels = np.asarray(Image.open(tmp_path / "AJ_Cook" / "AJ_Cook_0001.jpg"))

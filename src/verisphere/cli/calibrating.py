@@ -160,7 +160,7 @@ def model_and_faces(
     options: argparse.Namespace, photographs: Sequence[Path], others: bool, files: bool = False
 ) -> "tuple[Model, FindFaces]":
     """The model of the options, and the function that finds its faces on photographs, on request also other faces."""
-    from verisphere.ship.model_file import model_and_faces as run
+    from verisphere.ship.model_file import model_and_finder as run
 
     if options.aligned or not photographs:
         no_face = "--aligned looks for no face" if options.aligned else "no photograph is given"

@@ -21,7 +21,7 @@ from verisphere.ship.adopt_weights import adopt_weights
 from verisphere.ship.deciding import Choice
 from verisphere.ship.identify import Identification
 from verisphere.ship.identify import identify as identify_by
-from verisphere.ship.model_file import ScoreOnly, model_and_faces
+from verisphere.ship.model_file import ScoreOnly, model_and_finder
 from verisphere.ship.opened_gallery import is_embeddings
 from verisphere.ship.pixels import Told
 from verisphere.ship.verify import Verification
@@ -195,7 +195,7 @@ def verify(
         FileNotFoundError: there is no such photograph or model.
     """
     sides = Path(left), Path(right)
-    opened, find = model_and_faces(
+    opened, find = model_and_finder(
         model, sides, aligned, detector, min_face, trust_code, device, others=True, files=True, progress=progress
     )
     told: dict[str, Any] = {"accept_drawn": accept_drawn_model, "progress": progress}
@@ -247,7 +247,7 @@ def identify(
     """
     searched, enrolled = Path(probe), Path(gallery)
     photographs = [path for path in (searched, enrolled) if not is_embeddings(path)]
-    opened, find = model_and_faces(
+    opened, find = model_and_finder(
         model, photographs, aligned, detector, min_face, trust_code, device, others=True, files=True, progress=progress
     )
     named = [None if path is None else Path(path) for path in (calibration, cohort)]

@@ -53,10 +53,10 @@ class ModelFile(Model):
         return self.entry.threshold(far)
 
 
-def open_model(
+def model_at(
     path: Path, device: torch.device | str | None = None, trust_code: bool = False, progress: Progress = quietly
 ) -> Model:
-    """The model in a folder, or of an ONNX file, which is checked and first run as `adopt` does it.
+    """The model at a path: in a folder, or of an ONNX file, which is checked and first run as `adopt` does it.
 
     A file of a model folder is refused as any file is: its folder may ship a threshold.
     """
@@ -77,7 +77,7 @@ def open_model(
     return ModelFile(**{**vars(model), "folder": path}, entry=entry, takes=adopted.takes(), probe=adopted.probed)
 
 
-def model_and_faces(
+def model_and_finder(
     model: str | Path | Model,
     photographs: Sequence[Path],
     aligned: bool = False,
@@ -101,7 +101,7 @@ def model_and_faces(
     if isinstance(model, Model):
         opened = model
     else:
-        opened = open_model(Path(model), place, trust_code, progress) if files else load(model, place, trust_code)
+        opened = model_at(Path(model), place, trust_code, progress) if files else load(model, place, trust_code)
     if aligned or not photographs:
         for path in photographs if files else ():
             warn_if_files_unaligned(path, opened.backbone.input_size, drawn=bool(opened.training.drawn))
