@@ -18,6 +18,7 @@ from verisphere.measure.cost import PAIRS_A_SECOND, cost_of
 def files(tmp_path: Path) -> dict[str, Path]:
     rows = Embeddings(np.ones((10, 256), np.float32), identities=np.arange(10) // 2)
     write_embeddings(tmp_path / "set.npz", rows)
+    write_embeddings(tmp_path / "other.npz", rows)
     for number in range(2):
         part = rows.take(np.arange(5 * number, 5 * number + 5))
         write_shard(tmp_path / "set", number, part.embeddings, columns_of(part), 0.0, {})
@@ -59,7 +60,7 @@ def test_a_gallery_and_a_high_far_count(files: dict[str, Path]) -> None:
         ("evaluate all-pairs set.npz --far 1e-4 --by-person people.csv", 2 * 45),
         ("evaluate all-pairs set.npz --far 1e-4 --against set", 4 * 45),
         ("evaluate identification set.npz --galleries 3", 3 * 50),
-        ("evaluate identification set.npz --gallery set --distractors set.npz", 2 * 100),
+        ("evaluate identification set.npz --gallery set --distractors other.npz", 2 * 100),
         ("calibrate set.npz --gallery set --fpir 1e-1 --out out.json", 5 * 10),
         ("clean duplicates set.npz --no-images --out out", 10),
     ],
@@ -80,6 +81,14 @@ def test_what_multiplies_the_pairs_counts(
         ("evaluate all-pairs set.npz --work work", "--dry-run compares nothing: omit --work"),
         ("evaluate identification set.npz --distractors set.npz", "--distractors are enrolled beside the people of a"),
         ("evaluate identification set.npz --gallery set --galleries 2", "--galleries draws a gallery from one file"),
+        ("evaluate identification set.npz --galleries 0", "galleries must be at least 1, got 0"),
+        ("evaluate identification set.npz --gallery set --gallery set", "two galleries are both called 'set'"),
+        ("evaluate identification set.npz --gallery set --distractors set.npz", "set.npz: its images are distractors"),
+        ("evaluate all-pairs set.npz set.npz", "two embeddings files are both called 'set'; rename one file"),
+        ("evaluate all-pairs set.npz other.npz --against set", "--against compares two models on one file, not on 2"),
+        ("clean duplicates set.npz --threshold 5 --out out", "threshold is 5.0; a threshold of scores lies above -1"),
+        ("cluster set.npz --threshold 5 --out out", "--threshold 5: allowed are scores above -1 and below 1"),
+        ("embed net.yaml faces.zip --out x.csv", "--out x.csv: an embeddings file ends in .npz"),
         ("calibrate set.npz --out out.json", "name the FAR of a threshold for two photographs"),
     ],
 )

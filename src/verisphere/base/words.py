@@ -130,6 +130,12 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
+def check_titles(what: str, titles: Sequence[str]) -> None:
+    """Refuse, by a ValueError, two of these files with one title."""
+    if len(set(titles)) < len(titles):
+        raise ValueError(f"two {what} are both called {max(titles, key=titles.count)!r}; rename one file")
+
+
 def install_extra(extra: str) -> str:
     """How an extra is installed; the package is on no index, so pip finds it in a clone or in a wheel.
 

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from verisphere.base.words import printable
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded
@@ -11,21 +12,30 @@ from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_cod
 from verisphere.cli.results import add_input, add_output
 from verisphere.cli.working import add_work
 
+if TYPE_CHECKING:
+    from verisphere.ship.clusters.clusters import ClusterOptions
+
 
 def cluster(options: argparse.Namespace) -> Outcome:
     """Group the faces of an embeddings file into people; what a person has confirmed stays."""
     from verisphere.files.clusters import CLUSTERS, PEOPLE
     from verisphere.models.described_faces import open_faces
-    from verisphere.ship.clusters.clusters import ClusterOptions, cluster_folder
+    from verisphere.ship.clusters.clusters import cluster_folder
     from verisphere.ship.clusters.page import PAGE
 
     images = None if options.faces is None else open_faces(options.faces, trust=options.trust_code)
-    made = cluster_folder(options.embeddings, options.out, options_as(ClusterOptions, options), progress(), images)
+    made = cluster_folder(options.embeddings, options.out, _cluster_options(options), progress(), images)
     name, page = printable(str(options.out)), "" if images is None else f", {PAGE}"
     return (
         f"{made.text()}\n{name}: {PEOPLE}, {CLUSTERS}{page}; next: in {PEOPLE} write a name into person and yes into "
         f"confirmed, and give the same command --before {name} and another --out"
     )
+
+
+def _cluster_options(options: argparse.Namespace) -> "ClusterOptions":
+    from verisphere.ship.clusters.clusters import ClusterOptions
+
+    return options_as(ClusterOptions, options)
 
 
 def add_cluster(verbs: Verbs) -> None:
@@ -59,7 +69,7 @@ def add_cluster(verbs: Verbs) -> None:
     add_input(verb, "--faces", f"also make a page with pictures of this: {SET}", metavar="SET")
     add_trust_code(verb)
     add_work(verb)
-    add_cost(verb, "cluster")
+    add_cost(verb, "cluster", check=_cluster_options)
 
 
 def purity(options: argparse.Namespace) -> Outcome:

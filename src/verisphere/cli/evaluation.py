@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verisphere.base.words import FARS, REPLICATES
+from verisphere.base.words import FARS, REPLICATES, check_titles
 from verisphere.cli.dry_run import add_cost
 from verisphere.cli.evaluation_options import (
     add_comparing,
@@ -42,11 +42,19 @@ def evaluate_all_pairs(options: argparse.Namespace) -> Outcome:
     """Operating points over all pairs; of domains, also at one threshold."""
     from verisphere.measure import evaluate
 
+    _check_sets(options)
     if len(options.embeddings) == 1:
         return evaluate.evaluate_all_pairs(options.embeddings[0], _options(options), options.against)
-    if options.against:
-        raise ValueError(f"--against compares two models on one file, not on {len(options.embeddings)}; omit it")
     return evaluate.evaluate_one_threshold(options.embeddings, _options(options))
+
+
+def _check_sets(options: argparse.Namespace) -> None:
+    """Refuse another model beside several sets, and two sets of one title."""
+    from verisphere.files.sharded import title_of
+
+    if options.against and len(options.embeddings) > 1:
+        raise ValueError(f"--against compares two models on one file, not on {len(options.embeddings)}; omit it")
+    check_titles("embeddings files", [title_of(path) for path in options.embeddings])
 
 
 def _options(options: argparse.Namespace) -> "Options":
@@ -143,7 +151,7 @@ def add_all_pairs(kinds: Verbs) -> None:
     _redrawing(verb)
     _curve(verb)
     _scan(verb)
-    add_cost(verb, "all-pairs")
+    add_cost(verb, "all-pairs", check=_check_sets)
 
 
 def _evaluation(

@@ -22,12 +22,16 @@ from verisphere.cli.working import add_work
 
 def drawn_gallery(options: argparse.Namespace) -> dict[str, Any]:
     """How a gallery is drawn from the probes, as far as the options say; refuses options that exclude each other."""
+    from verisphere.measure.identification import gallery_seeds, gallery_titles
+
     names = ("enrol", "strangers", "seed", "galleries")
     drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.gallery and drawing:
         raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; omit it beside --gallery")
     if options.distractors and not options.gallery:
         raise ValueError("--distractors are enrolled beside the people of a --gallery, so name one too")
+    gallery_seeds(0, drawing.get("galleries", 1))
+    gallery_titles(options.probes, options.gallery, options.distractors)
     return drawing
 
 

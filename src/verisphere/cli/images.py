@@ -105,8 +105,10 @@ def embed(options: argparse.Namespace) -> str:
     """Embed aligned images with a trained model, or an untrained one."""
     if options.dry_run:
         from verisphere.measure.cost import cost_of_embedding
+        from verisphere.models.embed import is_one_file
 
         refuse_outputs(options, "keeps")
+        is_one_file(options.out, options.shards, options.store)
         return options_as(cost_of_embedding, options, **embedding_options(options)).text()
     from verisphere.models.embed import embed_faces
 

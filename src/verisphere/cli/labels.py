@@ -66,6 +66,12 @@ def clean_duplicates(options: argparse.Namespace) -> Outcome:
     return duplicates
 
 
+def _check_thresholds(options: argparse.Namespace) -> None:
+    from verisphere.study.clean.same_person.duplicates import check_thresholds
+
+    check_thresholds(options.threshold, None if options.no_images else options.image_threshold)
+
+
 def clean_overlap(options: argparse.Namespace) -> Outcome:
     """Find the people of a training set who are in a test set, by name, id and embedding, and list who is left."""
     from verisphere.base.identity import names_taken
@@ -188,7 +194,7 @@ def _add_duplicates(kinds: Verbs) -> None:
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write; new unless --merge")
     add_trust_code(verb)
     add_work(verb, merge=False)
-    add_cost(verb, "duplicates")
+    add_cost(verb, "duplicates", check=_check_thresholds)
 
 
 def _add_overlap(kinds: Verbs) -> None:

@@ -15,7 +15,7 @@ from verisphere.base.identity import crowds, decided, settled
 from verisphere.base.mapped import joined
 from verisphere.base.trained_on import RowsInTraining, pooled_rows
 from verisphere.base.vocabulary import NOBODY, Embeddings, Origin
-from verisphere.base.words import NAMES, FeatureNorm, Names
+from verisphere.base.words import NAMES, FeatureNorm, Names, check_titles
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_json
 from verisphere.files.errors import errors_naming
@@ -277,8 +277,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     origin is kept if it is the same for all sets; what they state of the training is kept if all state it.
     """
     titles = [title for title, _ in sets]
-    if len(set(titles)) < len(titles):
-        raise ValueError(f"two embeddings files are both called {max(titles, key=titles.count)!r}; rename one")
+    check_titles("embeddings files", titles)
     if len(sets) == 1:
         title, only = sets[0]
         domains = np.full(len(only), title) if only.domains is None else only.domains

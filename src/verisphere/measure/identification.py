@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 
 from verisphere.base.identity import among
 from verisphere.base.vocabulary import Embeddings, Precision, Progress, Rule, printable, quietly
-from verisphere.base.words import FPIRS, RANKS, FeatureNorm
+from verisphere.base.words import FPIRS, RANKS, FeatureNorm, check_titles
 from verisphere.decide.identification import ProbeScores, exact_fpir, identification_curve
 from verisphere.decide.point import Far
 from verisphere.files.disk import real_path, write_whole
@@ -225,6 +225,24 @@ class IdentificationEvaluation(Result):
         save_plot(identification_plot(cmcs, curves, "identification"), path)
 
 
+def gallery_titles(probes: Path, galleries: Sequence[Path], distractors: Sequence[Path]) -> list[str]:
+    """The title of each gallery; a ValueError if two have one, or distractors are named a second time."""
+    places = [real_path(path) for path in (probes, *galleries, *distractors)]
+    for path, place in zip(distractors, places[1 + len(galleries) :], strict=True):
+        if places.count(place) > 1:
+            raise ValueError(f"{path}: its images are distractors, so it cannot be named a second time")
+    names = [title_of(path) for path in galleries]
+    check_titles("galleries", names)
+    return names
+
+
+def gallery_seeds(seed: int, galleries: int) -> tuple[int, ...]:
+    """The seeds of so many drawn galleries, from that of the first; a ValueError if there are none."""
+    if galleries < 1:
+        raise ValueError(f"galleries must be at least 1, got {galleries}")
+    return tuple(range(seed, seed + galleries))
+
+
 def evaluate_galleries(
     probes: Path, galleries: Sequence[Path], options: IdentificationOptions, distractors: Sequence[Path] = ()
 ) -> IdentificationEvaluation:
@@ -237,13 +255,7 @@ def evaluate_galleries(
         distractors: embeddings files of images that are enrolled in every gallery. Each image counts as a separate
             person whom no probe shows; its identity is ignored.
     """
-    places = [real_path(path) for path in (probes, *galleries, *distractors)]
-    for path, place in zip(distractors, places[1 + len(galleries) :], strict=True):
-        if places.count(place) > 1:
-            raise ValueError(f"{path}: its images are distractors, so it cannot be named a second time")
-    names = [title_of(path) for path in galleries]
-    if len(set(names)) < len(names):
-        raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
+    names = gallery_titles(probes, galleries, distractors)
     shown = read_known_people(probes, options.feature_norm)
     sources = [evaluated(probes, shown)]
     others = [read_templates(path, options.feature_norm) for path in distractors]
@@ -292,10 +304,8 @@ def evaluate_split(
         seed: seed of the first gallery's draw; the other galleries have the following seeds.
         galleries: number of galleries that are drawn.
     """
-    if galleries < 1:
-        raise ValueError(f"galleries must be at least 1, got {galleries}")
+    seeds = gallery_seeds(seed, galleries)
     whole = read_known_people(path, options.feature_norm)
-    seeds = tuple(range(seed, seed + galleries))
     searches = []
     for drawn in seeds:
         shown, enrolled = split_gallery(whole, enrol, strangers, drawn)

@@ -212,6 +212,16 @@ def origin_of(
     )
 
 
+def is_one_file(out: Path, shards: int | None, store: Store) -> bool:
+    """Whether embeddings are to be one file, not a folder of shards; a ValueError if the name fits neither."""
+    whole = out.suffix == ".npz"
+    if not whole and out.suffix:
+        raise ValueError(f"--out {out}: an embeddings file ends in .npz, and a folder of shards in no suffix")
+    if whole and (shards, store) != (None, "float32"):
+        raise ValueError(f"--out {out}: --shards and --store are of a folder of shards, whose name has no suffix")
+    return whole
+
+
 def embed_faces(
     model: Path,
     faces: Path,
@@ -239,12 +249,7 @@ def embed_faces(
     `WorkFolder` has it, or none to `merge`. The other options are those of `open_model`, `open_faces` and `embed`.
     """
     refuse_overwriting(out, [model, faces, people])
-    whole = out.suffix == ".npz"
-    if not whole and out.suffix:
-        raise ValueError(f"--out {out}: an embeddings file ends in .npz, and a folder of shards in no suffix")
-    if whole and (shards, store) != (None, "float32"):
-        raise ValueError(f"--out {out}: --shards and --store are of a folder of shards, whose name has no suffix")
-    if whole:
+    if whole := is_one_file(out, shards, store):
         check_writable(out)
     if for_far is not None:
         promised_rate(for_far)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from verisphere.base.words import check_titles
+
 
 @dataclass(frozen=True)
 class IjbFiles:
@@ -27,9 +29,7 @@ class IjbFiles:
     def __post_init__(self) -> None:
         if bool(self.galleries) != (self.probes is not None):
             raise ValueError("--gallery and --probes make 1:N together: give both or neither")
-        names = [gallery.stem for gallery in self.galleries]
-        if len(set(names)) < len(names):
-            raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
+        check_titles("galleries", [gallery.stem for gallery in self.galleries])
         if self.pairs is None and not self.galleries:
             raise ValueError(
                 "there is nothing to evaluate: give --pairs (1:1), or --gallery and --probes (1:N), or all"

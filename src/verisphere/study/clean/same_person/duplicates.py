@@ -154,6 +154,13 @@ def _image_row(pair: ImagePair) -> list[str]:
     return [f"{pair.name} / {pair.other_name}", "-" if pair.score is None else number(pair.score), equal]
 
 
+def check_thresholds(threshold: float, image_threshold: float | None) -> None:
+    """Refuse, by a ValueError, a threshold that no score can be on both sides of."""
+    for option, value in (("threshold", threshold), ("image_threshold", image_threshold)):
+        if value is not None and not -1 < value <= 1:
+            raise ValueError(f"{option} is {value}; a threshold of scores lies above -1 and is at most 1")
+
+
 def find_duplicates(
     path: Path,
     faces: Faces | None = None,
@@ -176,9 +183,7 @@ def find_duplicates(
         workers: processes that read images.
         progress: reports the progress.
     """
-    for option, value in (("threshold", threshold), ("image_threshold", image_threshold)):
-        if value is not None and not -1 < value <= 1:
-            raise ValueError(f"{option} is {value}; a threshold of scores lies above -1 and is at most 1")
+    check_thresholds(threshold, image_threshold)
     rows = open_rows(path, ("names", "identities"))
     assert rows.identities is not None
     note_crowds(path, rows.identities)
