@@ -1,6 +1,7 @@
 """Faults planted one by one in the rows, labels and lists of drawn colours, and what is named first."""
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,6 +183,20 @@ def test_labels_and_folds_of_a_list(room: Path, rows: Embeddings):
         assert named(answer) == "list order"
         assert how in answer.cause.evidence
     assert named(asked(room, rows, pairs=listed(room, right, [row // 14 for row in range(28)]))) == "fold rule"
+
+
+def test_flags_of_a_verification_set_that_moved_are_those_of_its_list(room: Path, tmp_path: Path):
+    people = [*range(PEOPLE)] * 6
+    pairs = [(person, person if row % 3 else (person + 1) % PEOPLE) for row, person in enumerate(people)]
+    files = [[(room / "faces" / f"p{person:02d}" / f"{image}.png").read_bytes() for image, person in enumerate(pair)]
+             for pair in pairs]  # fmt: skip
+    genuine = [one == other for one, other in pairs]
+    for name, flags in (("right", genuine), ("moved", genuine[-1:] + genuine[:-1])):
+        (tmp_path / f"{name}.bin").write_bytes(pickle.dumps(([file for pair in files for file in pair], flags)))
+    assert why(room / "net.yaml", tmp_path / "right.bin").cause is None
+    answer = why(room / "net.yaml", tmp_path / "moved.bin")
+    assert named(answer) == "list order"
+    assert answer.cause.mend.startswith(f"make the labels of {tmp_path / 'moved.bin'} anew")
 
 
 def test_records_that_differ_are_named_by_their_setting(room: Path, rows: Embeddings, monkeypatch: pytest.MonkeyPatch):

@@ -325,15 +325,17 @@ def _implausible(case: ModelCase, unspecific: bool) -> Cause | Seen:
         images = np.unique(known.identities, return_counts=True)[1]
         reasons += implausible_set(known) if (images > 1).any() and len(images) > 1 else ()
     listed = case.listed
-    if not reasons and listed is not None and not listed.videos:
+    of_list = not reasons and listed is not None and not listed.videos
+    if listed is not None and of_list:
         rows, listed = case.rows_of_pairs
         left, right = listed.positions(rows.names.tolist())
         reasons = [*implausible_pairs(rows, Comparisons(left, right, np.array(listed.genuine)))]
     specific = [reason for reason in reasons if "no higher than impostor" not in reason]
     mend = f"verisphere evaluate all-pairs {case.embeddings or 'ROWS.npz'} after the labels were made anew"
+    if of_list:
+        mend = f"make the labels of {case.pairs or case.images} anew, in the order of its pairs"
     if specific and not unspecific:
         vector = "vector stands" in specific[0] or "scores are equal" in specific[0]
-        of_list = "the labels inverted" in specific[0] and case.listed is not None
         name = "embeddings collapsed" if vector else "list order" if of_list else "label shift"
         return Cause(name, specific[0], mend)
     if reasons and unspecific:
