@@ -238,7 +238,7 @@ def read_training(path: str | Path | None, overrides: Sequence[str], values: Val
     """The recipe of one training, by the arguments of `read_recipe`.
 
     Raises:
-        ValueError: its `distill` says how to follow teachers, and neither they nor an empty list are named.
+        ValueError: `distill` says how to follow teachers, but names no teachers and no empty list of them.
     """
     read, given = read_recipe(path, overrides, values), _Given.of(path, overrides, values)
     if given.fields.get("distill") and "teachers" not in with_values(Recipe, given.fields, given.values)["distill"]:
