@@ -16,7 +16,7 @@ PAIRS = all_pairs(likeness(300, 0.0, 3))
 
 
 def test_a_capped_threshold_is_the_score_of_its_rank_and_says_what_it_assumes():
-    found = assumed_threshold(PAIRS, "1e-3", "capped", cap=2, redrawing=Redrawing(seed=7))
+    found = assumed_threshold(PAIRS, "1e-3", "capped", cap=2.0, redrawing=Redrawing(seed=7))
     rank = capped_rank(300, "1e-3", 2)
     assert (found.rank, found.threshold) == (rank, PAIRS.impostor[rank - 1])
     assert (found.people, found.comparisons, found.confidence, found.seed) == (300, 44_850, 0.95, 7)
@@ -59,15 +59,15 @@ def test_too_few_people_are_told_what_they_can_have():
     few = all_pairs(likeness(60, 0.0, 0))
     what = r"needs 90 people; got 60; possible: a cap of at most 1\.7 at FAR 1e-1$"
     with pytest.raises(TooFewComparisonsError, match=what):
-        assumed_threshold(few, "1e-3", "capped", cap=2)
+        assumed_threshold(few, "1e-3", "capped", cap=2.0)
     assert assumed_threshold(few, "1e-1", "capped", cap=1.7).rank
     with pytest.raises(TooFewComparisonsError, match=r"cap of 2 at FAR 1e-3 needs 90 people; got 10$"):
-        assumed_threshold(all_pairs(likeness(10, 0.0, 0)), "1e-3", "capped", cap=2)
+        assumed_threshold(all_pairs(likeness(10, 0.0, 0)), "1e-3", "capped", cap=2.0)
     with pytest.raises(
         TooFewComparisonsError,
         match=r"needs 479 people; got 300; possible: FAR 1\.\d\de-4 with this cap, or a cap of at most 6\.\d at ",
     ):
-        assumed_threshold(PAIRS, "1e-3", "capped", cap=10)
+        assumed_threshold(PAIRS, "1e-3", "capped", cap=10.0)
     with pytest.raises(TooFewComparisonsError, match="guarantee 'convention' at FAR 1e-4 needs 246 people; got 60"):
         assumed_threshold(few, "1e-4", "convention")
     with pytest.raises(TooFewComparisonsError, match=r"no method can promise it .* 'capped' with a cap of"):
@@ -84,7 +84,7 @@ def test_scores_that_are_read_reach_the_rank_and_the_tail():
 
 
 def test_a_threshold_that_states_another_rank_or_assumption_is_refused():
-    found = assumed_threshold(PAIRS, "1e-3", "capped", cap=2)
+    found = assumed_threshold(PAIRS, "1e-3", "capped", cap=2.0)
     with pytest.raises(ValueError, match="is not what guarantee 'capped' takes"):
         replace(found, rank=found.rank + 1)
     with pytest.raises(ValueError, match="comes with another assumption, or with none"):
@@ -103,18 +103,18 @@ def test_a_threshold_that_states_another_rank_or_assumption_is_refused():
 
 @pytest.mark.parametrize("cap", [50.0, 1e308])
 def test_a_cap_that_these_people_cannot_have_is_another_rank_in_a_file(cap):
-    found = assumed_threshold(PAIRS, "1e-3", "capped", cap=2)
+    found = assumed_threshold(PAIRS, "1e-3", "capped", cap=2.0)
     for rank in (found.rank, 0):
         with pytest.raises(ValueError, match=f"rank {rank} of 44,850 comparisons is not what guarantee 'capped' takes"):
             replace(found, rank=rank, assumption=replace(found.assumption, cap=cap))
 
 
 def test_an_observed_cap_or_a_tail_that_contradicts_itself_is_refused():
-    capped = assumed_threshold(PAIRS, "1e-3", "capped", cap=2).assumption
+    capped = assumed_threshold(PAIRS, "1e-3", "capped", cap=2.0).assumption
     for wrong in ({"fars": ()}, {"caps": ()}, {"fars": (), "caps": ()}, {"lower": 9.0, "upper": 9.0}, {"upper": 0.1}):
         with pytest.raises(ValueError, match="an observed cap lies between its bounds"):
             replace(capped.observed, **wrong)
-    with pytest.raises(ValueError, match=r"a cap of 2 is contradicted by the observed one"):
+    with pytest.raises(ValueError, match=r"a cap of 2.0 is contradicted by the observed one"):
         replace(capped, observed=replace(capped.observed, lower=2.1, at_target=2.2, upper=2.3))
     tail = assumed_threshold(PAIRS, "1e-4", "tail", redrawing=Redrawing(replicates=2, seed=1))
     other = replace(tail.assumption, tail=replace(tail.assumption.tail, excesses=500))

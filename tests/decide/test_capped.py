@@ -18,7 +18,7 @@ from verisphere.decide.capped import (
 
 
 def test_fewest_people_are_those_worked_out_twice_by_others():
-    by_both = [capped_people_needed(far, cap) for far in ("1e-3", "1e-4") for cap in (2, 5, 10)]
+    by_both = [capped_people_needed(far, cap) for far in ("1e-3", "1e-4") for cap in (2.0, 5.0, 10.0)]
     assert by_both == [90, 239, 479, 253, 266, 302]
     for far, cap, needed in (("1e-3", 2, 237), ("1e-4", 2, 656), ("1e-3", 10, 735), ("1e-4", 10, 1047)):
         rate, people = float(far), needed
@@ -31,12 +31,12 @@ def test_fewest_people_are_those_worked_out_twice_by_others():
 
 
 def test_the_rank_grows_with_people_and_falls_with_the_cap():
-    ranks = [capped_rank(people, "1e-3", 2) for people in (89, 90, 150, 200, 300, 600, 2000)]
+    ranks = [capped_rank(people, "1e-3", 2.0) for people in (89, 90, 150, 200, 300, 600, 2000)]
     assert ranks == sorted(ranks)
     assert ranks[0] == 0
     assert ranks[1] == 1
-    assert capped_rank(600, "1e-3", 1.5) > capped_rank(600, "1e-3", 2) > capped_rank(600, "1e-3", 5)
-    assert capped_rank(600, "1e-3", 2) < 1e-3 * 600 * 599 / 2  # never more than are accepted on average
+    assert capped_rank(600, "1e-3", 1.5) > capped_rank(600, "1e-3", 2.0) > capped_rank(600, "1e-3", 5.0)
+    assert capped_rank(600, "1e-3", 2.0) < 1e-3 * 600 * 599 / 2  # never more than are accepted on average
 
 
 def chance_of_fewer(rates, share, people, rank):
@@ -88,7 +88,7 @@ def test_the_promise_holds_in_populations_that_reach_the_cap(far, cap, share, pe
     assert chance_of_fewer(rates, share, people, round(rate * math.comb(people, 2))) > 0.05  # what a mean would take
 
 
-@pytest.mark.parametrize(("far", "cap"), [("1e-8", 2), ("1e-6", 600), ("1e-12", 1)])
+@pytest.mark.parametrize(("far", "cap"), [("1e-8", 2.0), ("1e-6", 600.0), ("1e-12", 1.0)])
 def test_more_people_than_are_thinned_have_the_rank_that_their_number_promises(far, cap):
     needed = capped_people_needed(far, cap)
     assert needed > 20_000
@@ -97,15 +97,15 @@ def test_more_people_than_are_thinned_have_the_rank_that_their_number_promises(f
 
 def test_no_cap_is_more_than_the_inverse_of_the_far():
     """The mean of p^2 is at most f, as p is at most 1; a cap without end once took memory without end."""
-    assert capped_people_needed("1e-3", 1e300) == capped_people_needed("1e-3", 1000)
-    assert capped_rank(60_000, "1e-3", 1e300) == capped_rank(60_000, "1e-3", 1000) >= 1
+    assert capped_people_needed("1e-3", 1e300) == capped_people_needed("1e-3", 1000.0)
+    assert capped_rank(60_000, "1e-3", 1e300) == capped_rank(60_000, "1e-3", 1000.0) >= 1
 
 
 def test_without_the_cap_nothing_is_promised():
     """A share of people resemble everybody: c is far above 2, and the threshold is too low as often as none is seen."""
     far, people = 1e-3, 200
     share = 1 - math.sqrt(1 - far)
-    chance = chance_of_fewer((1.0, 1.0, 0.0), share, people, capped_rank(people, far, 2))
+    chance = chance_of_fewer((1.0, 1.0, 0.0), share, people, capped_rank(people, far, 2.0))
     assert chance == pytest.approx((1 - share) ** people, rel=0.05)
     assert chance > 0.9
 
@@ -113,15 +113,15 @@ def test_without_the_cap_nothing_is_promised():
 def test_few_accepted_pairs_are_promised_where_cantelli_allows_none():
     variance = (1e-6 * 4 * 148 + 2e-3 * 0.999) / (150 * 149)
     assert math.sqrt(19 * variance) > 1e-3
-    assert capped_rank(150, "1e-3", 2) == 2
+    assert capped_rank(150, "1e-3", 2.0) == 2
 
 
 def test_the_lowest_far_is_possible_and_nothing_below_it():
-    for people, cap in ((90, 2), (400, 2), (400, 1.2), (3000, 5)):
+    for people, cap in ((90, 2.0), (400, 2.0), (400, 1.2), (3000, 5.0)):
         lowest = lowest_capped_far(people, cap)
         assert capped_rank(people, lowest, cap) >= 1
         assert capped_rank(people, 0.98 * float(lowest), cap) == 0
-    assert lowest_capped_far(3, 2) is None
+    assert lowest_capped_far(3, 2.0) is None
 
 
 def test_the_largest_cap_is_possible_and_the_next_of_two_digits_is_not():

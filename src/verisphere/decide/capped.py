@@ -225,7 +225,7 @@ def _degrees(
 
 def _cap(
     sharing: int | Int64[np.ndarray, " people"], accepted: int | Int64[np.ndarray, " people"], people: int
-) -> Float64[np.ndarray, "*people"]:
+) -> np.float64 | Float64[np.ndarray, " people"]:
     """The mean of p^2, without bias, over the square of the FAR."""
     moment = np.asarray(sharing) / (people * (people - 1) * (people - 2))
     return moment / (np.asarray(accepted) / (people * (people - 1) / 2)) ** 2
