@@ -489,7 +489,7 @@ def test_the_reference_names_what_is_public():
 
 
 def test_the_reference_states_the_version_of_every_format():
-    from verisphere.files import calibration, images_json
+    from verisphere.files import calibration, images_json, leak_figures
     from verisphere.measure import report_folder
     from verisphere.models import checkpoint, model_json, onnx_file
 
@@ -499,6 +499,7 @@ def test_the_reference_states_the_version_of_every_format():
         "model folder": str(model_json.FORMAT),
         "checkpoint, and a checkpoint split over ranks": f"{checkpoint.FORMAT}, {checkpoint.SPLIT_FORMAT}",
         "ONNX file of a model": onnx_file.FORMAT,
+        "`leak.json` (`verisphere leak`)": ", ".join(map(str, leak_figures._READ)),
         "`images.json`": str(images_json.FORMAT),
         "report": str(report_folder.VERSION),
     }
