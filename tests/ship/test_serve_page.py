@@ -4,9 +4,10 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
@@ -17,6 +18,7 @@ from playwright import sync_api as playwright
 from uvicorn import Config, Server
 
 from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, again, gallery_at, photo
+from verisphere.ship.face_search import FaceOfPhotograph
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.serve.app import make_app
 from verisphere.ship.serve.desk import Desk
@@ -28,8 +30,8 @@ pytestmark = [
 ]
 
 
-def gate(photograph, person, gallery) -> list[str]:
-    return ["This face is nearer to another person."] if person == "Bad" else []
+def gate(faces: Sequence[FaceOfPhotograph], rows: np.ndarray) -> list[tuple[str, ...]]:
+    return [("its fine detail is too little",) for _ in faces]
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +125,9 @@ def test_every_question_is_answered(page, photographs):
     assert "in the unsure band" in axis.get_attribute("aria-label")
     ask(page, "Is this the person", Photograph=photographs["one"], Name_of_the_person=NAMES[2])
     playwright.expect(page.locator("#verdict")).to_have_text("Different people")
-    ask(page, "Enrol a person", Photograph=photographs["stranger"], Name_of_the_person="Bad")
+    ask(page, "Enrol a person", Photograph=photographs["stranger"], Name_of_the_person="Newcomer")
     playwright.expect(page.locator("#verdict")).to_have_text("Not enrolled")
-    playwright.expect(page.locator("#reasons")).to_have_text("This face is nearer to another person.")
+    playwright.expect(page.locator("#reasons")).to_have_text("Its fine detail is too little.")
 
 
 def test_a_keyboard_is_enough_and_everything_has_a_label(page, photographs):
