@@ -248,6 +248,8 @@ def test_report(place, says, tmp_path):
     page = tmp_path / "report" / "report.html"
     assert str(page) in said
     assert "others" in page.read_text()
+    says("report", place / "model", "--faces", place / "faces.zip", "--out", tmp_path / "shipped", "--far", "0.1")
+    assert "tried on these pairs" in (tmp_path / "shipped" / "report.html").read_text()
 
 
 # --- what a wrong call says ------------------------------------------------------------------------------------------

@@ -244,13 +244,15 @@ def report(options: argparse.Namespace) -> Outcome:
     """Write a page with figures and plots of runs, which opens anywhere and needs no network."""
     from verisphere.files.gallery_calibration import read_thresholds
     from verisphere.measure.report import make_report, report_inputs
+    from verisphere.ship.notes import sealed_calibration
 
+    shipped = next(filter(None, map(sealed_calibration, options.runs)), None)
     return options_as(
         make_report,
         options,
         inputs=report_inputs(options.runs, options.faces, options.trust_code, progress()),
         fars=options.far or FARS,
-        calibration=None if options.calibration is None else read_thresholds(options.calibration),
+        calibration=shipped if options.calibration is None else read_thresholds(options.calibration),
         progress=progress(),
     )
 
@@ -280,7 +282,9 @@ def add_report(verbs: Verbs) -> None:
     add_trust_code(verb)
     verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(FARS)})")
     verb.add_argument("--one-far", default="1e-3", metavar="F", help="target FAR of the one threshold (1e-3)")
-    add_input(verb, "--calibration", "thresholds to show, from calibrate")
+    add_input(
+        verb, "--calibration", "thresholds to show, from calibrate (those of the first model folder that ships any)"
+    )
     verb.add_argument("--title", help="of the page")
     verb.add_argument("--degrees", action="store_true", help="draw scores as angles in degrees (ArcFace, figure 10)")
     add_work(verb)

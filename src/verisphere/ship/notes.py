@@ -62,20 +62,20 @@ def notes_on_model(
 
 def sealed_origin(model: Model) -> tuple[Path, Origin | None]:
     """The calibration of a model folder for two photographs, and the origin that it records."""
-    sealed = sealed_calibration(model)
+    sealed = sealed_calibration(model.folder)
     return model.folder / CALIBRATION, None if sealed is None else sealed.origin
 
 
-def sealed_calibration(model: Model) -> Calibration | None:
-    """The calibration of a model folder for two photographs."""
-    sealed = is_model_folder(model.folder) and CALIBRATION in read_model_json(model.folder / NAME).files
-    return read_calibration(model.folder / CALIBRATION) if sealed else None
+def sealed_calibration(folder: Path) -> Calibration | None:
+    """The calibration for two photographs in a model folder; None where there is none."""
+    sealed = is_model_folder(folder) and CALIBRATION in read_model_json(folder / NAME).files
+    return read_calibration(folder / CALIBRATION) if sealed else None
 
 
 def shipped_probability(model: Model, prior: float) -> Callable[[float], StatedProbability]:
     """The probability of one person that a model ships, by the score of two photographs."""
     check_prior(prior)
-    sealed = sealed_calibration(model)
+    sealed = sealed_calibration(model.folder)
     if sealed is None or sealed.probability is None:
         raise ValueError(f"{model.folder}: it ships no probability; calibrate with --probability, and export it again")
     return partial(sealed.probability.at, prior=prior)
