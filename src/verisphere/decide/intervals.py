@@ -195,31 +195,28 @@ def tar_at_target(
 
 
 def shares_over_people(
-    compared: Float64[np.ndarray, "sets people"],
-    accepted: Float64[np.ndarray, "sets cuts people"],
+    compared: Float64[np.ndarray, "shares people"],
+    accepted: Float64[np.ndarray, "shares people"],
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
-) -> list[tuple[Interval, ...]]:
-    """Shares of comparisons with intervals, by how many each person has, and how many of them each cut accepts.
+) -> list[Interval]:
+    """Shares of comparisons with intervals, by how many each person has, and how many of them are accepted.
 
     >>> compared = np.array([[60.0, *[1.0] * 40]])  # of 41 people, one with most comparisons
-    >>> ((found,),) = shares_over_people(compared, compared[:, None] - np.array([0.0] * 37 + [1.0] * 4))
+    >>> (found,) = shares_over_people(compared, compared - np.array([0.0] * 37 + [1.0] * 4))
     >>> [round(share, 2) for share in (found.value, found.lower_95, found.upper_95)]
     [0.96, 0.67, 1.0]
     """
+    values = accepted.sum(1) / compared.sum(1)
 
-    def shares(weights: Weights) -> Float64[np.ndarray, "sets cuts replicates"]:
-        total = np.repeat((compared @ weights.draws.T)[:, None], accepted.shape[1], axis=1)
-        return np.divide(accepted @ weights.draws.T, total, out=np.full(total.shape, np.nan), where=total > 0)
+    def shares(weights: Weights) -> Float64[np.ndarray, "shares replicates"]:
+        total = compared @ weights.draws.T
+        nobody_drawn = np.repeat(values[:, None], len(weights), axis=1)  # of a small domain
+        return np.divide(accepted @ weights.draws.T, total, out=nobody_drawn, where=total > 0)
 
     redrawn = over_redrawn(compared.shape[1], redrawing, shares, lambda: [compared, accepted], progress)
-    found = []
-    for each, above, replicates in zip(compared, accepted, redrawn, strict=True):
-        values, people = above.sum(1) / each.sum(), int(np.count_nonzero(each))
-        replicates = np.where(np.isnan(replicates), values[:, None], replicates)  # nobody of a small domain was drawn
-        about = zip(values.tolist(), replicates, above - values[:, None] * each, strict=True)
-        found.append(tuple(share_interval(value, seen, each.sum(), of, people) for value, seen, of in about))
-    return found
+    about = zip(values.tolist(), redrawn, compared, accepted - values[:, None] * compared, strict=True)
+    return [share_interval(value, seen, of.sum(), moves, int((of > 0).sum())) for value, seen, of, moves in about]
 
 
 def share_interval(

@@ -2,7 +2,7 @@
 
 import math
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
-from verisphere.base.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
+from verisphere.base.vocabulary import REDRAWING, Embeddings, Origin, Progress, Redrawing, quietly
 from verisphere.decide import (
     Far,
     Guarantee,
     GuaranteedThreshold,
-    Interval,
     Ordered,
     Review,
     SortedScores,
@@ -51,7 +50,7 @@ from verisphere.files.vectors import holds_vectors
 from verisphere.files.verdicts import Suspicious, Verdict, resolved
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.plausible import implausible_set
-from verisphere.measure.protocols.redrawn import ALL, fars_over_people, tars_over_people
+from verisphere.measure.protocols.redrawn import ALL
 from verisphere.models.gallery import Gallery, half_seals
 from verisphere.score import StreamedScores, pair_scores, unit_rows
 
@@ -287,14 +286,6 @@ class EmbeddingsSet:
         """All pairs of one random image of each person."""
         return PairsOfSet(self.embeddings.take(one_probe_each(self.pairs.person, seed)), self.progress)
 
-    def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
-        """The FAR over redrawn people of the points at one threshold that are above the target by binomial bounds."""
-        return fars_over_people(self.pairs, points, redrawing, self.progress)
-
-    def tars_over_people(self, thresholds: Sequence[float], redrawing: Redrawing) -> dict[str, tuple[Interval, ...]]:
-        """The TARs over redrawn people of the whole and of each domain that has one, at each threshold."""
-        return tars_over_people(self.pairs, self.embeddings.embeddings, thresholds, redrawing, self.progress)
-
     def pools(self, thresholds: Sequence[float]) -> Pools:
         """Scores of each domain and of the whole, prepared for these thresholds."""
         self.pairs.prepare([], [], thresholds)
@@ -363,14 +354,6 @@ class ScoresFile:
         values, place = np.unique(self.scores.score, return_inverse=True)
         kinds = self.scores.genuine, ~self.scores.genuine
         return WeighedScores(values, *(np.bincount(place[kind], minlength=len(values)) / kind.sum() for kind in kinds))
-
-    def fars_over_people(self, points: Mapping[str, OperatingPoint], redrawing: Redrawing) -> dict[str, Interval]:
-        """See `EmbeddingsSet`."""
-        return {}
-
-    def tars_over_people(self, thresholds: Sequence[float], redrawing: Redrawing) -> dict[str, tuple[Interval, ...]]:
-        """See `EmbeddingsSet`."""
-        return {}
 
     def pools(self, thresholds: Sequence[float]) -> Pools:
         """See `EmbeddingsSet`."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from verisphere.base.provenance import check_recorded
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Redrawing
-from verisphere.decide import GuaranteedThreshold, lacking_text, point_at
+from verisphere.decide import GuaranteedThreshold, Interval, lacking_text, point_at
 from verisphere.decide.both_errors import Unsure, just_below
 from verisphere.decide.probability import ScoreProbability
 from verisphere.files.calibration import Check, Source
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
-from verisphere.measure.protocols.redrawn import ALL
+from verisphere.measure.protocols.redrawn import ALL, fars_over_people, tars_over_people
 from verisphere.ship.calibrated_files import CalibratedFile, EmbeddingsSet
 
 _OVERRIDE = "or say --accept-training-people (accept_training_people=True)"
@@ -86,17 +86,18 @@ def check_of(
                 for name, (genuine, impostor) in pools.items()
                 if name not in empty
             }
-            tars = file.tars_over_people([found.threshold for found in thresholds], redrawing)
-            for name in [name for name in points if name in tars]:
-                points[name] = tuple(
-                    replace(point, tar_lower_95=tar.lower_95, tar_upper_95=tar.upper_95)
-                    for point, tar in zip(points[name], tars[name], strict=True)
-                )
         if probability and file is not own:
             weighed = file.weighed(redrawing.seed)
             cllr = weighed.cllr(probability.ratios(weighed.scores)), weighed.min_cllr()
-    at_thresholds = [{name: found[place] for name, found in points.items()} for place in range(len(thresholds))]
-    fars = tuple(file.fars_over_people(at, redrawing) for at in at_thresholds)
+    fars: list[dict[str, Interval]] = []
+    if isinstance(file, EmbeddingsSet) and points:
+        cuts = [found.threshold for found in thresholds]
+        tars = tars_over_people(file.pairs, file.embeddings.embeddings, cuts, redrawing, file.progress)
+        for name in tars.keys() & points.keys():
+            both = zip(points[name], tars[name], strict=True)
+            points[name] = tuple(replace(at, tar_lower_95=of.lower_95, tar_upper_95=of.upper_95) for at, of in both)
+        at_each = ({name: found[place] for name, found in points.items()} for place in range(len(thresholds)))
+        fars = [fars_over_people(file.pairs, at, redrawing, file.progress) for at in at_each]
     return Check(
         source=file.source,
         points=points.pop(ALL, ()),
@@ -104,7 +105,7 @@ def check_of(
         skipped=tuple(name for name in empty if name != ALL),
         lacking=empty.get(ALL, ()),
         shared_people=None if file.people is None or own.people is None else len(file.people & own.people),
-        far_over_people=fars if any(fars) else (),
+        far_over_people=tuple(fars) if any(fars) else (),
         origin=None if file is own else file.origin,
         unsure=unsure,
         cllr=cllr,

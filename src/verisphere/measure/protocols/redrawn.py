@@ -163,22 +163,21 @@ def tars_over_people(
 
     Genuine pairs are counted in portions, by their people, so memory does not grow with their number.
     """
-    names, people, rows = (ALL, *pairs.domains), len(pairs.people), unit_rows(embeddings)
-    counts = np.zeros((len(names), 1 + len(thresholds), people))  # of all, then of those above each threshold
+    names, cuts, rows = np.array([ALL, *pairs.domains]), (-np.inf, *thresholds), unit_rows(embeddings)
+    counts = np.zeros((len(names), len(cuts), len(pairs.people)))  # of all, then of those above each threshold
     for left, right in genuine_pairs(pairs.person):
         scores = pair_scores(rows, torch.from_numpy(left), torch.from_numpy(right)).numpy()
         within = np.where(pairs.domain[left] == pairs.domain[right], pairs.domain[left], -1)
-        for number in range(len(names)):
-            inside = number == 0 or within == number - 1
-            for place, least in enumerate((-np.inf, *thresholds)):
-                counted = pairs.person[left[inside & (scores > least)]]
-                counts[number, place] += np.bincount(counted, minlength=people)
+        for number, cut in np.ndindex(counts.shape[:2]):
+            counted = (scores > cuts[cut]) & ((within == number - 1) | (number == 0))
+            counts[number, cut] += np.bincount(pairs.person[left[counted]], minlength=len(pairs.people))
     some = counts[:, 0].any(1)
     counts = counts[some][..., counts[0, 0] > 0]
     if not some.any():
         return {}
-    found = shares_over_people(counts[:, 0], counts[:, 1:], redrawing, progress)
-    return dict(zip(np.array(names)[some].tolist(), found, strict=True))
+    compared = np.repeat(counts[:, 0], len(thresholds), axis=0)  # (domains and thresholds, people)
+    found = shares_over_people(compared, counts[:, 1:].reshape(compared.shape), redrawing, progress)
+    return dict(zip(names[some].tolist(), zip(*[iter(found)] * len(thresholds), strict=True), strict=True))
 
 
 def domain_bounds(
