@@ -17,7 +17,7 @@ import numpy as np
 from cells import Size as Cells
 from cells import Table, parser
 
-from verisphere.decide.watch import ALARM, RateTest, anytime_bounds, reference_limits
+from verisphere.decide.watch import ALARM, RateTest, anytime_bounds, reference_test
 from verisphere.report.tables import table
 
 RATES = (1e-1, 1e-2, 1e-3)
@@ -206,7 +206,7 @@ class Scores:
         self.random, self.mean = random, mean
         self.reference = random.standard_normal((streams, reference))
         self.limits = [
-            reference_limits(row, np.inf, mean + random.standard_normal(1_000), share) for row in self.reference
+            reference_test(row, np.inf, mean + random.standard_normal(1_000), share) for row in self.reference
         ]
         self.cuts = np.array([known.cut for known in self.limits])
 
@@ -227,7 +227,7 @@ class Scores:
     def alarms(self, scores: np.ndarray) -> np.ndarray:
         """When the watch alarms."""
         levels = np.stack([known.levels for known in self.limits])
-        slack = np.array([[known.genuine] for known in self.limits])
+        slack = np.array([[known.slack] for known in self.limits])
         test = RateTest(np.stack([known.limits for known in self.limits]), self.limits[0].size, slack)
 
         def draw(event: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from verisphere.decide.watch import Limits, RateTest, anytime_bounds, reference_limits
+from verisphere.decide.watch import RateTest, anytime_bounds, reference_test
 
 ODDS = (1.25, 1.5, 2, 3, 6, 20)
 
@@ -127,12 +127,12 @@ def test_bounds_of_none_and_of_all_mirror_each_other():
 
 def test_limits_of_a_reference_are_ranks():
     """Of 0 to 99 the cut is 90; its levels are the places 9, 22, 45, 67, 81 of 90: 81, 68 ... are not below."""
-    known = reference_limits(np.arange(100.0), 200.0, (0, 10), 0.0)
+    known = reference_test(np.arange(100.0), 200.0, (0, 10), 0.0)
     assert known.cut == 90
     assert known.levels.tolist() == [9, 22, 45, 67, 81]
     ranks = np.array([81, 68, 45, 23, 9, 10, 23, 46, 68, 82])
     assert known.limits == pytest.approx(ranks / 91)
-    assert (known.size, known.genuine) == (91, 0)
+    assert (known.size, known.slack) == (91, 0)
 
 
 def test_limits_follow_the_scores_as_an_urn_does():
@@ -162,34 +162,34 @@ def test_for_scores_like_the_reference_the_evidence_is_one_on_average(limit: flo
 
 def test_the_largest_share_of_genuine_pairs_below_the_cut():
     """At most half genuine, none of 10^6 below the cut: almost nothing; half of them below: about a third of all."""
-    few = reference_limits(np.arange(1000.0), 2000.0, (0, 10**6), 0.5)
-    many = reference_limits(np.arange(1000.0), 2000.0, (5 * 10**5, 10**6), 0.5)
-    assert few.genuine < 1e-5
-    assert many.genuine == pytest.approx(0.5 / (0.5 + 0.9), abs=0.02)
+    few = reference_test(np.arange(1000.0), 2000.0, (0, 10**6), 0.5)
+    many = reference_test(np.arange(1000.0), 2000.0, (5 * 10**5, 10**6), 0.5)
+    assert few.slack < 1e-5
+    assert many.slack == pytest.approx(0.5 / (0.5 + 0.9), abs=0.02)
     assert few.limits.tolist() == many.limits.tolist()
 
 
 def test_the_cut_is_not_above_the_threshold_and_genuine_scores_below_it_count():
-    known = reference_limits(np.arange(100.0), 50.0, np.array([49.0, 50.0, 80.0]), 0.5)
+    known = reference_test(np.arange(100.0), 50.0, np.array([49.0, 50.0, 80.0]), 0.5)
     assert known.cut == 50
-    from_counts = reference_limits(np.arange(100.0), 50.0, (1, 3), 0.5)
-    assert known.genuine == from_counts.genuine
+    from_counts = reference_test(np.arange(100.0), 50.0, (1, 3), 0.5)
+    assert known.slack == from_counts.slack
 
 
 def test_a_score_from_the_cut_on_is_not_looked_at_and_ties_are_on_neither_side():
-    limits = Limits(np.full(4, 0.5), np.array([1.0, 2.0]), cut=3.0)
+    limits = RateTest(np.full(4, 0.5), levels=np.array([1.0, 2.0]), cut=3.0)
     assert limits.passed(3.0) is None
     assert limits.passed(2.0).tolist() == [True, False, False, False]
     assert limits.passed(0.0).tolist() == [False, False, True, True]
     assert [limits.in_words(at) for at in (1, 2)] == ["above 2", "below 1"]
-    promised = Limits(np.array([0.1]), np.array([0.5]))
+    promised = RateTest(np.array([0.1]), levels=np.array([0.5]))
     assert [promised.passed(score).tolist() for score in (0.5, 0.6, math.inf)] == [[False], [True], [True]]
 
 
 @pytest.mark.parametrize("scores", [np.zeros(0), np.arange(22.0)])
 def test_too_small_a_reference_is_refused(scores: np.ndarray):
     with pytest.raises(ValueError, match=r"reference scores lie below the cut, .*; 20 are needed"):
-        reference_limits(scores, 100.0, (0, 10), 0.5)
+        reference_test(scores, 100.0, (0, 10), 0.5)
 
 
 @pytest.mark.slow
@@ -197,10 +197,9 @@ def test_a_reference_and_scores_like_it_rarely_alarm():
     """100 streams of 1,000 scores like 100 reference scores: at most 5 % ever alarm, within three deviations."""
     random, alarms = np.random.default_rng(0), 0
     for _ in range(100):
-        known = reference_limits(random.standard_normal(100), 9.0, (0, 1000), 0.0)
-        test, reached = RateTest(known.limits, known.size), False
+        test, reached = reference_test(random.standard_normal(100), 9.0, (0, 1000), 0.0), False
         for score in random.standard_normal(1000):
-            if (passed := known.passed(score)) is not None:
+            if (passed := test.passed(score)) is not None:
                 test.add(passed)
                 reached = reached or test.by_limit.mean() >= 20
         alarms += reached

@@ -32,7 +32,9 @@ class RateTest:
         limits: limits of the rates, above 0 and below 1; dimensions before the last are independent streams.
         size: number of events that the limits were found from, as in an urn to which each event is added; infinite for
             limits that are promised.
-        slack: what is added to each limit.
+        slack: what is added to each limit; of a reference, the largest share of genuine pairs below the cut.
+        levels: of scores, those whose rates above each and, where there are more limits, below each are limited.
+        cut: scores from here on do not count.
         events: number of events so far.
         hits: number of events that were 1, by limit.
         wealth: what each odds has come to.
@@ -41,6 +43,8 @@ class RateTest:
     limits: Float64[np.ndarray, "*streams limits"]
     size: float = np.inf
     slack: float | Float64[np.ndarray, "*streams 1"] = 0.0
+    levels: Float64[np.ndarray, " levels"] = field(default_factory=lambda: np.zeros(0))
+    cut: float = np.inf
     events: int = 0
     hits: Int64[np.ndarray, "*streams limits"] = field(init=False)
     wealth: Float64[np.ndarray, "*streams limits odds"] = field(init=False)
@@ -72,6 +76,16 @@ class RateTest:
         """The evidence against each limit; 1 at first."""
         return np.asarray(self.wealth.sum(-1) + self._waiting(self.events))
 
+    def passed(self, score: float) -> Bool[np.ndarray, " limits"] | None:
+        """On which side of the levels a score lies; None from the cut on."""
+        sides = np.concatenate([score > self.levels, score < self.levels])[: len(self.limits)]
+        return None if score >= self.cut < np.inf else sides
+
+    def in_words(self, limit: int) -> str:
+        """The scores that a limit is about, in words."""
+        side, level = divmod(limit, len(self.levels))
+        return f"{('above', 'below')[side]} {self.levels[level]:.6g}"
+
 
 def anytime_bounds(passed: int, total: int) -> tuple[float, float]:
     """Bounds of the mean chance of all events so far that hold at every moment at once with 95 % confidence.
@@ -95,39 +109,10 @@ def _lower(passed: int, total: int) -> float:
     return low
 
 
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """Limits of the rates at which scores below a cut lie above levels and, where there are more, below them.
-
-    Attributes:
-        limits: limits of the rates of scores above each level, then of those below each.
-        levels: the levels.
-        cut: scores from here on do not count.
-        size: see `RateTest`.
-        genuine: the largest share of genuine pairs below the cut.
-    """
-
-    limits: Float64[np.ndarray, " limits"]
-    levels: Float64[np.ndarray, " levels"]
-    cut: float = np.inf
-    size: float = np.inf
-    genuine: float = 0.0
-
-    def passed(self, score: float) -> Bool[np.ndarray, " limits"] | None:
-        """On which side of the levels a score lies; None from the cut on."""
-        sides = np.concatenate([score > self.levels, score < self.levels])[: len(self.limits)]
-        return None if score >= self.cut < np.inf else sides
-
-    def in_words(self, limit: int) -> str:
-        """The scores that a limit is about, in words."""
-        side, level = divmod(limit, len(self.levels))
-        return f"{('above', 'below')[side]} {self.levels[level]:.6g}"
-
-
-def reference_limits(
+def reference_test(
     scores: np.ndarray, threshold: float, genuine: tuple[int, int] | np.ndarray, share: float
-) -> Limits:
-    """The limits for scores like those of a reference.
+) -> RateTest:
+    """The test of "scores are like those of a reference", by the rates above and below its levels.
 
     The next score lies above the j-th largest of m with a chance of j / (m + 1) and, once k of n scores did, of
     (j + k) / (m + 1 + n): an urn, whatever the distribution, where there are no ties. So this is a conformal test
@@ -135,7 +120,7 @@ def reference_limits(
     the cut, the lower of the threshold and the 90 % quantile of the reference: the largest share that they can have
     there, by bounds of 95 %, is added to every limit.
 
-    >>> reference_limits(np.arange(100.0), 99.0, (0, 50), 0.5).levels
+    >>> reference_test(np.arange(100.0), 99.0, (0, 50), 0.5).levels
     array([ 9., 22., 45., 67., 81.])
 
     Args:
@@ -154,4 +139,4 @@ def reference_limits(
     ranks = np.concatenate([len(below) - places, places + 1])  # from the top, then from the bottom
     most = binomial_bounds(*counts)[1] * share
     least = binomial_bounds(len(below), len(ascending))[0] * (1 - share)
-    return Limits(ranks / (len(below) + 1), below[places], cut, len(below) + 1.0, most / (most + least))
+    return RateTest(ranks / (len(below) + 1), len(below) + 1.0, most / (most + least), below[places], cut)

@@ -7,7 +7,6 @@ its people occurred in any line before: also, nobody is tried again until he pas
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from verisphere.base.vocabulary import Progress, Scores, quietly
 from verisphere.base.words import printable, share
 from verisphere.decide import Far, GuaranteedThreshold, disjoint_pairs, exact_rate
 from verisphere.decide.each_domain import EVERYBODY
-from verisphere.decide.watch import ALARM, FALSE_ALARMS, Limits, RateTest, anytime_bounds, reference_limits
+from verisphere.decide.watch import ALARM, FALSE_ALARMS, RateTest, anytime_bounds, reference_test
 from verisphere.files.calibration import Calibration, Source
 from verisphere.files.embeddings import read_known_people
 from verisphere.files.errors import errors_naming
@@ -74,12 +73,11 @@ class Monitor(Result):
         rates = [target for target in targets if rate is None or exact_rate(target) == exact_rate(rate)]
         if len(rates) != 1:
             raise ValueError(f"name the promise by its rate, one of {', '.join(targets)}; got {rate}")
-        self._threshold, self._genuine, self._domains = targets[rates[0]], genuine, domains
-        self._promised = Limits(np.array([float(exact_rate(rates[0]))]), np.array([self._threshold.threshold]))
+        self._rate, self._threshold, self._genuine, self._domains = rates[0], targets[rates[0]], genuine, domains
         self._reference: Scores | None = None
         within = self._threshold.domains if isinstance(self._threshold, GuaranteedThreshold) else ()
-        self._within = {one.name: one.far for one in within}
-        self._within_alone = bool(within) and EVERYBODY not in self._within and reference is None
+        self._within = {one.name: one.far for one in within if reference is None}
+        self._needs_domain = domains or (bool(self._within) and EVERYBODY not in self._within)
         pairs = isinstance(calibration, Calibration)
         source = calibration.source if isinstance(calibration, Calibration) else calibration.gallery
         self.promise, self._people = f"{'FAR' if pairs else 'FPIR'} of at most {rates[0]}", 1 + pairs
@@ -91,11 +89,11 @@ class Monitor(Result):
                        "reference": reference is not None, "genuine": genuine, "domains": domains}  # fmt: skip
         self.lines, self.folded, self.since = 0, 0, ""
         self._seen: set[int] = set()
-        self._parts: dict[str, tuple[float, Limits, RateTest]] = {}
-        _, limits, _ = self._part("")
+        self._parts: dict[str, tuple[float, RateTest]] = {}
+        test = self._part("")
         if reference is not None:
-            mixed = f"(at most {share(limits.genuine, 'upper')} of them genuine)"
-            self.promise = f"Scores below the cut of {limits.cut:.6g} {mixed} like those calibrated on"
+            mixed = f"(at most {share(float(test.slack), 'upper')} of them genuine)"
+            self.promise = f"Scores below the cut of {test.cut:.6g} {mixed} like those calibrated on"
 
     @property
     def evidence(self) -> float:
@@ -103,7 +101,7 @@ class Monitor(Result):
 
         See Vovk and Wang 2021 (arXiv:1912.06116). With a reference, it is the largest, as parts see different ranks.
         """
-        each = [(weight, float(test.by_limit.mean())) for weight, _, test in self._parts.values()]
+        each = [(weight, float(test.by_limit.mean())) for weight, test in self._parts.values()]
         if self._reference is not None:
             return max(weight * evidence for weight, evidence in each)
         return 1 + sum(weight * (evidence - 1) for weight, evidence in each)
@@ -122,39 +120,36 @@ class Monitor(Result):
         """
         if score != score:
             raise ValueError("score must be a number, got NaN")
-        if self._within_alone and domain not in self._within:
+        if self._needs_domain and self._within and domain not in self._within:
             of = f"domain {shown(domain)}, which was not calibrated on" if domain else "comparisons without a domain"
             raise ValueError(f"nothing is promised of {of}: the promise is within {', '.join(self._within)}")
         names = list(map(folded, people))
         found = {int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) for name in names}
         if not {*MISSING, NOBODY}.isdisjoint(names) or (self._reference is None and len(found) != self._people):
             raise ValueError(f"an event needs {self._people} different people with names, got {shown(list(people))}")
-        parts = [self._part(name) for name in ("", *([domain] if domain and self._domains else []))]
+        tests = [self._part(name) for name in ("", *([domain] if domain and self._domains else []))]
         known = not self._seen.isdisjoint(found)
         self._seen |= found
         self.lines, self.folded = self.lines + 1, self.folded + known
-        for _, limits, test in parts:
-            if not known and (passed := limits.passed(score)) is not None:
+        for test in tests:
+            if not known and (passed := test.passed(score)) is not None:
                 test.add(passed)
         if not self.since and self.evidence >= ALARM:
             self.since = when or f"event {self.lines:,}"
 
-    def _part(self, domain: str) -> tuple[float, Limits, RateTest]:
-        """All, or a domain, begun with its first event; the n-th domain has the weight 1 / 2 n (n + 1)."""
+    def _part(self, domain: str) -> RateTest:
+        """The test of all, or of a domain, begun at its first event; the n-th domain has the weight 1 / 2 n (n + 1)."""
         if domain not in self._parts:
-            number, limits = len(self._parts), self._promised
+            number, promised = len(self._parts), self._within.get(domain, self._rate)
+            test = RateTest(np.array([float(exact_rate(promised))]), levels=np.array([self._threshold.threshold]))
             weight = 0.5 / (number * (number + 1)) if number else 0.5 if self._domains else 1.0
             if self._reference is not None:
                 with errors_naming(f"domain {shown(domain)}" if domain else "reference"):
-                    limits = self._limits(self._reference, domain)
-            elif domain and self._within:
-                if domain not in self._within:
-                    raise ValueError(f"nothing is promised of domain {shown(domain)}, which was not calibrated on")
-                limits = replace(limits, limits=np.array([float(exact_rate(self._within[domain]))]))
-            self._parts[domain] = weight, limits, RateTest(limits.limits, limits.size, limits.genuine)
-        return self._parts[domain]
+                    test = self._of_reference(self._reference, domain)
+            self._parts[domain] = weight, test
+        return self._parts[domain][1]
 
-    def _limits(self, reference: Scores, domain: str) -> Limits:
+    def _of_reference(self, reference: Scores, domain: str) -> RateTest:
         rows = np.full(len(reference.score), True) if not domain else reference.domains == np.array(domain)
         threshold, genuine = self._threshold, reference.score[rows & reference.genuine]
         measured = threshold.genuine if isinstance(threshold, GuaranteedThreshold) else None
@@ -162,7 +157,7 @@ class Monitor(Result):
         if not len(genuine) and measured is None and self._genuine:
             raise ValueError("no genuine pair says how many score below the cut; where there are none say --genuine 0")
         impostor, among = reference.score[rows & ~reference.genuine], genuine if len(genuine) else counts
-        return reference_limits(impostor, threshold.threshold, among, self._genuine)
+        return reference_test(impostor, threshold.threshold, among, self._genuine)
 
     def parts(self) -> list[dict[str, Any]]:
         """What was seen of all (an empty `domain`), and of each domain that has begun.
@@ -172,11 +167,11 @@ class Monitor(Result):
         a reference, the score is the one with the most evidence.
         """
         found = []
-        for domain, (_, limits, test) in self._parts.items():
+        for domain, (_, test) in self._parts.items():
             at, evidence = int(test.by_limit.argmax()), float(test.by_limit.mean())
             passed, counted, promised = int(test.hits[at]), test.events, float(test.limits_now[at])
             lower, upper = anytime_bounds(passed, counted)
-            found.append({"domain": domain, "counted": counted, "score": limits.in_words(at), "passed": passed,
+            found.append({"domain": domain, "counted": counted, "score": test.in_words(at), "passed": passed,
                           "rate": passed / max(counted, 1), "lower_95": lower, "upper_95": upper,
                           "promised": promised, "evidence": evidence})  # fmt: skip
         return found
@@ -230,7 +225,7 @@ class Monitor(Result):
         needed = (
             "score",
             *(people if self._reference is None else ()),
-            *(["domain"] if self._domains or self._within_alone else []),
+            *(["domain"] if self._needs_domain else []),
         )
         wanted = needed, ("time", *(people if self._reference is not None else ()))
         columns, rows = columns_of(scores, growing_rows(scores, place), *wanted, "see docs/monitoring.md")
@@ -242,7 +237,7 @@ class Monitor(Result):
                 self.add(as_number(of["score"], "score"), named, of.get("domain", ""), when)
         if store is not None:
             parts = {domain: [test.events, test.hits.tolist(), test.wealth.tolist()]
-                     for domain, (_, _, test) in self._parts.items()}  # fmt: skip
+                     for domain, (_, test) in self._parts.items()}  # fmt: skip
             words = json.dumps([self._about, vars(place), self.lines, self.folded, self.since, parts])
             store.save({"words": np.array([words]), "seen": np.sort(np.array([*self._seen], np.uint64))})
         return self
@@ -253,7 +248,7 @@ class Monitor(Result):
             raise ValueError(f"the state of another watch: {'; '.join(differing)}; name another file")
         self._seen = set(state["seen"].tolist())
         for domain, (events, hits, wealth) in parts.items():
-            _, _, test = self._part(domain)
+            test = self._part(domain)
             test.events, test.hits, test.wealth = events, np.array(hits), np.array(wealth)
         return Place(**place)
 
