@@ -1,14 +1,17 @@
 """The threshold that keeps its FAR within every domain at once (`verisphere.decide.each_domain` says why)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
+import numpy as np
+from jaxtyping import Float64
+
 from verisphere.decide.each_domain import EVERYBODY, DomainThreshold, too_few_in
-from verisphere.decide.guarantee import GuaranteedThreshold, TooFewComparisonsError
-from verisphere.decide.order import Ordered, ScoresLike, ordered
+from verisphere.decide.guarantee import GuaranteedThreshold, TooFewComparisonsError, independent_threshold
+from verisphere.decide.order import Ordered, ScoresLike
 from verisphere.decide.point import Far, exact_rate, far_text
-from verisphere.decide.sample_size import CONFIDENCE, independent_rank
+from verisphere.decide.sample_size import CONFIDENCE, people_needed
 
 
 def worst_group_threshold(
@@ -17,6 +20,7 @@ def worst_group_threshold(
     far: Far,
     factor: float | None = None,
     seed: int | None = None,
+    genuine: Callable[[str], Float64[np.ndarray, " genuine"]] | None = None,
 ) -> GuaranteedThreshold:
     """The threshold whose FAR is at most the target within every domain at once, with 95 % confidence.
 
@@ -25,27 +29,27 @@ def worst_group_threshold(
     0.5
 
     The impostor scores are of comparisons within each domain, in none of which two share a person; with a factor, of
-    how many times the target a domain's FAR may be, also those of everybody, under an empty name.
+    how many times the target a domain's FAR may be, also those of everybody, under an empty name. The genuine scores of
+    a domain give its TAR at its own threshold.
     """
     if factor is not None and not 1 < factor < math.inf:
         raise ValueError(f"factor must be above 1, got {factor}: how many times the target FAR a domain's may be")
-    fewest = min(people, key=people.__getitem__)
     higher = f"{(Decimal(far_text(far)) * Decimal(str(factor or 1))).normalize():f}"
     if exact_rate(far) < 1 <= Decimal(higher):
         raise ValueError(
             f"factor must be below 1 / FAR, got {factor} at FAR {far_text(far)}: {higher} is no rate of a domain"
         )
-    if people[fewest] < 2:
-        raise TooFewComparisonsError(too_few_in(fewest, higher, people[fewest]))
+    targets = {name: far_text(far) if factor is None or name == EVERYBODY else higher for name in scores}
+    few = [name for name, target in targets.items() if people[name] < people_needed(target, "confident")]
+    if few:
+        fewest = min(few, key=people.__getitem__)
+        raise TooFewComparisonsError(too_few_in(fewest, targets[fewest], people[fewest]))
     found = []
-    for name, values in scores.items():
-        order = ordered(values, "impostor")
-        target = far_text(far) if factor is None or name == EVERYBODY else higher
-        rank = independent_rank(order.total, target, "confident")
-        if rank < 1:
-            few = fewest if name != EVERYBODY else name
-            raise TooFewComparisonsError(too_few_in(few, target, people[few]))
-        found.append(DomainThreshold(name, target, people[name], order.total, rank, order.ranked(rank)))
+    for name, target in targets.items():
+        own, same = independent_threshold(scores[name], target, "confident"), genuine(name) if genuine else np.zeros(0)
+        tar = float((same > own.threshold).mean()) if len(same) else None
+        counts = people[name], own.comparisons, own.rank or 0
+        found.append(DomainThreshold(name, target, *counts, own.threshold, tar))
     return GuaranteedThreshold(
         far_target=far_text(far),
         guarantee="worst-group",

@@ -250,15 +250,8 @@ class EmbeddingsSet:
             parts[EVERYBODY] = self
         people = {name: len(part.people) for name, part in parts.items()}
         scores = {name: part.matched(asked.redrawing.seed)[1] for name, part in parts.items()}
-
-        def threshold(far: Far) -> GuaranteedThreshold:
-            found = worst_group_threshold(scores, people, far, asked.factor, asked.redrawing.seed)
-            genuine = [(one, parts[one.name].genuine[0]) for one in found.domains]
-            alone = [replace(one, tar=float((scores > one.threshold).mean()) if len(scores) else None)
-                     for one, scores in genuine]  # fmt: skip
-            return replace(found, domains=tuple(alone))
-
-        return asked.each(min(people.values()), threshold)
+        about = asked.factor, asked.redrawing.seed, lambda name: parts[name].genuine[0]
+        return asked.each(min(people.values()), lambda far: worst_group_threshold(scores, people, far, *about))
 
     def probability(self, verdicts: Sequence[Verdict], redrawing: Redrawing) -> ScoreProbability:
         """The log-likelihood ratios of scores: each person, and each two people by one image of each, count once."""
