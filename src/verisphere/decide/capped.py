@@ -76,9 +76,7 @@ def capped_people_needed(far: Far, cap: float) -> int:
     >>> [capped_people_needed(far, cap) for far in ("1e-3", "1e-4") for cap in (2, 5, 10)]
     [90, 239, 479, 253, 266, 302]
     """
-    rate = float(promised_rate(far))
-    check_cap(cap)
-    return first_where(lambda people: _possible(people, rate, cap), 3)
+    return first_where(lambda people: capped_rank(people, far, cap) > 0, 3)
 
 
 def lowest_capped_far(people: int, cap: float) -> str | None:
@@ -87,13 +85,12 @@ def lowest_capped_far(people: int, cap: float) -> str | None:
     >>> lowest_capped_far(90, 2)
     '9.96e-4'
     """
-    check_cap(cap)
     rates = np.geomspace(float(SMALLEST_FAR), 0.5, 200)
-    first = next((place for place, rate in enumerate(rates) if _possible(people, float(rate), cap)), None)
+    first = next((place for place, rate in enumerate(rates.tolist()) if capped_rank(people, rate, cap)), None)
     if first is None:
         return None
-    between = np.geomspace(rates[max(first - 1, 0)], rates[first], 2_000)
-    far = Decimal(between[bisect_left(between, True, key=lambda rate: _possible(people, float(rate), cap))])
+    between = np.geomspace(rates[max(first - 1, 0)], rates[first], 2_000).tolist()
+    far = Decimal(between[bisect_left(between, True, key=lambda rate: capped_rank(people, rate, cap) > 0)])
     return f"{far.quantize(Decimal(1).scaleb(far.adjusted() - 2), ROUND_CEILING):.2e}"
 
 
@@ -103,15 +100,9 @@ def largest_cap(people: int, far: Far) -> float | None:
     >>> largest_cap(400, "1e-3"), largest_cap(60, "1e-3")
     (8.3, None)
     """
-    rate = float(promised_rate(far))
     caps = [digits * 10**power / 10 for power in range(6) for digits in range(10, 100)]
-    possible = bisect_left(caps, True, key=lambda cap: not _possible(people, rate, cap))
+    possible = bisect_left(caps, True, key=lambda cap: not capped_rank(people, far, cap))
     return caps[possible - 1] if possible else None
-
-
-def _possible(people: int, rate: float, cap: float) -> bool:
-    """Whether the largest score of all can be the threshold."""
-    return people > 2 and (_by_cantelli(people, rate, cap) >= 0 or float(_none_above(people, rate, cap)[-1]) <= _CHANCE)
 
 
 def _by_cantelli(people: int, rate: float, cap: float) -> int:
@@ -126,7 +117,9 @@ def _by_cantelli(people: int, rate: float, cap: float) -> int:
 def _by_suen(people: int, rate: float, cap: float) -> int:
     """The largest K, or -1."""
     none_above = _none_above(people, rate, cap)
-    numbers, largest = np.arange(len(none_above)), 0 if none_above[-1] <= _CHANCE else -1
+    if none_above[-1] > _CHANCE:  # and fewer people only see fewer
+        return -1
+    numbers, largest = np.arange(len(none_above)), 0
     for share in _THINNED if people <= _MOST_THINNED else ():
         chance = float(binom.pmf(numbers, people, share) @ none_above)
         if chance <= _CHANCE:
