@@ -10,9 +10,7 @@ holds where a FAR is also promised for everybody, and within each domain one tha
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from verisphere.base.words import of_things, share
-from verisphere.decide.point import Far, exact_rate, far_text
-from verisphere.decide.sample_size import CONFIDENCE, independent_rank, lowest_far, people_needed, percent
+from verisphere.decide.sample_size import CONFIDENCE, at_most, independent_rank, percent
 
 EVERYBODY = ""  # name of the group of all people, whatever their domains
 
@@ -69,24 +67,13 @@ def far_within(domains: Sequence[DomainThreshold], name: str, far: str) -> str:
     return next((one.far for one in domains if one.name == name), far)
 
 
-def too_few_in(name: str, far: Far, people: int) -> str:
-    """One line: how many people a domain needs."""
-    where = f"domain {name!r}" if name else "the whole set"
-    lowest = lowest_far(people // 2, "confident")
-    possible = f"; possible there: FAR {lowest} or higher" if lowest else ""
-    return (
-        f"guarantee 'worst-group' at FAR {far_text(far)} needs {people_needed(far, 'confident'):,} people in each "
-        f"domain; {where} has {people:,}{possible}"
-    )
-
-
 def promise_within(domains: Sequence[DomainThreshold]) -> str:
     """What is promised about strangers of each domain, for people, without an end."""
     fars = {one.name: one.far for one in domains}
     everybody = fars.pop(EVERYBODY, None)
-    also = f"at most {_strangers(everybody)} pass, and " if everybody else ""
+    also = f"{at_most(everybody)} pass, and " if everybody else ""
     return (
-        f"We are {percent(CONFIDENCE)} confident that {also}at most {_strangers(next(iter(fars.values())))} of one "
+        f"We are {percent(CONFIDENCE)} confident that {also}{at_most(next(iter(fars.values())))} of one "
         f"domain pass, in each of {', '.join(fars)} at once"
     )
 
@@ -103,7 +90,3 @@ def meaning_within(domains: Sequence[DomainThreshold], rule: str, what: str) -> 
         f"{rule}: with {percent(CONFIDENCE)} confidence for all of these together, of {what} both of one of these "
         f"domains, at most so many are accepted: {each}; of other domains, and across domains, nothing is promised"
     )
-
-
-def _strangers(far: str) -> str:
-    return of_things(share(float(exact_rate(far)), "upper"), "pairs of strangers")

@@ -7,11 +7,11 @@ from decimal import Decimal
 import numpy as np
 from jaxtyping import Float64
 
-from verisphere.decide.each_domain import EVERYBODY, DomainThreshold, too_few_in
+from verisphere.decide.each_domain import EVERYBODY, DomainThreshold
 from verisphere.decide.guarantee import GuaranteedThreshold, TooFewComparisonsError, independent_threshold
 from verisphere.decide.order import Ordered, ScoresLike
 from verisphere.decide.point import Far, exact_rate, far_text
-from verisphere.decide.sample_size import CONFIDENCE, people_needed
+from verisphere.decide.sample_size import CONFIDENCE, lowest_far, people_needed
 
 
 def worst_group_threshold(
@@ -42,8 +42,13 @@ def worst_group_threshold(
     targets = {name: far_text(far) if factor is None or name == EVERYBODY else higher for name in scores}
     few = [name for name, target in targets.items() if people[name] < people_needed(target, "confident")]
     if few:
-        fewest = min(few, key=people.__getitem__)
-        raise TooFewComparisonsError(too_few_in(fewest, targets[fewest], people[fewest]))
+        name = min(few, key=people.__getitem__)
+        where, lowest = f"domain {name!r}" if name else "the whole set", lowest_far(people[name] // 2, "confident")
+        possible = f"; possible there: FAR {lowest} or higher" if lowest else ""
+        raise TooFewComparisonsError(
+            f"guarantee 'worst-group' at FAR {targets[name]} needs {people_needed(targets[name], 'confident'):,} "
+            f"people in each domain; {where} has {people[name]:,}{possible}"
+        )
     found = []
     for name, target in targets.items():
         own, same = independent_threshold(scores[name], target, "confident"), genuine(name) if genuine else np.zeros(0)
