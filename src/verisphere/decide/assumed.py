@@ -15,7 +15,7 @@ from verisphere.decide.capped import (
 )
 from verisphere.decide.guarantee import GuaranteedThreshold, TooFewComparisonsError
 from verisphere.decide.point import Far, far_text
-from verisphere.decide.sample_size import Guarantee, comparisons_needed
+from verisphere.decide.sample_size import CONFIDENCE, Guarantee, comparisons_needed
 from verisphere.decide.tail import tail_pairs, tail_threshold
 
 MOST_SCORES = 4_000_000  # highest scores that are looked at for an observed cap
@@ -54,10 +54,6 @@ def assumed_threshold(
     """The threshold at a FAR, under an assumption, from `scores_needed` of the highest scores of one image each.
 
     The seed is that of the redrawings of `tail`, and of the choice of images.
-
-    Raises:
-        TooFewComparisonsError: too few people.
-        ValueError: a cap that is missing, below 1, or contradicted by these people; a FAR that no tail is fitted for.
     """
     people, tail, observed = len(pairs.images), None, None
     if cap is not None:
@@ -86,7 +82,7 @@ def assumed_threshold(
         comparisons=pairs.impostor_total,
         rank=rank,
         people=people,
-        confidence=assumption.confidence,
+        confidence=None if cap is None else CONFIDENCE,
         replicates=redrawing.replicates if tail else None,
         seed=redrawing.seed,
         assumption=assumption,

@@ -8,10 +8,9 @@ nothing, and is labelled as what it is.
 
 from dataclasses import dataclass
 
-from verisphere.base.words import of_things, share
 from verisphere.decide.capped import ObservedCap, capped_rank, largest_cap
-from verisphere.decide.point import Far, exact_rate
-from verisphere.decide.sample_size import CONFIDENCE, Guarantee, comparisons_needed, independent_rank, percent
+from verisphere.decide.point import Far
+from verisphere.decide.sample_size import CONFIDENCE, Guarantee, at_most, comparisons_needed, independent_rank, percent
 from verisphere.decide.tail import FittedTail, tail_pairs, tail_reaches
 
 ASSUMED: tuple[Guarantee, ...] = ("capped", "tail", "convention")
@@ -43,11 +42,6 @@ class Assumption:
         if self.observed and (self.cap is None or self.observed.lower > self.cap):
             raise ValueError(f"a cap of {self.cap} is contradicted by the observed one")
 
-    @property
-    def confidence(self) -> float | None:
-        """The confidence under the assumption; None where none is claimed."""
-        return CONFIDENCE if self.cap is not None else None
-
     def rank(self, people: int, far: str) -> int | None:
         """The rank of the threshold among all pairs of these people; None for a fitted tail."""
         pairs = people * (people - 1) // 2
@@ -61,7 +55,7 @@ class Assumption:
 
     def promise(self, far: str) -> str:
         """What is promised about strangers, for people, without an end."""
-        strangers = f"at most {of_things(share(float(exact_rate(far)), 'upper'), 'pairs of strangers')} pass"
+        strangers = f"{at_most(far)} pass"
         if self.cap is not None:
             return (
                 f"We are {percent(CONFIDENCE)} confident that {strangers}, provided that people differ no more than a "

@@ -18,16 +18,17 @@ from jaxtyping import Int64
 from verisphere.base.seeds import check_seed, numpy_generator
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import ImageSource, check_bounds, check_rate, check_word
-from verisphere.base.words import counted, of_things, share
+from verisphere.base.words import counted
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.genuine import misses_in_words
 from verisphere.decide.guarantee import TooFewComparisonsError, one_row_each
 from verisphere.decide.order import Ordered, ScoresLike, ordered
-from verisphere.decide.point import Far, exact_rate, far_text
+from verisphere.decide.point import Far, far_text
 from verisphere.decide.review import NO_REVIEW, Review
 from verisphere.decide.sample_size import (
     CONFIDENCE,
     Guarantee,
+    at_most,
     comparisons_needed,
     lowest_far,
     percent,
@@ -152,14 +153,13 @@ class GalleryThreshold:
 
     def promise(self) -> str:
         """What is promised about strangers, and how many enrolled people are missed, in one sentence for people."""
-        strangers = of_things(share(float(exact_rate(self.fpir_target)), "upper"), "strangers")
         confident = self.guarantee == "confident"
         how = f"We are {percent(CONFIDENCE)} confident that" if confident else "On average over calibrations,"
         missed = "how many enrolled people are missed is not recorded" if self.identified is None else self.identified
         rests = self.review.rests_on()
         return (
-            f"{how} at most {strangers} are found in this gallery of {counted(self.people, 'person')}"
-            f"{f', {rests}' if rests else ''}; {missed}."
+            f"{how} {at_most(self.fpir_target, 'strangers')} are found in this gallery of "
+            f"{counted(self.people, 'person')}{f', {rests}' if rests else ''}; {missed}."
         )
 
     def warning(self) -> str:

@@ -38,19 +38,19 @@ from verisphere.base.vocabulary import (
     check_word,
     quietly,
 )
-from verisphere.base.words import of_things, share
 from verisphere.decide.assumption import ASSUMED, Assumption, under_assumptions
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.both_errors import FAR_CHANCE, AskedFrr, PromisedFrr
 from verisphere.decide.each_domain import DomainThreshold, check_domains, meaning_within, promise_within
 from verisphere.decide.genuine import GenuineRate
 from verisphere.decide.order import Ordered, ScoresLike, ordered
-from verisphere.decide.point import Far, exact_rate, far_text
+from verisphere.decide.point import Far, far_text
 from verisphere.decide.review import NO_REVIEW, Review
 from verisphere.decide.sample_size import (
     CHANCE,
     CONFIDENCE,
     Guarantee,
+    at_most,
     comparisons_needed,
     confidence_limit,
     people_needed,
@@ -155,9 +155,7 @@ class GuaranteedThreshold:
                 f"rank {self.rank} of {self.comparisons:,} comparisons is not what guarantee {self.guarantee!r} takes "
                 f"at FAR {self.far_target}: {rank}"
             )
-        confidence = self.assumption.confidence if self.assumption else CONFIDENCE
-        if self.guarantee == "expected":
-            confidence = None
+        confidence = None if self.guarantee in ("expected", "tail", "convention") else CONFIDENCE
         if self.guarantee == "approximate" and self.people is not None:
             confidence = confidence_limit(self.people, self.far_target)
             if self.confidence == CONFIDENCE:  # older files state the target of the quantile
@@ -193,7 +191,6 @@ class GuaranteedThreshold:
             return f"{self.assumption.promise(self.far_target)}; {fail}."
         if self.domains:
             return f"{promise_within(self.domains)}; {fail}."
-        strangers = of_things(share(float(exact_rate(self.far_target)), "upper"), "pairs of strangers")
         confidence = percent(self.confidence or CONFIDENCE)
         how = {
             "confident": f"We are {confidence} confident that",
@@ -203,7 +200,7 @@ class GuaranteedThreshold:
         rests = f", {self.review.rests_on()}" if self.review else ""
         also = f" and, at once, {self.frr.promise()}" if self.frr else ""
         band = f"; {self.frr.band(self.threshold)}" if self.frr else ""
-        return f"{how} at most {strangers} pass{also}{rests}{band}; {fail}."
+        return f"{how} {at_most(self.far_target)} pass{also}{rests}{band}; {fail}."
 
     def warning(self) -> str:
         """That the model was trained on people of the calibration, or that its scores cannot be right; else empty."""

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from scipy.special import betainc
 
-from verisphere.base.words import counted
+from verisphere.base.words import counted, of_things, share
 from verisphere.decide.point import Far, exact_rate, far_text
 
 Guarantee = Literal["expected", "confident", "approximate", "capped", "tail", "convention", "worst-group"]
@@ -186,6 +186,11 @@ def percent(share: float) -> str:
     '95 %'
     """
     return f"{100 * share:.0f} %"
+
+
+def at_most(far: Far, things: str = "pairs of strangers") -> str:
+    """How many of some things a promise allows, as it is said to people."""
+    return f"at most {of_things(share(float(exact_rate(far)), 'upper'), things)}"
 
 
 def _rarely_fewer(rank: int, comparisons: int, rate: Fraction, chance: Decimal) -> bool:

@@ -118,16 +118,11 @@ def reference_test(
     (j + k) / (m + 1 + n): an urn, whatever the distribution, where there are no ties. So this is a conformal test
     martingale (Vovk, Gammerman and Shafer 2005, section 7.1), of ranks in six bins. There are few genuine pairs below
     the cut, the lower of the threshold and the 90 % quantile of the reference: the largest share that they can have
-    there, by bounds of 95 %, is added to every limit.
+    there, by bounds of 95 %, is added to every limit. It follows from the genuine scores of independent comparisons, or
+    from how many are at most the threshold, and of how many; `share` is that of genuine pairs in use, at most, below 1.
 
     >>> reference_test(np.arange(100.0), 99.0, (0, 50), 0.5).levels
     array([ 9., 22., 45., 67., 81.])
-
-    Args:
-        scores: reference scores of different people, of comparisons that share no person.
-        threshold: the calibrated threshold.
-        genuine: scores of independent genuine comparisons; or how many are at most the threshold, and of how many.
-        share: the largest share of genuine pairs among all comparisons in use, below 1.
     """
     ascending = np.sort(scores)
     cut = min([threshold, *ascending[int(_BELOW * len(ascending)) :][:1].tolist()])

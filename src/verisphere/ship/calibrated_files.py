@@ -187,7 +187,10 @@ class EmbeddingsSet:
         refuse_wrong(len(verdicts), labels.wrong)
         review = Review(len(verdicts), len(same), labels.unfound, labels.wrong)
         people, ordered = self.source.people or 0, SortedScores(torch.from_numpy(scores))
-        frr = None if asked.frr is None else self._asked_frr(asked.frr, asked, verdicts)
+        frr, fold = None, asked.fold or "one"
+        if asked.frr is not None:
+            numbers = SortedScores(folded(*self._once(verdicts).genuine, fold, seed))
+            frr = AskedFrr(asked.frr, fold, numbers, labels.unfound)
         about = guarantee, people, seed, review, frr
         return asked.each(people, lambda far: independent_threshold(ordered, far, *about)), verdicts
 
@@ -205,12 +208,6 @@ class EmbeddingsSet:
             Suspicious(names[left], names[right], people[left], people[right], score, f"{halves[left]}-{halves[right]}")
             for (left, right), score in zip(rows.tolist(), scores.tolist(), strict=True)
         ]
-
-    def _asked_frr(self, frr: Far, asked: AskedThresholds, verdicts: Sequence[Verdict]) -> AskedFrr:
-        """One number of each person who has two images or more."""
-        fold = asked.fold or "one"
-        numbers = folded(*self._once(verdicts).genuine, fold, asked.redrawing.seed)
-        return AskedFrr(frr, fold, SortedScores(numbers), asked.labels.unfound)
 
     def _once(self, verdicts: Sequence[Verdict]) -> "EmbeddingsSet":
         """The rows without the people whom a review found to be others of the set."""

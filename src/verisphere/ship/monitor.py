@@ -122,7 +122,9 @@ class Monitor(Result):
             raise ValueError("score must be a number, got NaN")
         if self._needs_domain and self._within and domain not in self._within:
             of = f"domain {shown(domain)}, which was not calibrated on" if domain else "comparisons without a domain"
-            raise ValueError(f"nothing is promised of {of}: the promise is within {', '.join(self._within)}")
+            raise ValueError(
+                f"nothing is promised of {of}: the promise is within {', '.join(filter(None, self._within))}"
+            )
         names = list(map(folded, people))
         found = {int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) for name in names}
         if not {*MISSING, NOBODY}.isdisjoint(names) or (self._reference is None and len(found) != self._people):
@@ -188,8 +190,7 @@ class Monitor(Result):
         counted = parts[0]["counted"]
         beyond = f", {self.lines - self.folded - counted:,} are not below the cut" if self._reference else ""
         folded = f"{self.folded:,} name people of earlier lines{beyond}"
-        warning = self._threshold.warning()
-        lines = [warning] if warning else []
+        lines = [*filter(None, [self._threshold.warning()])]
         lines += [f"{self.promise}: {counted:,} of {self.lines:,} lines count; {folded}."]
         for part in parts:
             rate, lower, upper, most = (rate_text(part[name]) for name in ("rate", "lower_95", "upper_95", "promised"))
@@ -222,12 +223,8 @@ class Monitor(Result):
             with errors_naming(store.path):
                 place = self._resume(before)
         people = ("person", "other_person")[: self._people]
-        needed = (
-            "score",
-            *(people if self._reference is None else ()),
-            *(["domain"] if self._needs_domain else []),
-        )
-        wanted = needed, ("time", *(people if self._reference is not None else ()))
+        needed = ["score", *(people if self._reference is None else ()), *["domain"] * self._needs_domain]
+        wanted = needed, [name for name in ("time", *people) if name not in needed]
         columns, rows = columns_of(scores, growing_rows(scores, place), *wanted, "see docs/monitoring.md")
         for line, cells in progress(rows, "watching"):
             of = {name: cell.strip() for name, cell in zip(columns, cells, strict=True)}
