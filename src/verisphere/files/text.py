@@ -86,23 +86,18 @@ def csv_rows(path: str | Path, tabs: bool = False) -> Iterator[tuple[int, list[s
 
 
 def table_rows(
-    path: str | Path, required: Sequence[str], optional: Sequence[str] = (), about: str = ""
-) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The columns of a CSV that are wanted, and their cells in each row that is not empty, with the number of its line.
-
-    Its first line that is not empty names the columns, in any order; an error about it says what such a file holds.
-    """
-    return columns_of(path, csv_rows(path), required, optional, about)
-
-
-def columns_of(
     path: str | Path,
-    rows: Iterator[tuple[int, list[str]]],
     required: Sequence[str],
     optional: Sequence[str] = (),
     about: str = "",
+    rows: Iterator[tuple[int, list[str]]] | None = None,
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """What `table_rows` gives, of rows that are read in another way, the header first; errors name `path`."""
+    """The columns of a CSV that are wanted, and their cells in each row that is not empty, with the number of its line.
+
+    Its first line that is not empty names the columns, in any order; an error about it says what such a file holds. The
+    rows are those of `csv_rows`, where they are not read in another way.
+    """
+    rows = csv_rows(path) if rows is None else rows
     number, header = next(rows, (1, []))
     columns = [cell.strip() for cell in header]
     if absent := next((name for name in required if name not in columns), None):

@@ -29,7 +29,7 @@ from verisphere.files.json_values import shown
 from verisphere.files.results import Result
 from verisphere.files.scores import read_scores
 from verisphere.files.sharded import digest_of_embeddings
-from verisphere.files.text import as_number, columns_of
+from verisphere.files.text import as_number, table_rows
 from verisphere.files.work import SealedFile, changed_values
 from verisphere.report.tables import rate_text
 from verisphere.score import pair_scores, unit_rows
@@ -225,7 +225,7 @@ class Monitor(Result):
         people = ("person", "other_person")[: self._people]
         needed = ["score", *(people if self._reference is None else ()), *["domain"] * self._needs_domain]
         wanted = needed, [name for name in ("time", *people) if name not in needed]
-        columns, rows = columns_of(scores, growing_rows(scores, place), *wanted, "see docs/monitoring.md")
+        columns, rows = table_rows(scores, *wanted, "see docs/monitoring.md", growing_rows(scores, place))
         for line, cells in progress(rows, "watching"):
             of = {name: cell.strip() for name, cell in zip(columns, cells, strict=True)}
             when = f"line {line:,}" + (f" ({of['time']})" if of.get("time") else "")
