@@ -50,14 +50,6 @@ _FITTED = 5  # lowest FARs with an estimate, to which a line is fitted
 _ONE_SIDED = 1.645  # standard errors to a bound that holds in 95 %
 
 
-def check_cap(cap: float) -> None:
-    """Refuse a cap that is not finite, or below 1, by a ValueError."""
-    if not (isinstance(cap, Real) and math.isfinite(cap) and cap >= 1):
-        raise ValueError(
-            f"cap must be a number of at least 1, got {cap!r}: the mean of squares is no less than that of f^2"
-        )
-
-
 @lru_cache(maxsize=1024)
 def capped_rank(people: int, far: Far, cap: float) -> int:
     """The rank among all pairs of one image each of these people, of the score that becomes the threshold; 0 for none.
@@ -65,7 +57,10 @@ def capped_rank(people: int, far: Far, cap: float) -> int:
     >>> capped_rank(90, "1e-3", 2), capped_rank(89, "1e-3", 2), capped_rank(600, "1e-3", 2)
     (1, 0, 94)
     """
-    check_cap(cap)
+    if not (isinstance(cap, Real) and math.isfinite(cap) and cap >= 1):
+        raise ValueError(
+            f"cap must be a number of at least 1, got {cap!r}: the mean of squares is no less than that of f^2"
+        )
     rate = float(promised_rate(far))
     return 1 + max(_by_cantelli(people, rate, cap), _by_suen(people, rate, cap)) if people > 2 else 0
 
