@@ -52,7 +52,7 @@ from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import ALL
 from verisphere.models.gallery import Gallery, half_seals
-from verisphere.score import StreamedScores, pair_scores, unit_rows
+from verisphere.score import pair_scores, unit_rows
 
 BINS = 512  # of equally many scores of each kind, in which they are counted for a probability
 MOST_REDRAWN = 1 << 21  # impostor pairs whose reliability is measured above a score
@@ -254,8 +254,7 @@ class EmbeddingsSet:
         """The log-likelihood ratios of scores: each person, and each two people by one image of each, count once."""
         kept = self._once(verdicts)
         single, (genuine, person) = kept._one_image_each(redrawing.seed), kept.genuine
-        impostor = single.everything(genuine=False)
-        scores = _weighed(genuine, person, impostor)
+        impostor, scores = single.everything(genuine=False), kept.weighed(redrawing.seed)
         found = scores.fitted(len(np.unique(person)), len(kept.people) // 2)
         ratios = np.arange(math.ceil(found.bounds[0]), math.floor(found.bounds[1]) + 1)
         borders = (ratios - found.intercept) / found.slope
@@ -269,8 +268,16 @@ class EmbeddingsSet:
         return scores.with_reliability(found, pairs, borders, redrawing, self.progress)
 
     def weighed(self, seed: int) -> WeighedScores:
-        """The scores, counted as for a probability."""
-        return _weighed(*self.genuine, self._one_image_each(seed).everything(genuine=False))
+        """Scores in bins; each person counts once, and each impostor comparison of one image each."""
+        (genuine, person), impostor = self.genuine, self._one_image_each(seed).everything(genuine=False)
+        place, pairs_of = np.unique(person, return_inverse=True, return_counts=True)[1:]
+        shares = np.linspace(0, 1, BINS)
+        of_impostor = [impostor.near(1 + round(share * (impostor.total - 1))) for share in shares]
+        edges = np.unique([-1 - 1e-9, *np.quantile(genuine, shares), *of_impostor, 1 + 1e-9])  # cosines round
+        same = np.histogram(genuine, edges, weights=1 / pairs_of[place])[0] / len(pairs_of)
+        other = impostor.histogram(edges) / impostor.total
+        seen = same + other > 0
+        return WeighedScores(((edges[:-1] + edges[1:]) / 2)[seen], same[seen], other[seen])
 
     def _one_image_each(self, seed: int) -> PairsOfSet:
         """All pairs of one random image of each person."""
@@ -369,20 +376,6 @@ def open_file(path: Path, progress: Progress) -> CalibratedFile:
         f"{path}: neither an embeddings file (embeddings, names, identities) nor a scores file (score, label); it has "
         f"{shortened(', '.join(sorted(arrays)), 200) or 'nothing'}"
     )
-
-
-def _weighed(
-    genuine: Float64[np.ndarray, " genuine"], person: Int64[np.ndarray, " genuine"], impostor: StreamedScores
-) -> WeighedScores:
-    """Scores in bins; each person counts once, and each impostor comparison."""
-    place, pairs_of = np.unique(person, return_inverse=True, return_counts=True)[1:]
-    shares = np.linspace(0, 1, BINS)
-    of_impostor = [impostor.near(1 + round(share * (impostor.total - 1))) for share in shares]
-    edges = np.unique([-1 - 1e-9, *np.quantile(genuine, shares), *of_impostor, 1 + 1e-9])  # cosines round
-    same = np.histogram(genuine, edges, weights=1 / pairs_of[place])[0] / len(pairs_of)
-    other = impostor.histogram(edges) / impostor.total
-    seen = same + other > 0
-    return WeighedScores(((edges[:-1] + edges[1:]) / 2)[seen], same[seen], other[seen])
 
 
 def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:
