@@ -13,7 +13,7 @@ about two means, which hold side by side.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from decimal import Decimal
 from typing import Literal
 
@@ -64,7 +64,7 @@ class Unsure:
     impostor: float
 
     def __post_init__(self) -> None:
-        shares = self.rejected, self.genuine, self.impostor
+        shares = astuple(self)
         if not all(0 <= rate <= 1 for rate in shares) or self.rejected + self.genuine > 1 + 1e-9:
             raise ValueError("shares lie between 0 and 1, those of a kind together, got {}, {} and {}".format(*shares))
 
@@ -82,9 +82,7 @@ class Unsure:
         >>> Unsure(0.01, 0.052, 0.0004).of("genuine comparisons")
         '1 % of genuine comparisons are called different; 5.2 % of them and 0.04 % of impostor ones are unsure'
         """
-        called, between, impostor = (
-            share(rate, per_cent=True) for rate in (self.rejected, self.genuine, self.impostor)
-        )
+        called, between, impostor = (share(rate, per_cent=True) for rate in astuple(self))
         unsure = f"{between} of them and {impostor} of impostor ones are unsure"
         unsure = unsure if self.genuine or self.impostor else "none is unsure"
         return f"{called} of {genuine} are called different; {unsure}"

@@ -31,11 +31,8 @@ def degrees_of_freedom(influence: Float64[np.ndarray, " people"]) -> float:
     >>> degrees_of_freedom(np.array([1.0, -1.0] * 50)), round(degrees_of_freedom(np.array([1.0] + [0.1] * 99)), 3)
     (99.0, 8.163)
     """
-    squares = influence**2
-    most = max(len(influence) - 1.0, 1.0)
-    if not squares.any():
-        return most
-    uneven = (squares**2).sum() / squares.sum() ** 2 - 1 / len(influence)
+    squares, most = influence**2, max(len(influence) - 1.0, 1.0)
+    uneven = (squares**2).sum() / (squares.sum() ** 2 or 1.0) - 1 / len(influence)
     return float(min(max(2 / uneven, FEWEST_DEGREES), most)) if uneven > 0 else most
 
 

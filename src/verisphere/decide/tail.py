@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.special import boxcox
 
 from verisphere.base.vocabulary import Progress, Redrawing
 from verisphere.decide.bootstrap import PairScores, impostor_totals, over_redrawn
@@ -109,8 +110,7 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
         shape, scale = _fitted(excess, weight)
         if not math.isfinite(shape):
             return float(excess[weight > 0].max())  # one excess alone
-        log = math.log(share)
-        return scale * (log if abs(shape) < 1e-9 else math.expm1(min(shape * log, 700.0)) / shape)  # no overflow
+        return scale * min(float(boxcox(share, shape)), 1e300)  # of an extreme shape, no overflow
 
     def each(weights: Weights) -> Float64[np.ndarray, " replicates"]:
         totals = enumerate(impostor_totals(pairs, weights).tolist())

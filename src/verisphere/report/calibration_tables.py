@@ -59,9 +59,8 @@ def _confidence(threshold: GuaranteedThreshold) -> str:
     """The confidence of a guarantee; for `approximate`, its upper limit."""
     if threshold.confidence is None:
         return "on average" if threshold.assumption is None else "none"
-    if threshold.assumption is not None and threshold.assumption.cap is not None:
-        return f"{percent(threshold.confidence)} under a cap of {threshold.assumption.cap:g}"
-    return f"{'at most ' if threshold.guarantee == 'approximate' else ''}{percent(threshold.confidence)}"
+    under = f" under a cap of {threshold.assumption.cap:g}" if threshold.assumption else ""
+    return f"{'at most ' if threshold.guarantee == 'approximate' else ''}{percent(threshold.confidence)}{under}"
 
 
 def _size(source: Source) -> str:
@@ -116,21 +115,17 @@ def target_in_words(threshold: GuaranteedThreshold) -> str:
 
 def target_lines(check: Check, place: int, threshold: GuaranteedThreshold) -> Iterator[str]:
     """What the FARs of a check at one of its thresholds say of the target."""
-    far, above, consistent, unknown = target_in_words(threshold), list[str](), list[str](), list[str]()
+    far, rates = target_in_words(threshold), list[tuple[bool | None, str]]()
     for name, point, ends, is_above in check.over_target(place, threshold.domains):
-        rate = f"{printable(name)} {small(point.far)}"
-        if ends is None:
-            unknown.append(rate)
-        else:
-            range_of_far = f"{rate} ({small(ends.lower_95)} to {small(ends.upper_95)} over people)"
-            (above if is_above else consistent).append(range_of_far)
-    if above:
-        yield f"above the target {far}: {', '.join(above)}"
-    if consistent:
-        yield f"consistent with the target {far}: {', '.join(consistent)}"
-    if unknown:
-        one_each = f"above the target {far} only if no two comparisons share a person"
-        yield f"{one_each}: {', '.join(unknown)}; people were not redrawn"
+        over = "" if ends is None else f" ({small(ends.lower_95)} to {small(ends.upper_95)} over people)"
+        rates.append((None if ends is None else is_above, f"{printable(name)} {small(point.far)}{over}"))
+    for kind, what, more in (
+        (True, f"above the target {far}", ""),
+        (False, f"consistent with the target {far}", ""),
+        (None, f"above the target {far} only if no two comparisons share a person", "; people were not redrawn"),
+    ):
+        if some := [rate for of, rate in rates if of is kind]:
+            yield f"{what}: {', '.join(some)}{more}"
 
 
 def _rates(point: OperatingPoint) -> list[str]:

@@ -161,7 +161,7 @@ def tars_over_people(
 ) -> dict[str, tuple[Interval, ...]]:
     """The TARs over redrawn people at fixed thresholds, of all pairs as `ALL` and within each domain that has a TAR.
 
-    Genuine pairs are counted in portions, by their people, so memory does not grow with their number.
+    Genuine pairs, of which there must be some, are counted in portions by their people: memory does not grow with them.
     """
     names, cuts, rows = np.array([ALL, *pairs.domains]), (-np.inf, *thresholds), unit_rows(embeddings)
     counts = np.zeros((len(names), len(cuts), len(pairs.people)))  # of all, then of those above each threshold
@@ -173,8 +173,6 @@ def tars_over_people(
             counts[number, cut] += np.bincount(pairs.person[left[counted]], minlength=len(pairs.people))
     some = counts[:, 0].any(1)
     counts = counts[some][..., counts[0, 0] > 0]
-    if not some.any():
-        return {}
     compared = np.repeat(counts[:, 0], len(thresholds), axis=0)  # (domains and thresholds, people)
     found = shares_over_people(compared, counts[:, 1:].reshape(compared.shape), redrawing, progress)
     return dict(zip(names[some].tolist(), zip(*[iter(found)] * len(thresholds), strict=True), strict=True))
