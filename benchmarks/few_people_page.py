@@ -11,7 +11,7 @@ from gallery_page import markdown, percent
 
 from verisphere.decide.capped import capped_people_needed
 from verisphere.decide.sample_size import comparisons_needed, people_needed
-from verisphere.decide.tail import tail_fars
+from verisphere.decide.tail import tail_reaches
 
 ROWS = Path(__file__).with_name("few_people.csv")
 Line = dict[str, str]
@@ -43,12 +43,13 @@ def _faces_cell(row: Line | None, people: int, far: str, promise: str) -> str:
 
 
 def _needed(promise: str, far: str) -> int:
-    """The fewest people from which a promise can be had."""
+    """The fewest people from which a promise can be had; 0 where no number of people gives it."""
     kind, _, cap = promise.partition(", c = ")
     if kind == "capped":
         return capped_people_needed(far, float(cap))
     if kind == "tail":
-        return next(people for people in count(2) if tail_fars(people * (people - 1) // 2))
+        numbers = range(2, 10_000)
+        return next((people for people in numbers if tail_reaches(far, people * (people - 1) // 2)), 0)
     if kind == "convention":
         pairs = comparisons_needed(far, "confident")
         return next(people for people in count(2) if people * (people - 1) // 2 >= pairs)

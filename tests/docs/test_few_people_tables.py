@@ -5,6 +5,7 @@ from types import ModuleType
 
 from verisphere.decide.capped import capped_people_needed
 from verisphere.decide.sample_size import people_needed
+from verisphere.decide.tail import tail_reaches
 
 ROOT = Path(__file__).parents[2]
 MADE_BY = "few_people_page"
@@ -34,3 +35,9 @@ def test_the_numbers_of_people_are_those_of_the_library():
     ):
         line = next(line for line in page.splitlines() if line.startswith(start))
         assert line.endswith(f"| {'; '.join(f'{number:,}' for number in numbers)} |")
+    reached = {
+        far: [n for n in range(2, 5_000) if tail_reaches(far, n * (n - 1) // 2)] for far in ("1e-2", "1e-3", "1e-4")
+    }
+    assert not reached["1e-2"]  # a tail is a hundredth of all pairs, and half of it is for its lower FARs
+    assert "| an estimate | none; 284; 284 |" in page
+    assert min(reached["1e-3"]) == min(reached["1e-4"]) == 284
