@@ -31,6 +31,26 @@ def test_the_moments_recover_shape_and_scale(shape):
     assert scale == pytest.approx(0.05, rel=0.02)
 
 
+def test_the_moments_of_two_excesses_by_hand():
+    """Of 3 and 1, a quarter and three quarters are as large: mean 2, moment (3 / 4 + 3 / 4) / 2, and 2 - 2 / 0.5."""
+    assert _fitted(np.array([3.0, 1.0]), np.ones(2)) == pytest.approx((-2, 6))
+
+
+def test_the_fit_lies_near_that_of_greatest_likelihood():
+    """scipy's fit is another estimator, with a standard error of its shape near (1 + shape) / sqrt(n)."""
+    random, shapes, thresholds = np.random.default_rng(43), [], []
+    for shape in np.linspace(-0.3, 0.3, 50):
+        excess = np.sort(genpareto.rvs(shape, scale=0.05, size=1000, random_state=random))[::-1]
+        ours, likeliest = _fitted(excess, np.ones(1000)), genpareto.fit(excess, floc=0)
+        shapes.append((ours[0] - likeliest[0]) / ((1 + shape) / 1000**0.5))
+        of_two_per_cent = genpareto.isf(0.02, ours[0], scale=ours[1]), genpareto.isf(0.02, *likeliest)
+        thresholds.append(of_two_per_cent[0] / of_two_per_cent[1] - 1)
+    assert np.abs(shapes).max() < 3
+    assert abs(np.mean(shapes)) < 0.5
+    assert np.abs(thresholds).max() < 0.08
+    assert abs(np.mean(thresholds)) < 0.01
+
+
 def test_a_score_that_counts_twice_counts_as_two_scores():
     excess = np.sort(np.random.default_rng(0).exponential(size=50))[::-1]
     weight = np.ones(50)
