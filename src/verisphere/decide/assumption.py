@@ -35,9 +35,8 @@ class Assumption:
     def __post_init__(self) -> None:
         if self.guarantee not in ASSUMED:
             raise ValueError(f"guarantee {self.guarantee!r} rests on no assumption")
-        if (self.cap is not None) != (self.guarantee == "capped") or (self.tail is not None) != (
-            self.guarantee == "tail"
-        ):
+        given = self.cap is not None, self.tail is not None
+        if given != (self.guarantee == "capped", self.guarantee == "tail"):
             raise ValueError("a cap belongs to guarantee 'capped', and a fitted tail to 'tail'")
         if self.observed and (self.cap is None or self.observed.lower > self.cap):
             raise ValueError(f"a cap of {self.cap} is contradicted by the observed one")

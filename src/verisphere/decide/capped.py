@@ -204,11 +204,9 @@ def _degrees(
     people: Int64[np.ndarray, "pairs 2"], count: int
 ) -> tuple[Int64[np.ndarray, " people"], Int64[np.ndarray, " people"]]:
     """How many accepted pairs each person has, and how many further ones their partners have in all."""
-    degrees = np.bincount(people.ravel(), minlength=count)
-    beside = np.zeros(count, np.int64)
-    for own, other in (people.T, people.T[::-1]):
-        beside += np.bincount(own, degrees[other] - 1, count).astype(np.int64)
-    return degrees, beside
+    own, other = np.concatenate([people, people[:, ::-1]]).T
+    degrees = np.bincount(own, minlength=count)
+    return degrees, np.bincount(own, degrees[other] - 1, count).astype(np.int64)
 
 
 def _cap(
@@ -221,9 +219,7 @@ def _cap(
 
 def _line(at: Float64[np.ndarray, " levels"], where: float) -> Float64[np.ndarray, " levels"]:
     """Weights of values at some levels that give the value of their line at another level, or the last one itself."""
-    weights = np.zeros(len(at))
     if len(at) < 2 or where >= at[-1] - 0.01:
-        weights[-1] = 1.0
-        return weights
+        return np.eye(len(at))[-1]
     apart = at - at.mean()
     return 1 / len(at) + apart * (where - at.mean()) / float((apart**2).sum())

@@ -126,9 +126,8 @@ class GuaranteedThreshold:
             raise ValueError(f"a threshold that is shipped must be finite, got {self.threshold}")
         if self.comparisons < 1 or (self.people is not None and self.people < 2):
             raise ValueError(f"{self.comparisons} comparisons of {self.people} people set no threshold")
-        if (self.assumption.guarantee if self.assumption else None) != (
-            self.guarantee if self.guarantee in ASSUMED else None
-        ):
+        assumed = self.assumption.guarantee if self.assumption else None
+        if assumed != (self.guarantee if self.guarantee in ASSUMED else None):
             raise ValueError(f"guarantee {self.guarantee!r} comes with another assumption, or with none")
         if bool(self.domains) != (self.guarantee == "worst-group") or (
             self.domains and self.threshold != max(one.threshold for one in self.domains)

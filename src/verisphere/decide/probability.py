@@ -194,9 +194,8 @@ class WeighedScores:
             return np.asarray(same / (same - other))
 
         place, weight = np.searchsorted(borders, self.scores), self.genuine + self.impostor
-        sums = [
-            np.bincount(place, one, len(borders) + 1) for one in (weight * expit(found.ratios(self.scores)), weight)
-        ]
+        stated = weight * expit(found.ratios(self.scores))
+        sums = [np.bincount(place, one, len(borders) + 1) for one in (stated, weight)]
         with np.errstate(invalid="ignore"):  # a bin without comparisons, or nobody with a genuine one was drawn
             stated, of_all = sums[0] / sums[1], observed(everyone(len(of_person)))[:, 0]
             runs = over_redrawn(len(of_person), redrawing, observed, lambda: [borders, *pairs.about()], progress)

@@ -91,16 +91,13 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
             f"guarantee 'tail' is for FARs from {fars[0]:.2e} to {fars[1]:.2e} with these people, got {far_text(far)}: "
             "above, their own pairs show the FAR ('approximate'); below, less than a tenth of a pair would be accepted"
         )
-    begin = count / pairs.impostor_total
-    scores, people = pairs.impostor[:count], pairs.impostor_people[:count]
-    start = float(pairs.impostor[count])
-    excess = np.maximum(scores - start, 0.0)
+    start, people = float(pairs.impostor[count]), pairs.impostor_people[:count]
+    excess = np.maximum(pairs.impostor[:count] - start, 0.0)
     shape, scale = _fitted(excess, np.ones(count))
-    seen = np.arange(1, count + 1)
     inside = np.maximum(1 + shape * excess / scale, 1e-300)  # a fitted tail may end below some scores
     share_above = np.exp(-excess / scale) if abs(shape) < 1e-9 else inside ** (-1 / shape)
-    fitted = np.maximum(begin * share_above, fars[0])
-    worst = float((seen / pairs.impostor_total / fitted)[_COMPARED - 1 :].max())
+    fitted = np.maximum(count / pairs.impostor_total * share_above, fars[0])
+    worst = float((np.arange(1, count + 1) / pairs.impostor_total / fitted)[_COMPARED - 1 :].max())
     tail = FittedTail(count, start, shape, scale, _COMPARED / pairs.impostor_total, worst)
 
     def beyond(weight: Float64[np.ndarray, " pairs"], total: int) -> float:

@@ -33,7 +33,7 @@ class RateTest:
         size: number of events that the limits were found from, as in an urn to which each event is added; infinite for
             limits that are promised.
         slack: what is added to each limit; of a reference, the largest share of genuine pairs below the cut.
-        levels: of scores, those whose rates above each and, where there are more limits, below each are limited.
+        levels: levels of scores; the limits are those of the rates above each and, where there are more, below each.
         cut: scores from here on do not count.
         events: number of events so far.
         hits: number of events that were 1, by limit.

@@ -53,8 +53,7 @@ def worst_group_threshold(
     for name, target in targets.items():
         own, same = independent_threshold(scores[name], target, "confident"), genuine(name) if genuine else np.zeros(0)
         tar = float((same > own.threshold).mean()) if len(same) else None
-        counts = people[name], own.comparisons, own.rank or 0
-        found.append(DomainThreshold(name, target, *counts, own.threshold, tar))
+        found.append(DomainThreshold(name, target, people[name], own.comparisons, own.rank or 0, own.threshold, tar))
     return GuaranteedThreshold(
         far_target=far_text(far),
         guarantee="worst-group",

@@ -28,7 +28,7 @@ def growing_rows(path: Path, place: Place) -> Iterator[tuple[int, list[str]]]:
     """
     piped, position, known, header = path == Path("-"), 0, hashlib.sha256(), True
     before = 0 if piped else place.position
-    unchanged = not before
+    changed = ValueError(f"{path}: its first {before:,} bytes are not those read before; a file may only grow")
     if not piped:
         check_file(path)
     with nullcontext(sys.stdin.buffer) if piped else open(path, "rb", opener=regular) as file:
@@ -36,17 +36,16 @@ def growing_rows(path: Path, place: Place) -> Iterator[tuple[int, list[str]]]:
             if not line.endswith(b"\n") and not piped and len(line) < LONGEST_LINE:
                 break
             known.update(line)
-            position += len(line)
-            unchanged = unchanged or (position == before and known.hexdigest() == place.sha256)
-            if position >= before and not unchanged:
-                break
+            start, position = position, position + len(line)
+            if start < before <= position and (position > before or known.hexdigest() != place.sha256):
+                raise changed
             if header or position > before:
                 row = _row(path, number, line)
                 if any(cell.strip() for cell in row):
                     header = False
                     yield number, row
-    if not unchanged:
-        raise ValueError(f"{path}: its first {before:,} bytes are not those read before; a file may only grow")
+    if position < before:
+        raise changed
     if not piped:
         place.position, place.sha256 = position, known.hexdigest()
 

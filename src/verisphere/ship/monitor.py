@@ -190,8 +190,8 @@ class Monitor(Result):
         counted = parts[0]["counted"]
         beyond = f", {self.lines - self.folded - counted:,} are not below the cut" if self._reference else ""
         folded = f"{self.folded:,} name people of earlier lines{beyond}"
-        lines = [*filter(None, [self._threshold.warning()])]
-        lines += [f"{self.promise}: {counted:,} of {self.lines:,} lines count; {folded}."]
+        count = f"{self.promise}: {counted:,} of {self.lines:,} lines count; {folded}."
+        lines = [*filter(None, [self._threshold.warning()]), count]
         for part in parts:
             rate, lower, upper, most = (rate_text(part[name]) for name in ("rate", "lower_95", "upper_95", "promised"))
             lines.append(
