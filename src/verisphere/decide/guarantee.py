@@ -21,6 +21,7 @@ is another quantity if some people have many images, since these people weigh mo
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -166,9 +167,7 @@ class GuaranteedThreshold:
         if self.guarantee == "approximate" or self.domains:
             return None
         if self.assumption is None:
-            return self.review.rank(
-                self.comparisons, self.far_target, self.guarantee, FAR_CHANCE if self.frr else CHANCE
-            )
+            return self.review.rank(self.comparisons, self.far_target, self.guarantee, _far_chance(bool(self.frr)))
         if self.people is None or self.comparisons != self.people * (self.people - 1) // 2:
             raise ValueError(f"{self.comparisons} comparisons are not all pairs of {self.people} people")
         return self.assumption.rank(self.people, self.far_target)
@@ -316,7 +315,7 @@ def independent_threshold(
         ValueError: NaN scores, a threshold that would be infinite, a FAR below 1e-12, or of 1 or more.
     """
     order = ordered(scores, "impostor")
-    rank = review.rank(order.total, far, guarantee, FAR_CHANCE if frr else CHANCE)
+    rank = review.rank(order.total, far, guarantee, _far_chance(frr is not None))
     if rank < 1:
         raise TooFewComparisonsError(_too_few(far, guarantee, order.total, people, review, frr is not None))
     threshold = order.ranked(rank)
@@ -343,11 +342,15 @@ def independent_threshold(
     )
 
 
+def _far_chance(both: bool) -> Decimal:
+    return FAR_CHANCE if both else CHANCE
+
+
 def _too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None, review: Review, both: bool) -> str:
     if not review and not both:
         also = under_assumptions(far, people) if people and guarantee != "approximate" else ""
         return "; ".join(part for part in (too_few(far, guarantee, comparisons, people), also) if part)
-    chance = FAR_CHANCE if both else CHANCE
+    chance = _far_chance(both)
     needed = review.needed(comparisons_needed(far, guarantee, chance), far, guarantee, chance)
     return (
         f"guarantee {guarantee!r} at FAR {far_text(far)}{' beside an FRR' if both else ''} needs {needed:,} "
