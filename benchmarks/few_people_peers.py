@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy.special import expit, logit
 
 GRID = 40  # thresholds among which a peer chooses, from twice the target to none accepted
 Chosen = Callable[[np.ndarray, float], float]
@@ -41,19 +40,22 @@ def by_mapie(scores: np.ndarray, far: float, method: str = "bonferroni_holm") ->
     from mapie.risk_control import BinaryClassificationController
 
     candidates = grid(scores, far)
+    # Steps in place of scores, so that no rounding moves one across a threshold: MAPIE accepts at its own, too.
+    steps = np.searchsorted(candidates[::-1], scores, side="left") / (len(candidates) + 1)
+    between = (np.arange(len(candidates), 0, -1) - 0.5) / (len(candidates) + 1)
     controller = BinaryClassificationController(
-        predict_function=lambda column: np.stack([1 - expit(column[:, 0]), expit(column[:, 0])], 1),
+        predict_function=lambda column: np.stack([1 - column[:, 0], column[:, 0]], 1),
         risk="fpr",
         target_level=far,
         confidence_level=0.95,
-        list_predict_params=expit(np.nextafter(candidates, np.inf)),  # it accepts at the threshold, too
+        list_predict_params=between,
         fwer_method=method,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        controller.calibrate(scores[:, None], np.zeros(len(scores), int))
-    valid = np.asarray(controller.valid_predict_params, dtype=float)
-    return float(logit(valid.min())) if len(valid) else np.inf
+        controller.calibrate(steps[:, None], np.zeros(len(scores), int))
+    valid = np.isin(between, np.asarray(controller.valid_predict_params, dtype=float))
+    return float(candidates[valid].min()) if valid.any() else np.inf
 
 
 def by_crepes(scores: np.ndarray, far: float) -> float:

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from numbers import Real
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -47,6 +48,7 @@ _MOST_THINNED = 20_000  # people: with more, Cantelli's bound is the better one 
 HIGHEST_SEEN, STEP = 0.1, 10**0.25
 _LEAST_SHARING = 100  # pairs of accepted pairs that share a person, for c to be estimated
 _FITTED = 5  # lowest FARs with an estimate, to which a line is fitted
+_OfPeople: TypeAlias = Int64[np.ndarray, " people"]
 _ONE_SIDED = 1.645  # standard errors to a bound that holds in 95 %
 
 
@@ -62,6 +64,7 @@ def capped_rank(people: int, far: Far, cap: float) -> int:
             f"cap must be a number of at least 1, got {cap!r}: the mean of squares is no less than that of f^2"
         )
     rate = float(promised_rate(far))
+    cap = min(cap, 1 / rate)
     return 1 + max(_by_cantelli(people, rate, cap), _by_suen(people, rate, cap)) if people > 2 else 0
 
 
@@ -103,7 +106,6 @@ def largest_cap(people: int, far: Far) -> float | None:
 def _by_cantelli(people: int, rate: float, cap: float) -> int:
     """The largest K, or -1."""
     pairs = people * (people - 1) / 2
-    cap = min(cap, 1 / rate)
     variance = (rate**2 * 4 * (cap - 1) * (people - 2) + 2 * rate * (1 - rate)) / (people * (people - 1))
     lowest = rate - math.sqrt((1 / _CHANCE - 1) * variance)
     return math.floor(pairs * lowest) if lowest >= 0 else -1
@@ -125,7 +127,6 @@ def _by_suen(people: int, rate: float, cap: float) -> int:
 def _none_above(most: int, rate: float, cap: float) -> Float64[np.ndarray, " sizes"]:
     """S of 0 to `most` people, or of some of these numbers; more people can only see more, so it never rises."""
     people = np.floor(np.geomspace(3, most, _MOST_THINNED)) if most > _MOST_THINNED else np.arange(most + 1.0)
-    cap = min(cap, 1 / rate)
     mean = people * (people - 1) / 2 * rate
     sharing = people * (people - 1) * (people - 2) / 2 * cap * rate**2
     beside = 2 * (people - 2) * rate
@@ -200,21 +201,17 @@ def observed_cap(pairs: PairScores, far: Far) -> ObservedCap | None:
     return ObservedCap(fars, caps, math.exp(value), lower, upper)
 
 
-def _degrees(
-    people: Int64[np.ndarray, "pairs 2"], count: int
-) -> tuple[Int64[np.ndarray, " people"], Int64[np.ndarray, " people"]]:
+def _degrees(people: Int64[np.ndarray, "pairs 2"], count: int) -> tuple[_OfPeople, _OfPeople]:
     """How many accepted pairs each person has, and how many further ones their partners have in all."""
     own, other = np.concatenate([people, people[:, ::-1]]).T
     degrees = np.bincount(own, minlength=count)
     return degrees, np.bincount(own, degrees[other] - 1, count).astype(np.int64)
 
 
-def _cap(
-    sharing: int | Int64[np.ndarray, " people"], accepted: int | Int64[np.ndarray, " people"], people: int
-) -> np.float64 | Float64[np.ndarray, " people"]:
-    """The mean of p^2, without bias, over the square of the FAR."""
+def _cap(sharing: int | _OfPeople, accepted: int | _OfPeople, people: int) -> Float64[np.ndarray, "..."]:
+    """The mean of p^2, without bias, over the square of the FAR, which is that of everybody or of each without one."""
     moment = np.asarray(sharing) / (people * (people - 1) * (people - 2))
-    return moment / (np.asarray(accepted) / (people * (people - 1) / 2)) ** 2
+    return np.asarray(moment / (np.asarray(accepted) / (people * (people - 1) / 2)) ** 2)
 
 
 def _line(at: Float64[np.ndarray, " levels"], where: float) -> Float64[np.ndarray, " levels"]:

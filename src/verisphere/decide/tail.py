@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.special import boxcox
+from scipy.special import boxcox, inv_boxcox
 
 from verisphere.base.vocabulary import Progress, Redrawing
 from verisphere.decide.bootstrap import PairScores, impostor_totals, over_redrawn
@@ -94,9 +94,8 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
     start, people = float(pairs.impostor[count]), pairs.impostor_people[:count]
     excess = np.maximum(pairs.impostor[:count] - start, 0.0)
     shape, scale = _fitted(excess, np.ones(count))
-    inside = np.maximum(1 + shape * excess / scale, 1e-300)  # a fitted tail may end below some scores
-    share_above = np.exp(-excess / scale) if abs(shape) < 1e-9 else inside ** (-1 / shape)
-    fitted = np.maximum(count / pairs.impostor_total * share_above, fars[0])
+    # a fitted tail may end below some scores, where its share is NaN
+    fitted = np.fmax(count / pairs.impostor_total / inv_boxcox(excess / scale, shape), fars[0])
     worst = float((np.arange(1, count + 1) / pairs.impostor_total / fitted)[_COMPARED - 1 :].max())
     tail = FittedTail(count, start, shape, scale, _COMPARED / pairs.impostor_total, worst)
 
