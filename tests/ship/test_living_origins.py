@@ -104,6 +104,13 @@ def test_rows_cross_a_bridge_to_a_model_that_takes_other_crops(tmp_path):
     assert LivingGallery(gallery.path).threshold.people == 30
 
 
+def test_strangers_of_the_old_model_are_refused_as_other_than_the_new_one_makes_them(tmp_path):
+    gallery, model = gallery_of(tmp_path / "door", OURS), model_for("arcface_112x112")
+    with pytest.raises(ValueError, match=r"not made as model embeds \(weights abab.*; embed with the new model"):
+        migrate(gallery, model, strangers(replace(STRANGE, origin=OURS)), drop=True)
+    assert (gallery.origin, gallery.threshold.people) == (OURS, 30)
+
+
 def test_kept_crops_are_not_embedded_by_a_model_that_takes_others(tmp_path):
     gallery = create_gallery(tmp_path / "door", strangers(), "1e-2")
     crop = png(FaceOfPhotograph(np.zeros((4, 4, 3), np.uint8)))

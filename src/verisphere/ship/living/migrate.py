@@ -75,6 +75,7 @@ def migrate(
     """
     store = gallery.store
     origin = _origin(gallery, model)
+    check_same_origin(f"{model.folder} embeds", origin, strangers.name, strangers.origin, "embed with the new model")
     if bridge is not None:
         gallery.promise.check_origin("bridge", bridge.old, "make one from its model")
         check_same_origin(f"{model.folder} embeds", origin, "bridge", bridge.new, "make one to this model")
