@@ -143,6 +143,11 @@ def gallery_remove(options: argparse.Namespace, gallery: "LivingGallery") -> str
     return f"Removed {counted(gone, 'photograph')}. {again}\n{gallery.info().text()}"
 
 
+def gallery_identify(options: argparse.Namespace, gallery: "LivingGallery") -> Outcome:
+    """Find the person of a gallery whom a photograph shows, or nobody."""
+    return identify(options)  # which opens the gallery as it opens every other
+
+
 def gallery_verify(options: argparse.Namespace, gallery: "LivingGallery") -> Outcome:
     """Decide whether a photograph shows the person whom it is said to show."""
     from verisphere.ship.living.enrolment import verify_claim
@@ -245,7 +250,7 @@ def add_gallery(verbs: Verbs) -> None:
     verb.add_argument("--name", action="append", metavar="NAME", help="a person to remove; repeat for several")
     verb.add_argument("--expired", action="store_true", help="remove everybody whose consent has expired")
     _add_operator(verb)
-    verb = _verb(kinds, "identify", identify)
+    verb = _verb(kinds, "identify", _opened(gallery_identify))
     add_probe(verb)
     verb.set_defaults(far=None, fpir=None, calibration=None, cohort=None, accept_pair_threshold=False)
     add_use(verb)
