@@ -22,7 +22,7 @@ from read_page import read_alone
 from shard_writer import written as in_shards
 from verisphere.base.identity import names_taken
 from verisphere.base.provenance import UNRECORDED
-from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
+from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing, Redrawing
 from verisphere.base.words import Names
 from verisphere.decide import point_at
 from verisphere.decide.order import SortedScores
@@ -31,6 +31,7 @@ from verisphere.files.gallery_calibration import UNTIED
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
+from verisphere.measure.protocols.redrawn import ALL, tars_over_people
 from verisphere.measure.report import ReportInput, make_report, report_inputs
 from verisphere.measure.report_inputs import distinct_titles
 from verisphere.models.described_faces import open_faces
@@ -372,6 +373,9 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     expected = point_at(genuine, impostor, threshold, "1e-1", "expected")
     assert shipped["sets"]["same"]["all_pairs"]["far"] == expected.far
     assert shipped["sets"]["same"]["all_pairs"]["tar"] == expected.tar
+    (over_people,) = tars_over_people(pairs, some(seed=0).embeddings, [threshold], Redrawing(20, 0))[ALL]
+    bounds = [shipped["sets"]["same"]["all_pairs"][name] for name in ("tar_lower_95", "tar_upper_95")]
+    assert bounds == [over_people.lower_95, over_people.upper_95] != [expected.tar_lower_95, expected.tar_upper_95]
     assert shipped["sets"]["same"]["domains"] == {}
     assert found["notes"] == [
         f"same: tried on trust; the calibration or the set was {UNRECORDED}.",

@@ -40,7 +40,7 @@ from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, require_pairs
 from verisphere.measure.protocols.identification import score_probes, split_gallery
 from verisphere.measure.protocols.plausible import implausible_set
-from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set, tar_differences
+from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set, tar_differences, tars_over_people
 from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
 from verisphere.measure.report_control import control
 from verisphere.measure.report_findings import (
@@ -318,11 +318,20 @@ def _calibrated(
         elif untold := _untold(calibration.origin, finding):
             notes.append(f"{finding.title}: tried on trust; {untold}.")
         tried.append((finding, pairs))
-    for _, pairs in tried:
-        pairs.prepare([], [], [shipped.threshold for shipped in calibration.thresholds])
+    cuts, tars = [shipped.threshold for shipped in calibration.thresholds], {}
+    for finding, pairs in tried:
+        pairs.prepare([], [], cuts)
+        tars[finding.title] = tars_over_people(pairs, finding.embeddings.embeddings, cuts, redrawing)
     thresholds = []
-    for shipped in calibration.thresholds:
-        points = {finding.title: _points_at(shipped, pairs) for finding, pairs in tried}
+    for place, shipped in enumerate(calibration.thresholds):
+        points = {
+            finding.title: {
+                name: replace(point, tar_lower_95=tar.lower_95, tar_upper_95=tar.upper_95)
+                for name, point in _points_at(shipped, pairs).items()
+                for tar in [tars[finding.title][name][place]]
+            }
+            for finding, pairs in tried
+        }
         redrawn = {finding.title: fars_over_people(pairs, points[finding.title], redrawing) for finding, pairs in tried}
         thresholds.append(Shipped(shipped, points, redrawn))
     source = File(calibration.source.file, calibration.source.sha256)

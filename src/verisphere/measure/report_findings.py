@@ -143,7 +143,8 @@ class Shipped:
 
     Attributes:
         threshold: the threshold with its guarantee.
-        points: for each title of a set, the operating points on `ALL` of its pairs and within each domain.
+        points: for each title of a set, the operating points on `ALL` of its pairs and within each domain; bounds of
+            TARs are over redrawn people.
         over_people: for each title, the FAR over redrawn people of the points that are above the target by their
             binomial bounds.
     """

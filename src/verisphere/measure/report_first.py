@@ -77,10 +77,11 @@ def _how_good(findings: Findings, point: OperatingPoint, fitted: bool) -> Markup
         few = f"{point.impostor_total:,} pairs of strangers cannot show FAR {target_text(point.far_target)}"
         needed = f", which takes at least {math.ceil(1 / rate):,}" if rate else ""
         return joined(tag("strong", f"{few}{needed}."), " ", tag("small", who))
-    low, high = point.tar_lower_95, point.tar_upper_95
-    over = "taking pairs as independent"
+    low, high, over = point.tar_lower_95, point.tar_upper_95, "over people"
     if fitted and findings.interval is not None and math.isfinite(findings.interval.lower_95):
-        low, high, over = findings.interval.lower_95, findings.interval.upper_95, "over people"
+        low, high = findings.interval.lower_95, findings.interval.upper_95
+    elif fitted:
+        over = "taking pairs as independent"
     return joined(
         tag("strong", tar_text(point.tar), class_="figure"),
         " of the pairs of the same person are recognised ",
