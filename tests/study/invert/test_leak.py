@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -21,6 +22,7 @@ from verisphere.images import Faces, SyntheticFaces
 from verisphere.images.decoded_faces import InMemory
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
+from verisphere.score.bridge import fit_map
 from verisphere.ship.card_sections import leak_section
 from verisphere.ship.export import export_model
 from verisphere.study.invert.findings import InversionFindings
@@ -30,7 +32,7 @@ from verisphere.study.invert.marks import read_unmarked
 from verisphere.study.invert.most_similar import MostSimilar
 from verisphere.study.invert.photographs import photographs_of, read_photographs, unit_embeddings, with_two_photographs
 from verisphere.study.invert.run import prepare
-from verisphere.study.invert.translated import translations
+from verisphere.study.invert.translated import pairs_to_translate, translations
 
 CPU = torch.device("cpu")
 
@@ -43,6 +45,9 @@ class Noise(Pixels):
         return torch.randn(len(images), self.embedding_size, generator=torch.Generator().manual_seed(len(images)))
 
 
+MANY = (
+    "class_path: verisphere.images.SyntheticFaces\ninit_args: {people: 110, images: 2, size: 48, first_person: 500}\n"
+)
 SHORT = Inversion(steps=4, batch_size=4, rate=1e-3, batch_norm=0.01)
 
 
@@ -419,7 +424,7 @@ def test_a_stolen_gallery_is_translated_by_people_who_are_known(known: int):
     """Two networks that see the same pixels at other sizes; half of the people must be left to be recognised."""
     faces = SyntheticFaces(people=2 * known - 10, images=2, size=48)
     stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Pixels(6).eval(), "cd" * 32)
-    rows = list(translations(faces, stolen, own, ["1e-1"]))
+    rows = list(translations(faces, pairs_to_translate(faces), stolen, own, ["1e-1"]))
     if known == 40:
         assert rows == []
         return
@@ -437,9 +442,30 @@ def test_a_copy_is_no_second_photograph_of_a_stolen_gallery():
     pixels[1:40:2] = pixels[:40:2]
     copied = InMemory(pixels, faces.names, faces.identities)
     stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Pixels(6).eval(), "cd" * 32)
-    (row,) = translations(copied, stolen, own, ["1e-1"])
+    (row,) = translations(copied, pairs_to_translate(copied), stolen, own, ["1e-1"])
     assert row.points[0].genuine_total == 100 - 50
-    assert list(translations(copied.select(range(238)), stolen, own, ["1e-1"])) == []  # 99 people are too few
+    fewer = copied.select(range(238))  # 99 people are too few
+    assert list(translations(fewer, pairs_to_translate(fewer), stolen, own, ["1e-1"])) == []
+
+
+def test_every_score_of_a_translation_can_be_computed_again_from_the_files(tiny: Path, tmp_path: Path):
+    (tmp_path / "many.yaml").write_text(MANY)
+    run_leak(asked(tiny, faces=tmp_path / "many.yaml"), tmp_path / "out", CPU)
+    (row,) = [row for row in read_leak(tmp_path / "out" / "leak.json").rows if row.source == "bridge"]
+    pairs = json.loads((tmp_path / "out" / "translated.json").read_text())
+    faces = open_faces(tmp_path / "many.yaml", None, (48, 48), False)
+    person = dict(zip(faces.names, faces.identities, strict=True))
+    assert len({person[stolen] for stolen, _ in pairs}) == 110
+    assert all(person[stolen] == person[own] and stolen != own for stolen, own in pairs)
+    names = [name for pair in pairs for name in pair]
+    stolen, own = (embedded(open_model(path, CPU, True), faces, names).numpy().astype(np.float32)
+                   for path in (tiny / "run", tiny / "judge.yaml"))  # fmt: skip
+    carried = fit_map(stolen[:100], own[:100], np.repeat(np.arange(50), 2)).apply(stolen[100::2])
+    scores = own[101::2] @ carried.T
+    (point,) = row.points
+    assert row.mean == pytest.approx(scores.diagonal().mean(), abs=1e-5)
+    assert point.genuine_total == 60
+    assert (scores.diagonal() > point.threshold).sum() == pytest.approx(point.genuine_accepted, abs=1)
 
 
 def test_the_text_and_the_card_say_what_a_translation_reveals(tested: Path, tmp_path: Path):
@@ -458,5 +484,5 @@ def test_networks_that_share_nothing_of_people_are_not_translated(caplog):
     faces = SyntheticFaces(people=110, images=2, size=48)
     stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Noise(8).eval(), "cd" * 32)
     with caplog.at_level("INFO"):
-        assert list(translations(faces, stolen, own, ["1e-1"])) == []
+        assert list(translations(faces, pairs_to_translate(faces), stolen, own, ["1e-1"])) == []
     assert "no translation by 50 known people: no map separates held-out people" in caplog.text

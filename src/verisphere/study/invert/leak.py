@@ -36,11 +36,11 @@ from verisphere.study.invert.inversion import Inversion
 from verisphere.study.invert.likeness import INVERTED, JUDGE
 from verisphere.study.invert.photographs import Photographs, photograph_digests
 from verisphere.study.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
-from verisphere.study.invert.translated import translations
+from verisphere.study.invert.translated import pairs_to_translate, translations
 
 log = logging.getLogger(__name__)
 
-LEAK_JSON, _ASKED, _PHOTOGRAPHS = "leak.json", "asked.json", "photographs"
+LEAK_JSON, _ASKED, _PHOTOGRAPHS, _TRANSLATED = "leak.json", "asked.json", "photographs", "translated.json"
 _FORMAT_ASKED = 2  # of asked.json: a folder that an earlier version began is continued
 _SOURCES = {
     "photographs": "photographs themselves",
@@ -99,7 +99,7 @@ class LeakAsked:
 
 
 def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progress = quietly) -> LeakFigures:
-    """Make the inversions, each in a separate folder, and write `leak.json`.
+    """Make the inversions, each in a separate folder, and write `leak.json` and the photographs of the translation.
 
     A stopped test continues where it was; a finished inversion is not repeated.
 
@@ -136,7 +136,10 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
                 run_inversion(attack, prepared.pop(source), out / source, device, save_every=50, progress=progress)
             found[source] = _findings(out / source / INVERSION_JSON)
         faces = open_faces(asked.faces, asked.people, model.backbone.input_size, asked.trust)
-        rows = [*_rows(found), *translations(faces, model, judge, asked.fars, progress)]
+        pairs = pairs_to_translate(faces)
+        rows = [*_rows(found), *translations(faces, pairs, model, judge, asked.fars, progress)]
+        named = [[faces.names[place] for place in pair] for pair in pairs.tolist()]
+        write_text(out / _TRANSLATED, json.dumps(named, indent=1) + "\n")
         result = LeakFigures(
             FORMAT,
             asked.model.name,

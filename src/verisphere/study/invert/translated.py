@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from jaxtyping import Int64
 
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Progress, quietly
@@ -26,13 +27,10 @@ KNOWN = (50, 200, 500)
 _MOST_OTHERS = 1_000
 
 
-def translations(
-    faces: Faces, stolen: EmbeddingModel, own: EmbeddingModel, fars: Sequence[Far], progress: Progress = quietly
-) -> Iterator[LeakRow]:
-    """How well people whom the attacker does not know match their stolen rows, a row for each number of known people.
+def pairs_to_translate(faces: Faces) -> Int64[np.ndarray, "people 2"]:
+    """Positions of two photographs of each person, the stolen one first, in the order in which people become known.
 
-    Each person counts by one photograph on each side, and no photograph is on both: a person whose two photographs have
-    equal pixels is excluded. No row comes of a number of known people for whom no map can be found.
+    No photograph is on both sides: a person whose two photographs have equal pixels is excluded.
     """
     label, draw = faces.labels.numpy(), numpy_generator(0)
     order = draw.permutation(np.flatnonzero(label >= 0))
@@ -41,11 +39,25 @@ def translations(
     pairs = pairs[label[pairs[:, 0]] == label[pairs[:, 1]]]
     pairs = draw.permutation(pairs[np.unique(label[pairs[:, 0]], return_index=True)[1]])[: KNOWN[-1] + _MOST_OTHERS]
     content = photograph_digests(faces, pairs.reshape(-1).tolist()).reshape(-1, 2)
-    pairs = pairs[content[:, 0] != content[:, 1]]
+    return pairs[content[:, 0] != content[:, 1]]
+
+
+def translations(
+    faces: Faces,
+    pairs: Int64[np.ndarray, "people 2"],
+    stolen: EmbeddingModel,
+    own: EmbeddingModel,
+    fars: Sequence[Far],
+    progress: Progress = quietly,
+) -> Iterator[LeakRow]:
+    """How well people whom the attacker does not know match their stolen rows, a row for each number of known people.
+
+    The first of the pairs (`pairs_to_translate`) are of people who are known. Nothing is embedded where there are too
+    few, and no row comes of a number of known people for whom no map can be found.
+    """
     counts = [known for known in KNOWN if 2 * known <= len(pairs)]
     if not counts:
         return
-    pairs = pairs[: counts[-1] + _MOST_OTHERS]
     sides = []
     for model in (stolen, own):
         rows = [unit_embeddings(model, read_photographs(faces, pair.tolist())) for pair in _parts(pairs, progress)]
