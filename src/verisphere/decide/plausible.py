@@ -176,6 +176,7 @@ def implausible_list(
     score: Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]],
     domains: np.ndarray | None = None,
     whole: float | None = None,
+    elsewhere: Mapping[str, Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]]] | None = None,
 ) -> tuple[str, ...]:
     """The reasons why listed comparisons cannot be those of a working model with these labels.
 
@@ -192,10 +193,11 @@ def implausible_list(
         score: gives the scores of the comparisons at these positions.
         domains: domain of each comparison; empty across domains. Those with fewer than ten of a kind are not tested.
         whole: see `implausible`.
+        elsewhere: gives the scores that these comparisons would have if their labels belonged to other rows.
     """
     random = numpy_generator(0)
 
-    def sample(rows: int) -> Sampled:
+    def sample(rows: int, score: Callable[..., np.ndarray] = score) -> Sampled:
         labels = np.roll(genuine, rows)
         kinds = [np.flatnonzero(labels == kind) for kind in (True, False)]
         drawn = [at if len(at) <= SAMPLED else np.sort(random.choice(at, SAMPLED, replace=False)) for at in kinds]
@@ -206,7 +208,9 @@ def implausible_list(
     low, high = min(part.min() for part in ends), max(part.max() for part in ends)
     if len(genuine) > 1 and (low == high or high - low <= ROUNDING * max(abs(low), abs(high)) < np.inf):
         return (f"all {len(genuine):,} scores are equal{'' if low == high else ' but for rounding'}",)
-    reasons = implausible(sampled, {where: sample(-rows) for rows, where in MOVED.items()}, False, whole)
+    moved = {where: sample(-rows) for rows, where in MOVED.items()}
+    moved |= {where: sample(0, other) for where, other in (elsewhere or {}).items()}
+    reasons = implausible(sampled, moved, False, whole)
     if reasons or domains is None:
         return reasons
 

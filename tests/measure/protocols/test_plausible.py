@@ -578,6 +578,24 @@ def test_rows_of_a_list_that_are_moved_by_one(
             assert says in found
 
 
+@pytest.mark.parametrize(("by", "says"), [(1, AFTER), (-1, BEFORE), (0, None)])
+def test_rows_of_a_list_that_are_moved_by_one_where_nobody_is_known(
+    neighbours: tuple[Path, IjbFiles], by: int, says: str | None
+):
+    """A list of template pairs alone, without the people of galleries and probes, tells it too."""
+    rows, _ = faces(60, 5, 0.2)
+    rows, names = np.roll(rows, by, 0), np.arange(300).astype(str)
+    np.savez(neighbours[0].parent / "rows.npz", embeddings=rows, names=names)
+    pairs_alone = replace(neighbours[1], galleries=(), probes=None)
+    verification = evaluate_ijb(neighbours[0].parent / "rows.npz", pairs_alone, IjbOptions(["1e-1"])).verification
+    assert verification is not None
+    if says is None:
+        assert verification.implausible == ()
+    else:
+        (found,) = verification.implausible
+        assert f"{says} in the embeddings" in found
+
+
 def test_identities_that_are_not_those_of_a_list_are_no_alarm(tmp_path: Path, neighbours: tuple[Path, IjbFiles]):
     """A list that names its own people is right, whatever the file calls the days on which it was photographed."""
     rows, person = faces(60, 5, 0.5)

@@ -5,6 +5,7 @@ A seeded sample of people is scored, so that the cost does not grow with the num
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -281,16 +282,21 @@ def _between(
 def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple[str, ...]:
     """The reasons why a list of pairs, or the rows it names, cannot be those of a working model.
 
-    Rows that were moved by one show in their own pairs, not in those of the list, if its labels are of the identities.
+    Rows that were moved by one show in the list, and more in all of their own pairs if its labels are of the identities.
     """
     names, person = np.unique(embeddings.identities, return_inverse=True)
     person, known = person.astype(np.int64), (names != NOBODY)[person]
 
-    def score(at: Int64[np.ndarray, " some"]) -> np.ndarray:
-        return _scores(embeddings.embeddings, comparisons.left[at], comparisons.right[at])
+    def score(at: Int64[np.ndarray, " some"], by: int = 0) -> np.ndarray:
+        left, right = (
+            (side[at].astype(np.int64) - by) % len(embeddings) for side in (comparisons.left, comparisons.right)
+        )
+        return _scores(embeddings.embeddings, left, right)
 
     domains = domains_of_pairs(embeddings, comparisons)
-    reasons = repeated_vectors(embeddings.embeddings, person) + implausible_list(comparisons.genuine, score, domains)
+    moved = {f"{where} in the embeddings": partial(score, by=by) for by, where in MOVED.items()}
+    reasons = repeated_vectors(embeddings.embeddings, person)
+    reasons += implausible_list(comparisons.genuine, score, domains, elsewhere=moved)
     stated = known[comparisons.left] & known[comparisons.right]
     same = person[comparisons.left] == person[comparisons.right]
     if not reasons and stated.any() and not (same != comparisons.genuine)[stated].any():
