@@ -282,7 +282,7 @@ def _between(
 def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple[str, ...]:
     """The reasons why a list of pairs, or the rows it names, cannot be those of a working model.
 
-    Rows that were moved by one show in the list, and more in all of their own pairs if its labels are of the identities.
+    Rows that were moved by one show in the list, and more in their own pairs if its labels are of the identities.
     """
     names, person = np.unique(embeddings.identities, return_inverse=True)
     person, known = person.astype(np.int64), (names != NOBODY)[person]
