@@ -142,10 +142,9 @@ class _Groups:
         self.group, self.node = np.arange(rows), np.arange(rows)
         self.kin = np.arange(rows)  # leads each group to one of those that are one person with it
         self.person = np.full(rows, -1)
-        both = np.concatenate([pairs, pairs[:, ::-1]])
-        both = both[np.argsort(both[:, 0], kind="stable")]
-        bounds = np.searchsorted(both[:, 0], np.arange(rows + 1))
-        self.near = [both[start:end, 1] for start, end in pairwise(bounds)]
+        one_way = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(rows, rows))
+        both = (one_way + one_way.T).tocsr()
+        self.near = [both.indices[start:end] for start, end in pairwise(both.indptr)]
         self.apart: dict[int, set[int]] = {}
         self.children: list[tuple[int, int]] = []
         self.scores: list[float] = []

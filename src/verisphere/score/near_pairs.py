@@ -74,9 +74,10 @@ def near_pairs(
     found = [(np.empty((0, 2), np.int64), np.empty(0))]
     found += [(pair.numpy(), score.numpy()) for score, pair in pairs.at_least(least, most)]
     rows, scores = zip(*found, strict=True)
-    # the length of a rounded unit row differs a little from 1
-    both, bounded = np.concatenate(rows), np.minimum(np.concatenate(scores), 1.0)
+    both, bounded = np.concatenate(rows), np.concatenate(scores)
+    del found, rows, scores
+    np.minimum(bounded, 1.0, out=bounded)  # the length of a rounded unit row differs a little from 1
     if others is None:
-        both = np.sort(both, axis=1)
+        both.sort(axis=1)
     order = np.lexsort((both[:, 1], both[:, 0], -bounded))
     return NearPairs(both[order, 0], both[order, 1], bounded[order])

@@ -115,6 +115,7 @@ class FaceTree:
         units = unit_rows(faces.embeddings[self.order])
         near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS)
         self.pairs, self.scores = np.stack([near.left, near.right], 1), near.score  # the highest score first
+        del near  # of a million faces a gigabyte
         self.units = units.numpy()
         numbers = {person: number for number, person in enumerate(sorted(set(links.people.values())))}
         self.person = np.array([numbers.get(links.people.get(name, ""), -1) for name in self.names.tolist()])
