@@ -51,15 +51,11 @@ class ClusterFigures:
 
 
 def figures_of(cluster: Int64[np.ndarray, " faces"], person: Int64[np.ndarray, " rows"]) -> ClusterFigures:
-    """Compare clusters with people; the order of the faces does not matter.
+    """Compare the cluster of each face, from 0 or `UNSURE`, with its person; the order of the faces does not matter.
 
     >>> figures = figures_of(np.array([0, 0, 0, 1, UNSURE]), np.array([7, 7, 9, 9, 9]))
     >>> figures.mixed, figures.impurity, round(figures.precision, 3), round(figures.recall, 3)
     (1, 0.2, 0.733, 0.6)
-
-    Args:
-        cluster: number of each face's cluster, from 0; `UNSURE` for a face that is left alone.
-        person: number of each face's person.
     """
     if not len(cluster) or len(cluster) != len(person):
         raise ValueError(f"clusters of {len(cluster)} faces and people of {len(person)}; both need one for each face")
@@ -95,14 +91,9 @@ def figures_of(cluster: Int64[np.ndarray, " faces"], person: Int64[np.ndarray, "
 def libraries_of(
     person: Int64[np.ndarray, " faces"], faces: int, random: np.random.Generator
 ) -> list[Int64[np.ndarray, " faces_of_library"]]:
-    """The faces of as many libraries as the people suffice for; no person is in two.
+    """The faces of as many libraries of so many faces as the people suffice for; no person is in two.
 
     People come in random order; a library ends with the person who fills it, of whom it takes a random part.
-
-    Args:
-        person: number of each face's person.
-        faces: number of faces of a library.
-        random: draws the order.
     """
     order = random.permutation(len(person))
     place = random.permutation(int(person.max()) + 1)[person[order]]

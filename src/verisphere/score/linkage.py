@@ -103,24 +103,23 @@ def average_linkage(
     Args:
         units: rows of length 1, from `unit_rows`.
         pairs: at least all pairs whose score reaches the floor, each once, in any order.
-        floor: lowest average score of a merge.
         together: pairs of rows that show one person. They are merged only if their score says so, for two looks of a
             person may lie far from each other, and one average of both near to neither. But what is apart from a
             group is so from all groups that are one person with it.
         apart: pairs of rows that are never merged, not even with others between them.
         people: number of each row's person where it is known, else -1: two people are never merged.
-        progress: reports the progress over rows.
 
     Raises:
         ContradictionError: two rows that must be together and may not be.
     """
-    growing = _Groups(units, pairs, floor)
-    if people is not None:
-        growing.person[:] = people
+    growing = _Groups(units, pairs, floor, people)
     for left, right in apart:
-        growing.forbid(left, right)
+        growing.apart.setdefault(left, set()).add(right)
+        growing.apart.setdefault(right, set()).add(left)
     for left, right in sorted((min(pair), max(pair)) for pair in together):
-        growing.join(left, right)
+        if growing.forbidden(left, right):
+            raise ContradictionError(left, right)
+        growing.unite(left, right)
     for _ in progress(growing.merge(), "linking", len(units)):
         pass
     return Tree(
@@ -135,13 +134,17 @@ class _Groups:
     """Groups of rows while they grow; a group goes by the lowest of its rows."""
 
     def __init__(
-        self, units: Float32[np.ndarray, "rows dim"], pairs: Int64[np.ndarray, "pairs 2"], floor: float
+        self,
+        units: Float32[np.ndarray, "rows dim"],
+        pairs: Int64[np.ndarray, "pairs 2"],
+        floor: float,
+        people: Int64[np.ndarray, " rows"] | None,
     ) -> None:
         rows = len(units)
         self.sums, self.sizes, self.floor = units.astype(np.float64), np.ones(rows, np.int64), floor
-        self.group, self.node = np.arange(rows), np.arange(rows)
-        self.kin = np.arange(rows)  # leads each group to one of those that are one person with it
-        self.person = np.full(rows, -1)
+        # kin leads each group to one of those that are one person with it
+        self.group, self.node, self.kin = np.arange(rows), np.arange(rows), np.arange(rows)
+        self.person = np.full(rows, -1) if people is None else people.copy()
         one_way = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(rows, rows))
         both = (one_way + one_way.T).tocsr()
         self.near = [both.indices[start:end] for start, end in pairwise(both.indptr)]
@@ -150,18 +153,8 @@ class _Groups:
         self.scores: list[float] = []
         self.larger: list[int] = []
 
-    def forbid(self, left: int, right: int) -> None:
-        """Two rows are never merged."""
-        self.apart.setdefault(left, set()).add(right)
-        self.apart.setdefault(right, set()).add(left)
-
-    def join(self, left: int, right: int) -> None:
-        """Two rows show one person whatever their score."""
-        if self._forbidden(left, right):
-            raise ContradictionError(left, right)
-        self._unite(left, right)
-
-    def _unite(self, one: int, other: int) -> None:
+    def unite(self, one: int, other: int) -> None:
+        """Two groups show one person."""
         one, other = sorted(_ends(self.kin, np.array([one, other])).tolist())
         if one != other:
             self.kin[other] = one
@@ -194,7 +187,7 @@ class _Groups:
         near, scores = near[kept], scores[kept]
         while len(near):
             best = int(scores.argmax())
-            if not self._forbidden(tip, int(near[best])):
+            if not self.forbidden(tip, int(near[best])):
                 self.near[tip] = near
                 return int(near[best]), float(scores[best])
             near, scores = np.delete(near, best), np.delete(scores, best)
@@ -211,9 +204,10 @@ class _Groups:
         self.group[other] = one
         self.near[one] = np.concatenate([self.near[one], self.near[other]])
         self.near[other] = self.near[other][:0]
-        self._unite(one, other)
+        self.unite(one, other)
 
-    def _forbidden(self, one: int, other: int) -> bool:
+    def forbidden(self, one: int, other: int) -> bool:
+        """Whether two groups show two people."""
         one, other = _ends(self.kin, np.array([one, other])).tolist()
         if self.person[one] != self.person[other] and min(self.person[one], self.person[other]) >= 0:
             return True
