@@ -16,20 +16,18 @@ MOST_CARDS = 80  # of each kind; more would make the page slow, and the files ha
 MOST_CLUSTERS = 120
 FIRST, LAST = 3, 9  # pictures of a large cluster: wrong faces are mostly among the last
 
-_Card = tuple[Sequence[Sequence[str]], Sequence[str]]  # rows of faces beside each other, and lines about them
+_Card = tuple[Sequence[Sequence[str]], Sequence[str]]  # rows of names of faces beside each other, and lines about them
+_Risk = Callable[[float], str]
 
 
-def clusters_page(clusters: Clusters, faces: Faces, risk: Callable[[float], str] | None = None) -> Page:
-    """The page.
+def clusters_page(clusters: Clusters, faces: Faces, risk: _Risk | None = None) -> Page:
+    """The page, with images under the names of the embeddings, of which only those that are shown are read.
 
-    Args:
-        clusters: the clusters.
-        faces: the images, under the names of the embeddings; only those that are shown are read.
-        risk: says how often a merge would be wrong at a score less what small groups pay; None says nothing of it.
+    The risk says how often a merge would be wrong at a score less what small groups pay.
     """
     several = [cluster for cluster in clusters.clusters if len(cluster.faces) > 1]
     ends = [(cluster, cluster.faces[:FIRST], cluster.faces[FIRST:][-LAST:]) for cluster in several[:MOST_CLUSTERS]]
-    doubts = [doubt for doubt in (_merges(clusters, risk), *_doubts(clusters, several)) if doubt[-1]]
+    doubts = [doubt for doubt in _doubts(clusters, several, risk or (lambda score: "")) if doubt[-1]]
     names = [name for *_, cards in doubts for rows, _ in cards[:MOST_CARDS] for row in rows for name in row]
     names += [face.name for _, first, last in ends for face in (*first, *last)]
     uris = pictures(faces, names) if names else {}
@@ -45,10 +43,18 @@ def clusters_page(clusters: Clusters, faces: Faces, risk: Callable[[float], str]
         told = f"The first {FIRST} faces and the last {LAST} of each, the highest average score with the others first."
         blocks = [tag("p", told, _first(ends, several))]
         for cluster, first, last in ends:
-            between = len(cluster.faces) - len(first) - len(last)
-            middle = tag("li", f"{between:,} more between") if between else ""
-            shots = [*(_shot(face, uris) for face in first), middle, *(_shot(face, uris) for face in last)]
-            blocks += [tag("h3", f"{cluster.person}: {_faces(cluster)}"), tag("ul", *shots, class_="shots")]
+            shots = [
+                tag(
+                    "li",
+                    tag("img", src=uris[face.name], alt=f"Face: {face.name}"),
+                    tag("span", _score(face.score), " confirmed" if face.confirmed else "", class_="angle"),
+                    tag("span", breakable(face.name), class_="file"),
+                )
+                for face in (*first, *last)
+            ]
+            if between := len(cluster.faces) - len(shots):
+                shots.insert(FIRST, tag("li", f"{between:,} more between"))
+            blocks += [tag("h3", _named(cluster)), tag("ul", *shots, class_="shots")]
         sections.append(Section(f"Clusters of two faces or more ({len(several):,})", "clusters", blocks))
     made = "These pictures may be of people: mind to whom the page is given."
     return Page(f"People of {clusters.source.file}", sections, made, "cleaning.css")
@@ -75,39 +81,36 @@ def _about(clusters: Clusters) -> Iterable[Markup]:
     yield tag("p", told)
 
 
-def _merges(clusters: Clusters, risk: Callable[[float], str] | None) -> tuple[str, str, str, list[_Card]]:
+def _doubts(clusters: Clusters, several: Sequence[Cluster], risk: _Risk) -> Iterable[tuple[str, str, str, list[_Card]]]:
+    """The sections of merge proposals and of doubtful faces: heading, anchor, what is said of it, and cards."""
     cluster_of = {cluster.person: cluster for cluster in clusters.clusters}
-    cards = list[_Card]()
+
+    def beside(cluster: Cluster, face: Face, *more: str) -> _Card:
+        lines = [face.name, f"score {_score(face.score)} with {_named(cluster)}", *more]
+        return [_with_medoid(cluster, face.name)], lines
+
+    merges = list[_Card]()
     for pair in clusters.proposals:
         both = [(cluster_of[who], name) for who, name in ((pair.person, pair.name), (pair.other, pair.other_name))]
         lines = [f"score {pair.score:.3f}, {pair.needed:.3f} needed"]
-        seen = risk(pair.score - pair.needed + clusters.threshold) if risk else ""
-        lines += [seen] if seen else []
-        lines += [f"{cluster.person}: {_faces(cluster)}" for cluster, _ in both]
-        cards.append(([_with_medoid(cluster, name) for cluster, name in both], lines))
+        lines += filter(None, [risk(pair.score - pair.needed + clusters.threshold)])
+        lines += [_named(cluster) for cluster, _ in both]
+        merges.append(([_with_medoid(cluster, name) for cluster, name in both], lines))
     told = (
         f"Merge proposals, {MOST_PROPOSALS} at most: a row for each cluster, with its medoid and the face that is "
         "nearest to the other cluster. Relatives and look-alikes are among them; nothing was merged. Where the score "
         "would suffice, one of the two was nearer to a third cluster at first, and with that it does not suffice."
     )
-    return f"Clusters that may be one person ({len(cards):,})", "merges", told, cards
+    yield f"Clusters that may be one person ({len(merges):,})", "merges", told, merges
 
-
-def _doubts(clusters: Clusters, several: Sequence[Cluster]) -> Iterable[tuple[str, str, str, list[_Card]]]:
-    """The sections of doubtful faces: unsure ones, those that fit least, and those that were grouped otherwise."""
-    medoid = {cluster.person: _with_medoid(cluster)[0] for cluster in clusters.clusters}
     unsure = list[_Card]()
-    for cluster in clusters.clusters:
-        for face in cluster.unsure:
+    for cluster, face, left in clusters.rows():
+        if left:
             sides = (cluster.person, face.score), (str(face.nearest), face.nearest_score)
             lines = [face.name, *(f"score {_score(score)} with {person}" for person, score in sides)]
-            unsure.append(([(medoid[person], face.name) for person, _ in sides], lines))
+            unsure.append(([[_with_medoid(cluster_of[person])[0], face.name] for person, _ in sides], lines))
     told = "Each is to the right of the medoids of two clusters: that where it was grouped, and the nearer one below."
     yield f"Unsure faces ({len(unsure):,})", "unsure", told, unsure
-
-    def beside(cluster: Cluster, face: Face, *more: str) -> _Card:
-        lines = [face.name, f"score {_score(face.score)} with {cluster.person}: {_faces(cluster)}", *more]
-        return [_with_medoid(cluster, face.name)], lines
 
     fit = [(cluster, face) for cluster in several for face in cluster.faces[1:] if not face.confirmed]
     fit.sort(key=lambda of: of[1].score or 0.0)
@@ -115,6 +118,7 @@ def _doubts(clusters: Clusters, several: Sequence[Cluster]) -> Iterable[tuple[st
         f"Each is to the right of the medoid of its cluster, the lowest average score first; {PEOPLE} has all scores."
     )
     yield "Faces that fit least", "fit", told, [beside(cluster, face) for cluster, face in fit[:MOST_CARDS]]
+
     moved = [
         beside(cluster, face, f"before: {face.before}{', now unsure' if left else ''}")
         for cluster, face, left in clusters.rows()
@@ -128,10 +132,9 @@ def _with_medoid(cluster: Cluster, *names: str) -> list[str]:
     return list(dict.fromkeys(((*cluster.faces, *cluster.unsure)[0].name, *names)))
 
 
-def _faces(cluster: Cluster) -> str:
-    confirmed = sum(face.confirmed for face in cluster.faces)
-    count = counted(len(cluster.faces), "face")
-    return f"{count}, {confirmed:,} confirmed" if confirmed else count
+def _named(cluster: Cluster) -> str:
+    confirmed, count = sum(face.confirmed for face in cluster.faces), counted(len(cluster.faces), "face")
+    return f"{cluster.person}: {count}, {confirmed:,} confirmed" if confirmed else f"{cluster.person}: {count}"
 
 
 def _score(score: float | None) -> str:
@@ -142,12 +145,3 @@ def _first(shown: Sequence[object], total: Sequence[object]) -> str:
     if len(shown) == len(total):
         return ""
     return f" The first {len(shown):,} of {len(total):,} are shown; {PEOPLE} has all faces."
-
-
-def _shot(face: Face, uris: dict[str, str]) -> Markup:
-    return tag(
-        "li",
-        tag("img", src=uris[face.name], alt=f"Face: {face.name}"),
-        tag("span", _score(face.score), " confirmed" if face.confirmed else "", class_="angle"),
-        tag("span", breakable(face.name), class_="file"),
-    )
