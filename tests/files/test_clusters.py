@@ -135,8 +135,14 @@ def test_wrong_links_are_one_line_with_their_place(tmp_path: Path, other: str, l
 def test_links_and_photographs_of_faces(tmp_path: Path):
     (tmp_path / "links.csv").write_text("other,name,why\nb,a,twins\n\n")
     assert read_links(tmp_path / "links.csv", "other", {"a", "b"}) == [("a", "b")]
-    (tmp_path / "links.csv").write_text("name,photograph\na,a\nz,a\n")  # a photograph may be named like a face
-    assert read_links(tmp_path / "links.csv", "photograph", {"a", "b"}) == [("a", "a")]
+    # a photograph may be named like a face; of its faces those are paired that are in the embeddings
+    (tmp_path / "links.csv").write_text("name,photograph\na,a\nc,2\nz,a\nd,a\nb,a\ne,2\n")
+    assert read_links(tmp_path / "links.csv", "photograph", set("abcde")) == [
+        ("c", "e"),
+        ("a", "b"),
+        ("a", "d"),
+        ("b", "d"),
+    ]
 
 
 def test_other_files_are_no_clusters(folder: Path):

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import combinations, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -138,27 +140,33 @@ class Clusters(Result):
 
     def text(self) -> str:
         """The counts, the largest clusters, and what a person should look at."""
-        several = [cluster for cluster in self.clusters if len(cluster.faces) > 1]
         faces = list(self.rows())
-        unsure = [f"{face.name}: {cluster.person} or {face.nearest}" for cluster, face, left in faces if left]
-        moved = [
-            f"{face.name}: {face.before} before, now {UNSURE_BEFORE if left else cluster.person}"
-            for cluster, face, left in faces
-            if face.before is not None
-        ]
-        kept = [f"{face.name}: {cluster.person}, else {face.alone}" for cluster, face, _ in faces if face.alone]
-        merges = [
-            f"{pair.person} and {pair.other}: average score {pair.score:.3f}; see {pair.name} and {pair.other_name}"
-            for pair in self.proposals
-        ]
+        listed = {
+            "largest clusters": [
+                f"{one.person}: {len(one.faces):,} faces" for one in self.clusters if len(one.faces) > 1
+            ],
+            "unsure faces, nearer to another cluster than to their own": [
+                f"{face.name}: {cluster.person} or {face.nearest}" for cluster, face, left in faces if left
+            ],
+            f"clusters that may be one person ({MOST_PROPOSALS} pairs at most)": [
+                f"{pair.person} and {pair.other}: average score {pair.score:.3f}; see {pair.name} and {pair.other_name}"
+                for pair in self.proposals
+            ],
+            "confirmed before, and not in these embeddings": self.gone,
+            "grouped otherwise than before, and not confirmed": [
+                f"{face.name}: {face.before} before, now {UNSURE_BEFORE if left else cluster.person}"
+                for cluster, face, left in faces
+                if face.before is not None
+            ],
+            "as confirmed, and grouped otherwise by the embeddings alone": [
+                f"{face.name}: {cluster.person}, else {face.alone}" for cluster, face, _ in faces if face.alone
+            ],
+        }
         lines = [f"{self.source.file}: {counted(len(faces), 'face')} at threshold {self.threshold:g}: {self.counts()}"]
         lines.append(self.promise or "nothing is promised of a threshold chosen by hand")
-        lines += _listed("largest clusters", [f"{item.person}: {len(item.faces):,} faces" for item in several])
-        lines += _listed("unsure faces, nearer to another cluster than to their own", unsure)
-        lines += _listed(f"clusters that may be one person ({MOST_PROPOSALS} pairs at most)", merges)
-        lines += _listed("confirmed before, and not in these embeddings", self.gone)
-        lines += _listed("grouped otherwise than before, and not confirmed", moved)
-        lines += _listed("as confirmed, and grouped otherwise by the embeddings alone", kept)
+        for title, entries in listed.items():
+            lines += [f"{title}: {len(entries):,}"] * bool(entries) + [f"  {entry}" for entry in entries[:_SHOWN]]
+            lines += [f"  and {len(entries) - _SHOWN:,} more"] * (len(entries) > _SHOWN)
         if (known := self.known) is not None:
             lines += first_lines([self.source], self.implausible).splitlines()
             lines.append(
@@ -177,18 +185,12 @@ class Clusters(Result):
         """Write `people.csv` and `clusters.json` into a folder."""
         rows = []
         for cluster, face, left in self.rows():
-            about = ("", "", f"{cluster.person} or {face.nearest}") if left else (cluster.person, "", "")
-            about = (about[0], "yes", "") if face.confirmed else about
-            scores = [None if score is None else f"{score:.4f}" for score in (face.score, face.nearest_score)]
-            rows.append((face.name, *about, scores[0], face.nearest, scores[1], face.before, face.alone))
+            said, between = "yes" if face.confirmed else "", f"{cluster.person} or {face.nearest}" if left else ""
+            scores = ("" if score is None else f"{score:.4f}" for score in (face.score, face.nearest_score))
+            person, (score, nearest_score) = "" if left else cluster.person, scores
+            rows.append((face.name, person, said, between, score, face.nearest, nearest_score, face.before, face.alone))
         write_text(folder / PEOPLE, csv_for_people(_COLUMNS, rows))
         self.write_json(folder / CLUSTERS)
-
-
-def _listed(title: str, entries: Collection[str]) -> list[str]:
-    """A title with a number, and the first entries below it; nothing where there are none."""
-    more = [f"  and {len(entries) - _SHOWN:,} more"] if len(entries) > _SHOWN else []
-    return [f"{title}: {len(entries):,}", *(f"  {entry}" for entry in list(entries)[:_SHOWN]), *more] if entries else []
 
 
 def read_clusters(folder: Path) -> Clusters:
@@ -234,11 +236,12 @@ def _finished(folder: Path, name: str) -> Path:
 
 
 def read_links(path: Path, other: str, names: Collection[str]) -> list[tuple[str, str]]:
-    """Reads a CSV with the columns `name` and `other`: two different faces, or the photograph of a face.
+    """Reads the pairs of faces of a CSV with the columns `name` and `other`, or `name` and `photograph`.
 
-    Every line names faces of the embeddings; of photographs those lines that do are kept, and a face has one of them.
+    Every line names two different faces of the embeddings. Of photographs, with each other on which faces are paired,
+    those lines are kept that name one, and a face has one photograph.
     """
-    of_photographs, links, lines = other == "photograph", [], []
+    of_photographs, links, lines = other == "photograph", list[tuple[str, str]](), []
     for line, cells in table_rows(path, ("name", other), about="it has a line for each link")[1]:
         if not all(cell.strip() for cell in cells) or (cells[0] == cells[1] and not of_photographs):
             raise ValueError(f"{path}: line {line}: {shown(','.join(cells), 200)} is no link of two")
@@ -254,4 +257,7 @@ def read_links(path: Path, other: str, names: Collection[str]) -> list[tuple[str
             f"{path}: none of what it names ({counted(len(lines), 'face')}) is in the embeddings, first "
             f"{shown(lines[0][1], 200)}"
         )
-    return links
+    if not of_photographs:
+        return links
+    on = groupby(sorted(links, key=itemgetter(1)), key=itemgetter(1))
+    return [pair for _, faces in on for pair in combinations(sorted(name for name, _ in faces), 2)]

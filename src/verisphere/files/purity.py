@@ -89,11 +89,6 @@ class Purity(Result):
         if not self.sizes:
             raise ValueError("no sizes")
 
-    @property
-    def at(self) -> tuple[float, float]:
-        """The threshold and the margin."""
-        return self.threshold, self.margin
-
     def promise_for(self, library: Embeddings, source: EvaluatedFile) -> str:
         """What is promised of a library, in words: nothing of a larger one, and of the faces that were known.
 
@@ -129,11 +124,6 @@ class Purity(Result):
     def text(self) -> str:
         """What weakens the promise, the threshold, what is promised, and what it costs."""
         shared = self.source.in_training
-        rows = [
-            f"  {at.faces:,} faces ({at.libraries} libraries): impurity "
-            f"{100 * at.impurity:.2f} %, B-cubed recall {at.recall:.3f}, unsure {100 * at.unsure:.2f} %"
-            for at in self.sizes
-        ]
         return "\n".join(
             [
                 *self.warnings(),
@@ -143,7 +133,11 @@ class Purity(Result):
                 f"promised: {self.promise()}.",
                 "A larger library has more strangers for each face, and more impurity; nothing is promised of it.",
                 "On average at this threshold:",
-                *rows,
+                *(
+                    f"  {at.faces:,} faces ({at.libraries} libraries): impurity {100 * at.impurity:.2f} %, B-cubed "
+                    f"recall {at.recall:.3f}, unsure {100 * at.unsure:.2f} %"
+                    for at in self.sizes
+                ),
             ]
         )
 

@@ -199,7 +199,11 @@ def test_clusters_are_made_at_the_promised_threshold(
     assert main(["cluster", str(library), "--purity", str(promise), "--out", str(tmp_path / "made")]) == 0
     assert f"promised: {found.promise()}; this one has 60" in capsys.readouterr().out
     made = read_clusters(tmp_path / "made")
-    assert (made.threshold, made.margin, made.promise) == (*found.at, f"promised: {found.promise()}; this one has 60")
+    assert (made.threshold, made.margin, made.promise) == (
+        found.threshold,
+        found.margin,
+        f"promised: {found.promise()}; this one has 60",
+    )
     write_embeddings(library, faces.take(np.arange(61)))
     more = cluster_folder(library, tmp_path / "more", ClusterOptions(purity=promise))
     assert (more.promise or "").startswith("nothing is promised of 61 faces, which are more than the 60 of")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -30,8 +30,7 @@ from verisphere.files.clusters import (
 )
 from verisphere.files.disk import digest
 from verisphere.files.embeddings import known_people, read_embeddings
-from verisphere.files.purity import Purity, read_purity
-from verisphere.files.results import EvaluatedFile
+from verisphere.files.purity import read_purity
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import is_count
 from verisphere.files.work import WorkFolder, result_folder
@@ -40,7 +39,7 @@ from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.report.blocks import Page
 from verisphere.report.pictures import check_embedded
 from verisphere.score.linkage import SMALLER_GROUPS_PAY
-from verisphere.ship.clusters.face_tree import Cut, FaceTree, Links
+from verisphere.ship.clusters.face_tree import Cut, FaceTree
 from verisphere.ship.clusters.page import PAGE, clusters_page
 
 PAIRS_KEPT = 2**33  # pairs of rows whose comparison, of half a minute, is worth keeping
@@ -103,21 +102,25 @@ def _made(
     if images is not None:
         check_embedded(embeddings, names, images)
     people, confirmed = ({}, {}) if options.before is None else read_people(options.before, names)
-    links = _links(options, set(names), people, confirmed)
+    gone = confirmed.keys() - set(names)
+    confirmed = {name: person for name, person in confirmed.items() if name not in gone}
+    together, apart = _links(options, set(names), people, confirmed)
     if people and people.keys().isdisjoint(names):
         raise ValueError(
             f"{options.before}: nothing of it ({counted(len(people), 'face')}) is in {embeddings}, which has to "
             "hold the faces of before and the new ones"
         )
-    promised = None if options.purity is None else _promised(options.purity, source)
-    threshold, margin = (options.threshold or 0.0, options.margin or 0.0) if promised is None else promised.at
+    promised = None if options.purity is None else read_purity(options.purity)
+    if promised is not None:
+        hint = "promise by embeddings of the model that made these"
+        check_same_origin(f"{source.file} was", source.origin, options.purity, promised.origin, hint)
+    chosen = promised or options
+    threshold, margin = chosen.threshold or 0.0, chosen.margin or 0.0
     long = len(faces) ** 2 > PAIRS_KEPT
     with nullcontext() if work is None or not long else working(WorkFolder(work, anew=True)):
-        tree = FaceTree(faces, threshold, links, progress)
+        tree = FaceTree(faces, threshold, together, apart, confirmed, progress)
     cut = tree.cut(threshold, margin)
-    confirmed_rows = np.isin(faces.names, list(links.people))
-    cut = replace(cut, cluster=np.where(confirmed_rows, cut.grouped, cut.cluster))
-    clusters = _clusters(tree, cut, faces.names, people, links.people)
+    clusters = _clusters(tree, cut, names, people, confirmed)
     made = Clusters(
         source=source,
         threshold=threshold,
@@ -126,7 +129,7 @@ def _made(
         clusters=clusters,
         proposals=_proposals(tree, cut, [cluster.person for cluster in clusters], faces.names),
         before=None if options.before is None else digest(options.before / PEOPLE),
-        gone=tuple(sorted(confirmed.keys() - set(names))),
+        gone=tuple(sorted(gone)),
         promise=None if promised is None else promised.promise_for(faces, source),
         known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
         implausible=implausible_set(known_people(faces, embeddings)) if options.known else (),
@@ -135,28 +138,23 @@ def _made(
     return made, page
 
 
-def _promised(path: Path, source: EvaluatedFile) -> Purity:
-    """The threshold with a promise, of embeddings made as these."""
-    promised = read_purity(path)
-    hint = "promise by embeddings of the model that made these"
-    check_same_origin(f"{source.file} was", source.origin, path, promised.origin, hint)
-    return promised
+def _links(
+    options: ClusterOptions, names: set[str], people: dict[str, str], confirmed: dict[str, str]
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """The pairs of faces that show one person, and two, by all files.
 
+    A confirmed face is also together with the first one of its person that is not confirmed.
+    """
 
-def _links(options: ClusterOptions, names: set[str], people: dict[str, str], confirmed: dict[str, str]) -> Links:
-    """The links of all files; a confirmed face is also with the first one of its person that is not confirmed."""
-
-    def read(path: Path | None, other: str) -> list[tuple[str, str]]:
+    def read(path: Path | None, other: str = "other") -> list[tuple[str, str]]:
         return [] if path is None else read_links(path, other, names)
 
-    here = {name: person for name, person in confirmed.items() if name in names}
     first: dict[str, str] = {}
     for name, person in people.items():
-        if name in names and name not in here:
+        if name in names and name not in confirmed:
             first.setdefault(person, name)
-    together = [(name, first[person]) for name, person in here.items() if person in first]
-    photographs = dict(read(options.photographs, "photograph"))
-    return Links([*together, *read(options.together, "other")], read(options.apart, "other"), photographs, here)
+    same = [(name, first[person]) for name, person in confirmed.items() if person in first]
+    return [*same, *read(options.together)], [*read(options.apart), *read(options.photographs, "photograph")]
 
 
 def _people(
@@ -182,20 +180,19 @@ def _people(
 
 
 def _clusters(
-    tree: FaceTree, cut: Cut, names: np.ndarray, before: dict[str, str], confirmed: dict[str, str]
+    tree: FaceTree, cut: Cut, names: list[str], before: dict[str, str], confirmed: dict[str, str]
 ) -> tuple[Cluster, ...]:
     """The clusters with their faces, and the faces that are grouped otherwise than before, or than without links."""
-    listed = names.tolist()
-    person, cluster_of = _people(cut.grouped, listed, before, confirmed)
+    person, cluster_of = _people(cut.grouped, names, before, confirmed)
     alone = now = [person[cluster] for cluster in cut.grouped.tolist()]
     if confirmed:
         free = tree.without_links().cut(cut.threshold).grouped
         known = set(person)
-        without = _people(free, listed, dict(zip(listed, now, strict=True)), {})[0]
+        without = _people(free, names, dict(zip(names, now, strict=True)), {})[0]
         alone = [without[cluster] if without[cluster] in known else ANOTHER for cluster in free.tolist()]
     clusters: list[tuple[list[Face], list[Face]]] = [([], []) for _ in person]
-    for row in np.lexsort((names, -cut.own)).tolist():
-        name, cluster, nearest = listed[row], int(cut.cluster[row]), int(cut.nearest[row])
+    for row in np.argsort(-cut.own, kind="stable").tolist():
+        name, cluster, nearest = names[row], int(cut.cluster[row]), int(cut.nearest[row])
         said, unsure, was = name in confirmed, cluster == UNSURE, before.get(name)
         moved = not said and was is not None and (cluster_of.get(was) if was else UNSURE) != cluster
         face = Face(

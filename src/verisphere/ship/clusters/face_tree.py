@@ -5,9 +5,8 @@ processes change a cluster.
 """
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,40 +21,6 @@ from verisphere.score.near_pairs import near_pairs
 MOST_PAIRS = 100_000_000  # near pairs that are held, 40 bytes each
 
 
-@dataclass(frozen=True)
-class Links:
-    """What is known of the faces beside their embeddings.
-
-    Attributes:
-        together: pairs of names that show one person.
-        apart: pairs of names that show two.
-        photographs: photograph of each name that shares it; two faces on one photograph are two people.
-        people: person of each name that a person has confirmed; all faces of one are together, those of two apart.
-    """
-
-    together: Collection[tuple[str, str]] = ()
-    apart: Collection[tuple[str, str]] = ()
-    photographs: dict[str, str] = field(default_factory=dict)
-    people: dict[str, str] = field(default_factory=dict)
-
-    def all_together(self) -> Iterator[tuple[str, str]]:
-        """Pairs of names that show one person; of the confirmed faces of a person each with the first."""
-        yield from self.together
-        first: dict[str, str] = {}
-        for name, person in sorted(self.people.items()):
-            if first.setdefault(person, name) != name:
-                yield first[person], name
-
-    def all_apart(self) -> Iterator[tuple[str, str]]:
-        """Pairs of names that show two people, those of one photograph included."""
-        yield from self.apart
-        together: dict[str, list[str]] = {}
-        for name, photograph in self.photographs.items():
-            together.setdefault(photograph, []).append(name)
-        for names in together.values():
-            yield from combinations(sorted(names), 2)
-
-
 @dataclass(frozen=True, eq=False)
 class Cut:
     """The clusters at one threshold; rows are those of the embeddings.
@@ -63,7 +28,8 @@ class Cut:
     Attributes:
         threshold: the threshold.
         cluster: number of each row's cluster, the largest first, of equals that with the first name; `UNSURE` for a
-            row whose average score with another cluster reaches the threshold and is above that with its own.
+            row whose average score with another cluster reaches the threshold and is above that with its own, unless
+            a person has confirmed it.
         grouped: number of the cluster in which each row was grouped, also of unsure ones.
         own: average score of each row with the others of the cluster it was grouped in, of one that links have joined
             from parts with those of its part; NaN where there are none.
@@ -92,7 +58,9 @@ class FaceTree:
         self,
         faces: Embeddings,
         floor: float,
-        links: Links | None = None,
+        together: Iterable[tuple[str, str]] = (),
+        apart: Iterable[tuple[str, str]] = (),
+        people: Mapping[str, str] | None = None,
         progress: Progress = quietly,
     ) -> None:
         """Link the faces.
@@ -100,8 +68,10 @@ class FaceTree:
         Args:
             faces: a row for each face; identities are not looked at.
             floor: lowest threshold at which clusters will be asked for.
-            links: what is known of the faces beside their embeddings.
-            progress: reports the progress.
+            together: pairs of names of faces that show one person.
+            apart: pairs of names that show two.
+            people: person of each name that a person has confirmed; all faces of one are together, those of two apart.
+            progress: reports the progress over pairs and over faces.
 
         Raises:
             ValueError: links that contradict each other, or name a face that is not there; too many near pairs.
@@ -110,23 +80,23 @@ class FaceTree:
             raise ValueError(f"the floor is {floor}; a threshold of scores lies above -1 and is at most 1")
         self.floor, self.order, self.progress = floor, np.argsort(faces.names), progress
         self.names = faces.names[self.order]
-        links = links or Links()
-        together, apart = (_rows_of(pairs, self.names) for pairs in (links.all_together(), links.all_apart()))
+        known, first = sorted((people or {}).items()), dict[str, str]()
+        same = [(first.setdefault(person, name), name) for name, person in known]
+        self.together = _rows_of([*together, *(pair for pair in same if pair[0] != pair[1])], self.names)
+        self.apart, self.person = _rows_of(apart, self.names), np.full(len(faces), -1)
+        number = {person: place for place, person in enumerate(first)}
+        self.person[_rows_of(same, self.names)[:, 1]] = [number[person] for _, person in known]
         units = unit_rows(faces.embeddings[self.order])
         near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS)
         self.pairs, self.scores = np.stack([near.left, near.right], 1), near.score  # the highest score first
         del near  # of a million faces a gigabyte
         self.units = units.numpy()
-        numbers = {person: number for number, person in enumerate(sorted(set(links.people.values())))}
-        self.person = np.array([numbers.get(links.people.get(name, ""), -1) for name in self.names.tolist()])
-        self._link(together, apart)
+        self._link()
 
-    def _link(self, together: Sequence[tuple[int, int]], apart: Sequence[tuple[int, int]]) -> None:
-        self.together, self.apart = (np.array(rows, np.int64).reshape(-1, 2) for rows in (together, apart))
+    def _link(self) -> None:
+        links = self.together.tolist(), self.apart.tolist(), self.person
         try:
-            self.tree = average_linkage(
-                self.units, self.pairs, self.floor, together, apart, self.person, progress=self.progress
-            )
+            self.tree = average_linkage(self.units, self.pairs, self.floor, *links, progress=self.progress)
         except ContradictionError as error:
             left, right = (str(self.names[row])[:200] for row in error.rows)
             raise ValueError(
@@ -137,16 +107,15 @@ class FaceTree:
     def without_links(self) -> "FaceTree":
         """The tree of the same faces by their embeddings alone."""
         free = copy.copy(self)
+        free.together = free.apart = self.together[:0]
         free.person = np.full(len(self.names), -1)
-        free._link([], [])
+        free._link()
         return free
 
     def cut(self, threshold: float, margin: float = 0.0) -> Cut:
-        """The clusters at a threshold.
+        """The clusters at a threshold that is at least the floor.
 
-        Args:
-            threshold: at least the floor.
-            margin: what is taken off the average score of a row with its own cluster before it is compared.
+        The margin is taken off the average score of a row with its own cluster before it is compared.
         """
         if threshold < self.floor:
             raise ValueError(f"a threshold of {threshold:g} is below the floor of these merges, {self.floor:g}")
@@ -162,7 +131,8 @@ class FaceTree:
         own[several] = ((sums[part[several]] - rows) * rows).sum(1) / (sizes[part[several]] - 1)
         reach = int(np.searchsorted(-self.scores, -threshold, side="right"))
         other, nearest = self._other(part, label, sums / sizes[:, None], self.pairs[:reach])
-        cluster = np.where((other >= threshold) & (other > own - margin), UNSURE, label)
+        unsure = (other >= threshold) & (other > own - margin) & (self.person < 0)
+        cluster = np.where(unsure, UNSURE, label)
         back = np.argsort(self.order)
         return Cut(threshold, cluster[back], label[back], own[back], other[back], nearest[back])
 
@@ -196,11 +166,11 @@ class FaceTree:
         return other, nearest
 
 
-def _rows_of(pairs: Iterable[tuple[str, str]], names: np.ndarray) -> list[tuple[int, int]]:
+def _rows_of(pairs: Iterable[tuple[str, str]], names: np.ndarray) -> Int64[np.ndarray, "pairs 2"]:
     """Rows of pairs of names; names are sorted."""
     named = np.array([*pairs], dtype=str).reshape(-1, 2)
     rows = np.searchsorted(names, named)
     known = names[np.minimum(rows, len(names) - 1)] == named
     if not known.all():
         raise ValueError(f"a link names {str(named[~known][0])[:200]!r}, which is no face of this library")
-    return [(int(left), int(right)) for left, right in rows]
+    return rows

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Int64
 
 from verisphere.base.provenance import check_recorded
 from verisphere.base.seeds import numpy_generator
@@ -35,13 +35,7 @@ MERGES_BELOW = 0.2  # how far below the threshold merges are looked at
 
 @dataclass(eq=False)
 class Library:
-    """Faces of known people, clustered at thresholds that are tried.
-
-    Attributes:
-        faces: a row for each face.
-        person: number of each face's person.
-        margin: see `FaceTree.cut`.
-    """
+    """Faces of people with these numbers, clustered at thresholds that are tried; see `FaceTree.cut` for the margin."""
 
     faces: Embeddings
     person: Int64[np.ndarray, " faces"]
@@ -86,15 +80,8 @@ def calibrate_purity(
 ) -> Purity:
     """The threshold of clusters at which a library of so many faces is pure, from embeddings of known people.
 
-    Args:
-        path: embeddings file with identities.
-        faces: number of faces of the libraries that will be clustered.
-        impurity: the share of faces in a cluster of mostly another person, at most.
-        guarantee: `expected` takes 19 libraries at least, `confident` 59.
-        margin: see `FaceTree.cut`.
-        seed: seed of the division into libraries; trying several breaks the guarantee.
-        accepted: what is accepted of the file; see `verisphere.ship.calibrate.calibrate`.
-        progress: reports the progress over libraries.
+    What is given is described in `Purity`; what is `accepted` of the file, in `verisphere.ship.calibrate.calibrate`.
+    Several seeds, of which one is chosen, break the guarantee.
 
     Raises:
         TooFewComparisonsError: too few people; the error says how many libraries there are and are needed.
@@ -121,10 +108,21 @@ def calibrate_purity(
     drawn = libraries(faces)
     rank = independent_rank(len(drawn), LIBRARIES_FAIL, guarantee)
     if rank < 1:
-        raise TooFewComparisonsError(_too_few(str(path), len(known.embeddings), faces, len(drawn), guarantee))
+        needed = comparisons_needed(LIBRARIES_FAIL, guarantee)
+        raise TooFewComparisonsError(
+            f"{path}: its {len(person):,} faces make {len(drawn)} libraries of {faces:,} faces with people of their "
+            f"own; guarantee {guarantee!r} needs {needed}; possible with these: about "
+            f"{len(person) // (needed + 1):,} faces a library"
+        )
     numbers = [one.loosest(target) for one in progress(drawn, "clustering libraries", len(drawn))]
     threshold = sorted(numbers, reverse=True)[rank - 1]
-    sizes = [size for size in (faces // 4, faces // 2) if size > 1]
+
+    def at_size(size: int) -> AtSize:
+        same = libraries(size)[: len(drawn)]
+        found = [one.figures(FaceTree(one.faces, threshold), threshold) for one in same]
+        means = np.mean([[at.impurity, at.recall, at.unsure] for at in found], axis=0).tolist()
+        return AtSize(size, len(same), *means)
+
     return Purity(
         origin=known.origin,
         source=known.source,
@@ -136,47 +134,27 @@ def calibrate_purity(
         rank=rank,
         margin=margin,
         seed=seed,
-        sizes=tuple(_at_size(libraries(size)[: len(drawn)], size, threshold) for size in [*sizes, faces]),
+        sizes=tuple(at_size(size) for size in (faces // 4, faces // 2, faces) if size > 1),
         joined=_joined(drawn, threshold),
         implausible=tuple(reasons),
         rows=digests_of(known.embeddings),
     )
 
 
-def _at_size(libraries: Sequence[Library], faces: int, threshold: float) -> AtSize:
-    found = [one.figures(FaceTree(one.faces, threshold), threshold) for one in libraries]
-    means = np.mean([[at.impurity, at.recall, at.unsure] for at in found], axis=0).tolist()
-    return AtSize(faces, len(libraries), *means)
-
-
 def _joined(libraries: Sequence[Library], threshold: float) -> tuple[Joined, ...]:
     """Merges of clusters of known people that the threshold does not make, by what they score."""
     floor = max(threshold - MERGES_BELOW, LOWEST - LOWER_BY)
     edges = np.arange(floor, threshold, SCORES_TOGETHER)
-    later = [_later_merges(FaceTree(library.faces, floor), library.person, threshold) for library in libraries]
-    scores, differ = (np.concatenate(column) for column in zip(*later, strict=True))
-    place = np.searchsorted(edges, scores, side="right") - 1
-    merges, wrong = (np.bincount(place, weight, len(edges)).astype(int).tolist() for weight in (None, differ))
-    return tuple(map(Joined, edges.tolist(), merges, wrong))
-
-
-def _later_merges(
-    faces: FaceTree, person: Int64[np.ndarray, " faces"], threshold: float
-) -> tuple[Float64[np.ndarray, " merges"], Bool[np.ndarray, " merges"]]:
-    """What the merges score that a threshold does not make, and whether the clusters are mostly of two people."""
-    held = [Counter([one]) for one in person[faces.order].tolist()]
-    differ = []
-    for left, right in faces.tree.children.tolist():
-        differ.append(held[left].most_common(1)[0][0] != held[right].most_common(1)[0][0])
-        held.append(held[left] + held[right])
-    worth = faces.tree.scores - SMALLER_GROUPS_PAY / faces.tree.sizes
-    later = (faces.heights < threshold) & (worth >= faces.floor)
-    return worth[later], np.array(differ, bool)[later]
-
-
-def _too_few(name: str, rows: int, faces: int, libraries: int, guarantee: Guarantee) -> str:
-    needed = comparisons_needed(LIBRARIES_FAIL, guarantee)
-    return (
-        f"{name}: its {rows:,} faces make {libraries} libraries of {faces:,} faces with people of their own; guarantee "
-        f"{guarantee!r} needs {needed}; possible with these: about {rows // (needed + 1):,} faces a library"
-    )
+    counts = np.zeros((2, len(edges)), int)
+    for library in libraries:
+        faces = FaceTree(library.faces, floor)
+        held = [Counter([one]) for one in library.person[faces.order].tolist()]
+        differ = []  # whether the two clusters of a merge are mostly of two people
+        for left, right in faces.tree.children.tolist():
+            differ.append(held[left].most_common(1)[0][0] != held[right].most_common(1)[0][0])
+            held.append(held[left] + held[right])
+        worth = faces.tree.scores - SMALLER_GROUPS_PAY / faces.tree.sizes
+        later = (faces.heights < threshold) & (worth >= floor)
+        place = np.searchsorted(edges, worth[later], side="right") - 1
+        np.add.at(counts, (slice(None), place), [np.ones(len(place), int), np.array(differ, int)[later]])
+    return tuple(map(Joined, edges.tolist(), *counts.tolist()))
