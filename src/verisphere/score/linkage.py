@@ -7,13 +7,13 @@ since links make one merge forbid another. Groups wait by their score with the n
 (the generic algorithm of Müllner 2011), which only falls: average linkage never brings a third group nearer.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float32, Float64, Int, Int64
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -86,8 +86,8 @@ def average_linkage(
     units: Float32[np.ndarray, "rows dim"],
     pairs: Int64[np.ndarray, "pairs 2"],
     floor: float,
-    together: Iterable[tuple[int, int]] = (),
-    apart: Iterable[tuple[int, int]] = (),
+    together: Iterable[Sequence[int]] = (),
+    apart: Iterable[Sequence[int]] = (),
     people: Int64[np.ndarray, " rows"] | None = None,
     progress: Progress = quietly,
 ) -> Tree:
@@ -217,7 +217,7 @@ class _Groups:
         return bool(rows) and bool((_ends(self.kin, np.fromiter(rows, np.int64)) == other).any())  # type: ignore[arg-type]
 
 
-def _ends(leads: Int64[np.ndarray, " groups"], groups: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
+def _ends(leads: Int64[np.ndarray, " groups"], groups: Int[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
     """Where each group leads in the end; the way there is shortened."""
     ends = leads[groups]
     while (further := leads[ends]).tobytes() != ends.tobytes():

@@ -156,5 +156,6 @@ def _joined(libraries: Sequence[Library], threshold: float) -> tuple[Joined, ...
         worth = faces.tree.scores - SMALLER_GROUPS_PAY / faces.tree.sizes
         later = (faces.heights < threshold) & (worth >= floor)
         place = np.searchsorted(edges, worth[later], side="right") - 1
-        np.add.at(counts, (slice(None), place), [np.ones(len(place), int), np.array(differ, int)[later]])
+        wrong = place[np.array(differ, bool)[later]]
+        counts += [np.bincount(merges, minlength=len(edges)) for merges in (place, wrong)]
     return tuple(map(Joined, edges.tolist(), *counts.tolist()))
