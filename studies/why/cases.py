@@ -25,7 +25,7 @@ from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.pixels import Told
 from verisphere.study.why.answer import Answer
-from verisphere.study.why.pixels import AS_THEY_ARE, Way, embedded
+from verisphere.study.why.pixels import AS_THEY_ARE, Way, embedded, exchanged, view
 from verisphere.study.why.why import why
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
@@ -205,16 +205,16 @@ def planted(room: Room) -> Iterator[Case]:
     def with_rows(name: str, named: str, made: np.ndarray, whose: Path = model) -> Case:
         return Case(name, named, lambda: why(whose, lfw, embeddings=room.file(name, replace(bare, embeddings=made))))
 
-    yield with_rows("rows of BGR", "colour", room.made(model, lfw, Way(swapped=True)))
+    yield with_rows("rows of BGR", "colour", room.made(model, lfw, Way(change=exchanged)))
     yield with_rows(
         "rows of pixels / 255, second model", "scale", room.made(other, lfw, Way(normal=(0.0, 255.0))), other
     )
-    both = room.made(other, lfw, Way(swapped=True, normal=(127.5, 128.0)))
+    both = room.made(other, lfw, Way(change=exchanged, normal=(127.5, 128.0)))
     yield with_rows("rows of BGR and (pixel - 127.5) / 128", "colour order and mean", both, other)
     yield with_rows("rows with the mirror image", "flip", room.made(model, lfw, AS_THEY_ARE, flip=True))
     both = room.made(other, lfw, AS_THEY_ARE, flip=True) - theirs.embeddings
     yield with_rows("rows of the mirror images alone, second model", "flip", both, other)
-    yield with_rows("rows of the middle 80 %", "crop", room.made(model, lfw, Way(view=(0.8, 0.8, 0.0, 0.0))))
+    yield with_rows("rows of the middle 80 %", "crop", room.made(model, lfw, Way(change=view((0.8, 0, 0, 0, 0.8, 0)))))
     lengths = np.linalg.norm(rows.embeddings, axis=1, keepdims=True)
     yield with_rows("rows of length 1", "norm", rows.embeddings / lengths)
     spread = rows.embeddings.std(0)

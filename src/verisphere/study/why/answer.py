@@ -1,15 +1,14 @@
 """Checks that are asked one after another, the cheapest first, until one finds a cause; and the answer of all."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
 
 from verisphere.base.vocabulary import Progress, printable, quietly
 from verisphere.files.results import Result
 
 #: Chance of a false alarm of one statistical check of a healthy set, over all that it compares.
 FALSE_ALARM = 1e-3
-Told: TypeAlias = Literal["well", "too few to tell", "not asked"]
 T = TypeVar("T")
 
 
@@ -20,12 +19,12 @@ class Cause:
     Attributes:
         name: the cause in a few words, such as `colour order`.
         evidence: what was measured, in figures.
-        mend: the command that mends it, or what to do first.
+        mend: the command that mends it; where a check leaves it empty, that of the table of checks is taken.
     """
 
     name: str
     evidence: str
-    mend: str
+    mend: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,23 +34,24 @@ class Seen:
     Attributes:
         figures: what was measured, or what is missing.
         told: whether that shows that nothing is wrong, that there is too little to tell, or nothing was asked.
+        check: the check, by its name in the table.
     """
 
     figures: str
-    told: Told = "well"
-
-
-#: Functions that look at a case, by the name of what they look at.
-Checks: TypeAlias = Mapping[str, Callable[[T], Cause | Seen]]
+    told: Literal["well", "too few to tell", "not asked"] = "well"
+    check: str = ""
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A check that found no cause, and what it saw."""
+class Check(Generic[T]):
+    """A row of a table of checks: what is looked at, how, and the command that mends what is found.
 
-    check: str
-    figures: str
-    told: Told
+    Names in braces in the command are attributes of the case.
+    """
+
+    name: str
+    look: Callable[[T], Cause | Seen]
+    mend: str
 
 
 @dataclass(frozen=True)
@@ -62,28 +62,24 @@ class Answer(Result):
         asked: model and set, or run.
         cause: the first cause that was found; None where no check found one.
         check: the check that found it; empty for none.
-        tried: the checks that found none.
+        tried: what the checks saw that found none.
     """
 
     asked: str
     cause: Cause | None
     check: str
-    tried: tuple[Tried, ...]
+    tried: tuple[Seen, ...]
 
     ascii_only = False
 
     def text(self) -> str:
         """The cause with its evidence and the command that mends it; then what was tried."""
         lines = [f"{self.asked}: no cause found; what was tried:"]
-        if self.cause is not None:
-            lines = [
-                f"{self.asked}: {self.cause.name}",
-                f"evidence: {self.cause.evidence}",
-                f"mend: {self.cause.mend}",
-                *(["tried before, without a cause:"] if self.tried else []),
-            ]
+        if (cause := self.cause) is not None:
+            lines = [f"{self.asked}: {cause.name}", f"evidence: {cause.evidence}", f"mend: {cause.mend}"]
+            lines += ["tried before, without a cause:"] if self.tried else []
         lines += [f"  {tried.check} ({tried.told}): {tried.figures}" for tried in self.tried]
-        if self.cause is None and any(tried.told == "too few to tell" for tried in self.tried):
+        if cause is None and any(tried.told == "too few to tell" for tried in self.tried):
             lines.append("a check that had too few to tell excludes nothing")
         return "\n".join(map(printable, lines))
 
@@ -92,12 +88,13 @@ class Answer(Result):
         return {"format": 1, **vars(self)}
 
 
-def answered(asked: str, case: T, checks: Checks[T], progress: Progress = quietly) -> Answer:
+def answered(asked: str, case: T, checks: Sequence[Check[T]], progress: Progress = quietly) -> Answer:
     """Ask the checks in their order, up to the first cause."""
-    tried: list[Tried] = []
-    for name, ask in progress(list(checks.items()), "checks", len(checks)):
-        found = ask(case)
+    tried: list[Seen] = []
+    for check in progress(checks, "checks", len(checks)):
+        found = check.look(case)
         if isinstance(found, Cause):
-            return Answer(asked, found, name, tuple(tried))
-        tried.append(Tried(name, found.figures, found.told))
+            mended = replace(found, mend=found.mend or check.mend.format(case=case))
+            return Answer(asked, mended, check.name, tuple(tried))
+        tried.append(replace(found, check=check.name))
     return Answer(asked, None, "", tuple(tried))

@@ -7,7 +7,8 @@ from scipy.special import chdtrc
 from verisphere.base.vocabulary import NOBODY
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.study.why.answer import FALSE_ALARM, Cause, Seen
-from verisphere.study.why.of_model import CONTRADICTIONS, ModelCase
+from verisphere.study.why.case import ModelCase
+from verisphere.study.why.of_model import CONTRADICTIONS
 
 #: Share of strangers that score below two images which a model takes for one person; and the share of such pairs that
 #: has to be labelled genuine, since lists are also made of strangers who look alike.
@@ -17,40 +18,33 @@ _ALIKE, _GENUINE = 0.99, 0.75
 def labels_and_folds(case: ModelCase) -> Cause | Seen:
     """Whether the labels of a list are those of the people, and each fold has both kinds."""
     listed = case.listed
-    if listed is None or listed.videos:
+    if listed is None:
         return Seen("no list of pairs of images", "not asked")
     left, right = listed.positions(list(case.faces.names))
     genuine, people = np.array(listed.genuine), case.people
     known = (people[left] != NOBODY) & (people[right] != NOBODY)
-    mend = "write the list anew as CSV with the columns left,right,label,fold; verisphere evaluate pairs reads it"
 
     def contradicting(labels: np.ndarray, whose: np.ndarray) -> float:
         return float(((whose[left] == whose[right]) != labels)[known].mean())
 
     if known.any() and listed.people is None and (wrong := contradicting(genuine, people)) > CONTRADICTIONS:
         evidence = f"{wrong:.1%} of {int(known.sum()):,} labels contradict the people of the set"
-        moved = {
-            "list order": [("the labels moved by one line", np.roll(genuine, by), people) for by in (1, -1)]
-            + [("the labels inverted", ~genuine, people)],
-            "label shift": [("the people moved by one row", genuine, np.roll(people, by)) for by in (1, -1)],
-        }
-        for name, others in moved.items():
-            for how, labels, whose in others:
-                if contradicting(labels, whose) <= CONTRADICTIONS:
-                    return Cause(name, f"{evidence}, and {contradicting(labels, whose):.1%} do with {how}", mend)
-        return Cause("list order", evidence, mend)
+        for name, how, labels, whose in (
+            *(("list order", "the labels moved by one line", np.roll(genuine, by), people) for by in (1, -1)),
+            ("list order", "the labels inverted", ~genuine, people),
+            *(("label shift", "the people moved by one row", genuine, np.roll(people, by)) for by in (1, -1)),
+        ):
+            if contradicting(labels, whose) <= CONTRADICTIONS:
+                return Cause(name, f"{evidence}, and {contradicting(labels, whose):.1%} do with {how}")
+        return Cause("list order", evidence)
     folds = np.zeros(len(genuine), int) if listed.folds is None else np.array(listed.folds)
     numbers, fold, size = np.unique(folds, return_inverse=True, return_counts=True)
     share, whole = np.bincount(fold, genuine) / size, genuine.mean()
     apart = float((size * (share - whole) ** 2).sum() / max(whole * (1 - whole), 1e-9))
     if len(numbers) > 1 and chdtrc(len(numbers) - 1, apart) < FALSE_ALARM:
-        evidence = (
-            f"of the pairs of a fold {share.min():.1%} to {share.max():.1%} are genuine, of all {whole:.1%} (chi "
-        )
-        evidence += (
-            f"square {apart:.0f} for {len(numbers)} folds): the threshold of the others is one for another mixture"
-        )
-        return Cause("fold rule", evidence, mend)
+        evidence = f"{share.min():.1%} to {share.max():.1%} of the pairs of a fold are genuine, and {whole:.1%} of all "
+        evidence += f"(chi square {apart:.0f} for {len(numbers)} folds): the others' threshold is for another mixture"
+        return Cause("fold rule", evidence)
     labelled = f"{int(known.sum()):,} of {len(genuine):,} labels are those of the set's people"
     return Seen(f"{labelled}, {len(numbers)} folds" if len(numbers) > 1 else f"{labelled}, no folds")
 
@@ -58,7 +52,7 @@ def labels_and_folds(case: ModelCase) -> Cause | Seen:
 def flags(case: ModelCase) -> Cause | Seen:
     """Whether pairs that score far above strangers are those that the list calls genuine."""
     listed = case.listed
-    if listed is None or listed.videos:
+    if listed is None:
         return Seen("no list of pairs of images", "not asked")
     rows, listed = case.rows_of_pairs
     left, right = listed.positions(rows.names.tolist())
@@ -69,7 +63,7 @@ def flags(case: ModelCase) -> Cause | Seen:
     evidence = f"{genuine} of {alike} pairs that score above {_ALIKE:.0%} of strangers are labelled genuine, and "
     evidence += f"{np.mean(listed.genuine):.1%} of all {len(listed)}"
     if alike and binomial_bounds(genuine, alike, 1 - 2 * FALSE_ALARM)[1] < _GENUINE:
-        return Cause("list order", evidence, "write the list anew, with the label of each pair beside its images")
+        return Cause("list order", evidence)
     return Seen(evidence, "well" if alike >= 20 else "too few to tell")
 
 

@@ -12,6 +12,7 @@ import torch
 from verisphere.base.identity import folded
 from verisphere.base.trained_on import is_name
 from verisphere.base.vocabulary import Embeddings
+from verisphere.decide.bounds import mean_bounds
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.images.faces import Faces
@@ -20,8 +21,9 @@ from verisphere.models.checkpoint import Checkpoint, list_checkpoints, read_chec
 from verisphere.models.embed import embed, open_model
 from verisphere.models.run_head import open_head
 from verisphere.report.outcome import TrainingOutcome, training_outcome
-from verisphere.study.why.answer import Cause, Seen
-from verisphere.study.why.of_model import runs_of_neighbours
+from verisphere.study.why.answer import FALSE_ALARM, Cause, Seen
+from verisphere.study.why.case import IMAGES, runs_of_neighbours
+from verisphere.study.why.of_pixels import UNRELATED, standing_out
 from verisphere.train.optimizer import USUAL_RATES
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.train.restore import data_digest
@@ -40,8 +42,8 @@ _NOTHING = 0.9
 _FLAT = 0.02
 #: Multiple of the usual rate from which on a loss that has not started is put down to the rate.
 _FAR_ABOVE = 10
-#: Classes whose centers are looked at, images of each, and images of the validation.
-_CLASSES, _OF_A_CLASS, _IMAGES = 128, 3, 384
+#: Classes whose centers are looked at.
+_CLASSES = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,18 @@ class RunCase:
         squares = [(float((one - other).square().sum()), float(other.square().sum())) for one, other in pairs]
         return float(np.sqrt(sum(change for change, _ in squares) / max(sum(size for _, size in squares), 1e-30)))
 
+    @cached_property
+    def some(self) -> tuple[list[int], np.ndarray]:
+        """Some images of some people of the training, and who is on each."""
+        every = self.recipe.data.labels.numpy()
+        order = np.argsort(every, kind="stable")
+        known = order[every[order] >= 0]
+        place = np.arange(len(known)) - np.searchsorted(every[known], every[known])
+        people = np.unique(every[known])
+        chosen = people[np.unique(np.linspace(0, len(people) - 1, min(len(people), _CLASSES)).astype(int))]
+        at = known[(place < IMAGES // len(chosen)) & np.isin(every[known], chosen)]
+        return at.tolist(), every[at]
+
     def rows_of(self, faces: Faces) -> Embeddings:
         """The rows of images by the newest checkpoint."""
         return embed(open_model(self.run, torch.device("cpu"), self.trust), faces, str(self.run))
@@ -104,34 +118,35 @@ def _classes(value: Any) -> list[str]:
 
 
 def rate(case: RunCase) -> Cause | Seen:
-    """Whether the loss rose or was not a number, or the weights stayed where they were."""
-    course, rate = case.outcome.loss, f"optimizer.rate {case.recipe.optimizer.rate:g}"
-    lower = f"verisphere train RECIPE --optimizer.rate {case.recipe.optimizer.rate / 10:g} --out ANEW"
+    """Whether the loss rose or was not a number, or the weights were thrown far away or stayed where they were."""
+    course, number = case.outcome.loss, case.recipe.optimizer.rate
+    rate = f"optimizer.rate {number:g}"
+    high, low = "learning rate too high", "learning rate too low"
     if case.outcome.without_loss or any(entry.get("loss", 0) is None for entry in read_metrics(case.run / METRICS)):
-        return Cause("learning rate too high", f"{rate}: a loss of the log is not a number", lower)
+        return Cause(high, f"{rate}: a loss of the log is not a number")
     if course is None or course.entries < 2:
         if course is not None and course.last > 2 * _loss_of(case):
-            evidence = f"{rate}: a loss of {course.last:.4g}, twice that of a network which knows nothing, ends the log"
-            return Cause("learning rate too high", evidence, lower)
+            twice = f"a loss of {course.last:.4g}, twice that of a network which knows nothing, ends the log"
+            return Cause(high, f"{rate}: {twice}")
         return Seen("the log has no two losses to compare", "too few to tell")
-    moved = "" if case.moved is None else f"; the weights moved by {case.moved:.2g} of their length"
-    evidence = f"{rate}: {course.text()}{moved}"
-    lowest, peak = min(loss for _, loss in case.losses), _peak(case)
+    evidence = f"{rate}: {course.text()}"
+    evidence += "" if case.moved is None else f"; the weights moved by {case.moved:.2g} of their length"
+    lowest = min(loss for _, loss in case.losses)
+    peak = max((loss for step, loss in case.losses if step > case.losses[-1][0] / 10), default=0.0)
     late = "; validation improved" if case.outcome.advice.startswith("validation improved") else ""
     back = course.last > _RISE * lowest > 0 and course.last - lowest > _AGAIN * (course.first - lowest)
     again = not course.margin_grew and (back or peak > _RISE * course.first > 0)
-    if course.step >= _STEPS / 2 and not late and (course.trend == "rose" or again):
-        return Cause("learning rate too high", f"{evidence}; entries go from {lowest:.4g} to {peak:.4g}", lower)
-    unlearned = course.trend == "hardly changed" or course.last >= _NOTHING * _loss_of(case)
-    if course.step >= _STEPS / 2 and case.moved is not None and case.moved < _STILL and unlearned:
-        higher = f"verisphere train RECIPE --optimizer.rate {case.recipe.optimizer.rate * 100:g} --out ANEW"
-        return Cause("learning rate too low", evidence, higher)
+    told = course.step >= _STEPS / 2
+    if told and not late and (course.trend == "rose" or again):
+        return Cause(high, f"{evidence}; entries go from {lowest:.4g} to {peak:.4g}")
+    if told and case.moved is not None:
+        far = (1 + 2 * course.step) ** 0.25
+        if case.moved > far:
+            return Cause(high, f"{evidence}, and {far:.2g} at most where no step is longer than the weights themselves")
+        unlearned = course.trend == "hardly changed" or course.last >= _NOTHING * _loss_of(case)
+        if case.moved < _STILL and unlearned:
+            return Cause(low, evidence, f"verisphere train RECIPE --optimizer.rate {number * 100:g} --out ANEW")
     return Seen(f"{evidence}{late}", "well" if course.step >= _STEPS else "too few to tell")
-
-
-def _peak(case: RunCase) -> float:
-    """The highest loss of an entry after the first tenth of the steps."""
-    return max((loss for step, loss in case.losses if step > case.losses[-1][0] / 10), default=0.0)
 
 
 def start(case: RunCase) -> Cause | Seen:
@@ -142,18 +157,15 @@ def start(case: RunCase) -> Cause | Seen:
     quarters = [fmean(loss for _, loss in losses[-count:]) for count in (len(losses) // 4, len(losses) // 2)]
     change, last = abs(quarters[0] / quarters[1] - 1), quarters[0]
     nothing = _loss_of(case)
-    evidence = (
-        f"loss {last:.4g} over the last quarter of {losses[-1][0]:,} steps, {change:.1%} from its half; a network "
-    )
-    evidence += f"that knows nothing of these people has {nothing:.4g}"
+    evidence = f"loss {last:.4g} over the last quarter of {losses[-1][0]:,} steps, {change:.1%} from its half; a "
+    evidence += f"network that knows nothing of these people has {nothing:.4g}"
     if change <= _FLAT and last >= _NOTHING * nothing:
         optimizer, usual = case.recipe.optimizer, USUAL_RATES[case.recipe.optimizer.name]
         if optimizer.rate >= _FAR_ABOVE * usual:
             evidence += f"; optimizer.rate {optimizer.rate:g}, and {usual:g} is usual"
             lower = f"verisphere train RECIPE --optimizer.rate {usual:g} --out ANEW"
             return Cause("learning rate too high", evidence, lower)
-        mend = "verisphere train RECIPE --schedule.margin_warmup STEPS --out ANEW, with a smaller margin or scale, or "
-        return Cause("loss stuck at a constant", evidence, f"{mend}another rate; then look at labels by data verify")
+        return Cause("loss stuck at a constant", evidence)
     return Seen(evidence)
 
 
@@ -177,27 +189,38 @@ def data(case: RunCase) -> Cause | Seen:
         return Seen("no checkpoint yet", "too few to tell")
     before, now = case.checkpoint.state.get("data"), data_digest(case.recipe.data)
     if isinstance(before, dict) and any(before.get(name) != value for name, value in now.items()):
-        return Cause(
-            "images of other names or people",
-            f"trained on {before.get('images')} images of {before.get('people')} people, and the data now have "
-            f"{now['images']} of {now['people']}, or others under these counts",
-            "restore the data of the recipe, or train anew",
-        )
+        evidence = f"trained on {before.get('images')} images of {before.get('people')} people, and the data now have "
+        evidence += f"{now['images']} of {now['people']}, or others under these counts"
+        return Cause("images of other names or people", evidence)
     return Seen(f"{now['images']:,} images of {now['people']:,} people, as they were trained on")
+
+
+def labels(case: RunCase) -> Cause | Seen:
+    """Whether one person's images are more alike than two people's, in pixels: networks learn any labels by heart."""
+    faces, (at, person) = case.recipe.data, case.some
+    several = np.flatnonzero(np.bincount(person)[person] > 1)
+    at, person = [at[one] for one in several], person[several]
+    if len(set(person)) < 2:
+        return Seen("no two people have two images", "too few to tell")
+    small = torch.nn.functional.interpolate(faces.images(at).float(), (16, 16), mode="area").flatten(1).double().numpy()
+    small = small - small.mean(1, keepdims=True)
+    scores = standing_out(small - small.mean(0), person)
+    least, most = mean_bounds(scores.tolist(), 1 - 2 * FALSE_ALARM)
+    evidence = (
+        f"the pixels of two images of a person are {scores.mean():.2f} standard deviations more alike than those "
+    )
+    evidence += f"of two people ({least:.2f} to {most:.2f}; {len(at)} images of {len(scores)} people)"
+    if most < UNRELATED:
+        return Cause("label shift", f"{evidence}: the labels are not those of the images")
+    return Seen(evidence, "well" if least > 0 else "too few to tell")
 
 
 def centers(case: RunCase) -> Cause | Seen:
     """Whether images of the training have rows of their own, and come near the centers of their people."""
     if case.checkpoint is None:
         return Seen("no checkpoint yet", "too few to tell")
-    faces, head = case.recipe.data, open_head(case.run)
-    every = faces.labels.numpy()
-    order = np.argsort(every, kind="stable")
-    first = order[every[order] >= 0]
-    place = np.arange(len(first)) - np.searchsorted(every[first], every[first])
-    chosen = np.linspace(0, len(head.people) - 1, min(len(head.people), _CLASSES)).astype(int)
-    at = first[(place < _OF_A_CLASS) & np.isin(every[first], chosen)].tolist()
-    labels, rows = every[at], case.rows_of(faces.select(at))
+    head, (at, labels) = open_head(case.run), case.some
+    rows = case.rows_of(case.recipe.data.select(at))
     units = rows.embeddings / np.linalg.norm(rows.embeddings, axis=1, keepdims=True)
     spread = float(np.median((units @ units.T)[~np.equal.outer(labels, labels)])) if len(set(labels)) > 1 else 0.0
     cosines = np.einsum("nd,ckd->nck", units, head.centers.numpy()).max(2)
@@ -211,9 +234,7 @@ def centers(case: RunCase) -> Cause | Seen:
         return Cause("embeddings collapsed", evidence, "verisphere train RECIPE --optimizer.rate LOWER --out ANEW")
     if reached > 0.5 and len(missed) > 0.01 * len(np.unique(labels)):
         names = ", ".join(head.people[label] for label in missed[:3])
-        return Cause(
-            "centers that no image reaches", f"{evidence}, such as {names}", "verisphere clean run " + str(case.run)
-        )
+        return Cause("centers that no image reaches", f"{evidence}, such as {names}")
     return Seen(evidence, "well" if reached > 0.5 else "too few to tell")
 
 
@@ -227,10 +248,9 @@ def validation(case: RunCase) -> Cause | Seen:
     both = [name for name in validation.people if folded(name) in trained and (same_place or is_name(name))]
     if both:
         evidence = f"{len(both):,} of the {len(validation.people):,} people of the validation are trained on, such as "
-        mend = "verisphere clean overlap TRAINING VALIDATION --out OVERLAP, and train on its kept.txt"
-        return Cause("validation people in the training", f"{evidence}{both[0]}", mend)
+        return Cause("validation people in the training", f"{evidence}{both[0]}")
     if case.checkpoint is not None:
-        rows = case.rows_of(validation.select(runs_of_neighbours(len(validation), _IMAGES)))
+        rows = case.rows_of(validation.select(runs_of_neighbours(len(validation), IMAGES)))
         reasons = [reason for reason in implausible_set(rows) if "no higher than impostor" not in reason]
         if reasons:
             return Cause("label shift", f"in the validation, {reasons[0]}", "make the labels of the validation anew")

@@ -3,36 +3,46 @@
 from pathlib import Path
 
 from verisphere.base.vocabulary import Progress, quietly
-from verisphere.study.why import of_model, of_pairs, of_pixels, of_run
-from verisphere.study.why.answer import Answer, Checks, answered
-from verisphere.study.why.of_model import ModelCase
+from verisphere.study.why import of_model, of_pairs, of_pixels, of_rows, of_run
+from verisphere.study.why.answer import Answer, Check, answered
+from verisphere.study.why.case import ModelCase
 from verisphere.study.why.of_run import RunCase
 
+_EMBED = "verisphere embed {case.model} {case.images} --out {case.rows_file}"
+_CALIBRATE = "verisphere calibrate ROWS.npz --far F --out THRESHOLDS.json, on rows of this model and people like these"
+_LIST = (
+    "write the list anew as CSV with the columns left,right,label,fold, the label of each pair beside its two images"
+)
+_LABELS = (
+    "verisphere evaluate all-pairs {case.rows_file} after the labels were made anew; verisphere clean finds single ones"
+)
 #: The cheapest first, and what names a cause before what says only that there is one. What makes figures too good comes
 #: last: it hides nothing that the others find.
-OF_MODEL: Checks[ModelCase] = {
-    "origin of the rows": of_model.origin,
-    "calibration": of_model.calibration,
-    "numbers of the rows": of_model.numbers,
-    "people of the rows": of_model.people,
-    "list of pairs": of_pairs.labels_and_folds,
-    "files": of_model.files,
-    "rows of the images": of_pixels.of_rows,
-    "alignment": of_model.alignment,
-    "labels": of_model.labels,
-    "flags of the pairs": of_pairs.flags,
-    "pixels": of_pixels.of_network,
-    "chance": of_model.chance,
-    "promise": of_model.promise,
-    "people of the training": of_model.training,
-}
-OF_RUN: Checks[RunCase] = {
-    "learning rate": of_run.rate,
-    "start of the loss": of_run.start,
-    "data": of_run.data,
-    "validation": of_run.validation,
-    "centers": of_run.centers,
-}
+OF_MODEL = (
+    Check("origin of the rows", of_model.origin, _EMBED),
+    Check("calibration", of_model.calibration, _CALIBRATE),
+    Check("numbers of the rows", of_model.numbers, _EMBED),
+    Check("people of the rows", of_model.people, _EMBED),
+    Check("list of pairs", of_pairs.labels_and_folds, _LIST),
+    Check("files", of_model.files, "verisphere data verify {case.images}"),
+    Check("rows of the images", of_rows.rows, _EMBED),
+    Check("labels", of_model.labels, _LABELS),
+    Check("flags of the pairs", of_pairs.flags, _LIST),
+    Check("pixels", of_pixels.pixels, "verisphere align PHOTOS ALIGNED --template {case.template}"),
+    Check("chance", of_model.chance, _LABELS),
+    Check("promise", of_model.promise, _CALIBRATE),
+    Check("people of the training", of_model.training, "verisphere clean overlap TRAINING {case.images} --out OVERLAP"),
+)
+OF_RUN = (
+    Check("learning rate", of_run.rate, "verisphere train RECIPE --optimizer.rate LOWER --out ANEW, say a tenth"),
+    Check("start of the loss", of_run.start, "verisphere train RECIPE --schedule.margin_warmup STEPS --out ANEW, with "
+          "a smaller margin or scale, or another rate; then look at labels by data verify"),
+    Check("data", of_run.data, "restore the data of the recipe, or train anew"),
+    Check("validation", of_run.validation, "verisphere clean overlap TRAINING VALIDATION --out OVERLAP, and train on "
+          "its kept.txt"),
+    Check("labels", of_run.labels, "make the labels of the training anew, in the order of its images"),
+    Check("centers", of_run.centers, "verisphere clean run {case.run}"),
+)  # fmt: skip
 
 
 def why(
