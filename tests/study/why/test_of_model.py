@@ -21,7 +21,8 @@ from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.study.why.answer import Answer
 from verisphere.study.why.of_pairs import labelled_alike
-from verisphere.study.why.of_pixels import better_way
+from verisphere.study.why.of_pixels import better_way, standing_out
+from verisphere.study.why.of_rows import unit
 from verisphere.study.why.pixels import AS_THEY_ARE, OTHER_VIEWS, Way, embedded, exchanged, grey, other_pixels, view
 from verisphere.study.why.why import why
 
@@ -118,11 +119,16 @@ def test_rows_of_images_in_grey(room: Path, rows: Embeddings):
 
 def test_rows_that_were_moved_scaled_or_rounded(room: Path, rows: Embeddings):
     numbers, draw = rows.embeddings, np.random.default_rng(1)
+    turned = np.linalg.qr(draw.normal(size=(numbers.shape[1],) * 2))[0]
     for changed, name in (
         (np.roll(numbers, 2, 0), "label shift"),
         (draw.permutation(numbers), "label shift"),
-        (numbers / np.linalg.norm(numbers, axis=1, keepdims=True), "norm"),
+        (unit(numbers), "norm"),
         ((numbers - numbers.mean(0)) / numbers.std(0), "norm"),
+        (unit(numbers - numbers.mean(0)), "norm"),  # of another factor for each row
+        (unit(numbers * draw.normal(size=numbers.shape[1])).astype(np.float32), "norm"),
+        (numbers @ turned.astype(np.float32), "norm"),
+        (unit((numbers / np.abs(numbers).max(1, keepdims=True) * 127).round()), "precision"),
         (torch.from_numpy(numbers).bfloat16().float().numpy(), "precision"),
         ((numbers / np.abs(numbers).max() * 127).round(), "precision"),
         ((numbers / numbers.std()).round(1), "precision"),
@@ -162,6 +168,38 @@ def test_people_that_were_moved_in_the_file_or_in_a_list_of_labels(room: Path, r
     assert asked(room, replace(rows, identities=few)).cause is None  # one label that somebody has corrected
     few[:2] = few[40:42]
     assert named(asked(room, replace(rows, identities=few))) == "label shift"
+
+
+def test_labels_that_moved_by_less_than_half_of_a_persons_images(room: Path, rows: Embeddings, tmp_path: Path):
+    """The set alone is given: most of a person's images keep his name."""
+    files = sorted((room / "faces").rglob("*.png"))
+    for by, name in ((0, ""), (1, "label shift")):
+        for at, file in enumerate(files):
+            copy = tmp_path / str(by) / files[at - by].parent.name / f"{at:02d}.png"
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+        answer = why(room / "net.yaml", tmp_path / str(by))
+        assert ("" if answer.cause is None else answer.cause.name) == name
+    assert answer.cause is not None
+    assert "28 of 42 images are nearer to their own person" in answer.cause.evidence
+
+
+def test_labels_of_other_people(room: Path, tmp_path: Path):
+    """A quarter of the images lie in another person's folder."""
+    files = sorted((room / "faces").rglob("*.png"))
+    for at, file in enumerate(files):
+        person = files[(at + 11 + at) % 42 if at % 4 == 2 else at].parent.name
+        (tmp_path / person).mkdir(exist_ok=True)
+        (tmp_path / person / f"{at:02d}.png").write_bytes(file.read_bytes())
+    assert named(why(room / "net.yaml", tmp_path)) == "wrong labels"
+
+
+def test_own_scores_stand_out_from_those_of_strangers_in_their_deviations():
+    rows = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    strangers = np.array([0.0, 0.6, 0.0, 0.6])
+    expected = (np.array([1.0, 0.8]) - strangers.mean()) / strangers.std()
+    np.testing.assert_allclose(standing_out(rows, np.array([0, 0, 1, 1])), expected)
+    assert not standing_out(rows * [[1], [0], [1], [1]], np.array([0, 0, 1, 1])).any()
 
 
 def listed(room: Path, labels: list[int], folds: list[int] | None = None) -> Path:
@@ -260,7 +298,7 @@ def faces_of(people: int, channel: int) -> torch.Tensor:
 
 def test_another_way_is_named_only_where_it_is_better_beyond_chance():
     network = FirstChannel(64)
-    ways, person = [*other_pixels(network, False, normals=False), *OTHER_VIEWS], np.arange(60) // 2
+    ways, person = [*other_pixels(network, faces_of(2, channel=0), normals=False), *OTHER_VIEWS], np.arange(60) // 2
     better, own = better_way(network, faces_of(30, channel=2), person, ways, flip=False)
     assert better is not None
     way, other, least = better
@@ -268,7 +306,10 @@ def test_another_way_is_named_only_where_it_is_better_beyond_chance():
     assert other > own + least > own
     assert better_way(network, faces_of(30, channel=0), person, ways, flip=False)[0] is None
     assert better_way(network, faces_of(30, channel=1), person, ways, flip=False)[0] is None  # no way shows the pattern
-    assert not any(way.change is exchanged for way in other_pixels(network, True, normals=True))
+    assert not any(
+        way.change is exchanged
+        for way in other_pixels(network, faces_of(2, channel=0)[:, :1].expand(-1, 3, -1, -1), normals=True)
+    )
 
 
 def test_exit_codes_and_what_the_command_refuses(room: Path, rows: Embeddings, capsys: pytest.CaptureFixture[str]):

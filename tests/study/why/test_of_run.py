@@ -4,10 +4,12 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from PIL import Image
 
-from tiny_runs import RECIPE, command
+from tiny_runs import OWN, RECIPE, command
 from verisphere.study.why.answer import Answer
 from verisphere.study.why.why import why
 
@@ -15,8 +17,6 @@ from verisphere.study.why.why import why
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of nine steps, whose validation shares its five people."""
-    from tiny_runs import OWN
-
     folder = tmp_path_factory.mktemp("runs")
     (folder / "recipe.yaml").write_text(RECIPE)
     with pytest.MonkeyPatch.context() as patch:
@@ -92,6 +92,36 @@ def test_weights_that_stay_where_they_were(run: Path, monkeypatch: pytest.Monkey
     assert answer.cause is not None
     assert answer.cause.name == "learning rate too low"
     assert "0.0001 of their length" in answer.cause.evidence
+
+
+def test_weights_that_one_step_throws_further_than_they_are_long(run: Path, monkeypatch: pytest.MonkeyPatch):
+    logged(run, [9.0, 8.0, 7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.2, 4.0])
+    for moved, name in ((3.0, ""), (4.0, "learning rate too high")):  # (1 + 2 * 100) ** 0.25 is 3.77
+        monkeypatch.setattr("verisphere.study.why.of_run.RunCase.moved", moved)
+        answer = asked(run)
+        assert ("" if answer.cause is None else answer.cause.name) == name
+
+
+def test_labels_that_have_nothing_to_do_with_the_pixels(tmp_path: Path):
+    """Patterns of forty people in a training of one step: under their own names, and under names that were drawn."""
+    draw = np.random.default_rng(0)
+    patterns = [draw.integers(0, 256, (4, 4, 3)).astype(np.uint8) for _ in range(40)]
+    people = np.repeat(np.arange(40), 8)
+    for name, labels in (("", people), ("label shift", draw.permutation(people))):
+        folder = tmp_path / (name or "right").replace(" ", "-")
+        for at, (pattern, label) in enumerate(zip(people, labels, strict=True)):
+            (folder / "faces" / f"{label:02d}").mkdir(parents=True, exist_ok=True)
+            image = Image.fromarray(patterns[pattern]).resize((16, 16), Image.Resampling.BICUBIC)
+            image.save(folder / "faces" / f"{label:02d}" / f"{at:03d}.png")
+        data = f"data: {{class_path: Photos, init_args: {{path: {folder / 'faces'}, size: [16, 16]}}}}"
+        recipe = RECIPE.replace(RECIPE.splitlines()[0], data).replace("epochs: 3", "epochs: 0.05")
+        (folder / "recipe.yaml").write_text(recipe)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(OWN)
+            assert command("train", folder / "recipe.yaml", "--out", folder / "run") == 0
+        logged(folder / "run", [9.0, 8.0, 7.0])
+        answer = asked(folder / "run")
+        assert ("" if answer.cause is None else answer.cause.name) == name
 
 
 def test_data_and_validation_that_are_not_as_they_should_be(run: Path):

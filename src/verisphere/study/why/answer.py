@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from verisphere.base.vocabulary import Progress, printable, quietly
 from verisphere.files.results import Result
@@ -43,18 +43,6 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Check(Generic[T]):
-    """A row of a table of checks: what is looked at, how, and the command that mends what is found.
-
-    Names in braces in the command are attributes of the case.
-    """
-
-    name: str
-    look: Callable[[T], Cause | Seen]
-    mend: str
-
-
-@dataclass(frozen=True)
 class Answer(Result):
     """The first cause, or none; and the checks before it, in their order.
 
@@ -88,13 +76,16 @@ class Answer(Result):
         return {"format": 1, **vars(self)}
 
 
-def answered(asked: str, case: T, checks: Sequence[Check[T]], progress: Progress = quietly) -> Answer:
+#: A table of checks: what is looked at, how, and the command that mends what is found, which may name parts of a case.
+Checks: TypeAlias = Sequence[tuple[str, Callable[[T], Cause | Seen], str]]
+
+
+def answered(asked: str, case: T, checks: Checks[T], progress: Progress = quietly) -> Answer:
     """Ask the checks in their order, up to the first cause."""
     tried: list[Seen] = []
-    for check in progress(checks, "checks", len(checks)):
-        found = check.look(case)
+    for name, look, mend in progress(checks, "checks", len(checks)):
+        found = look(case)
         if isinstance(found, Cause):
-            mended = replace(found, mend=found.mend or check.mend.format(case=case))
-            return Answer(asked, mended, check.name, tuple(tried))
-        tried.append(replace(found, check=check.name))
+            return Answer(asked, replace(found, mend=found.mend or mend.format(case=case)), name, tuple(tried))
+        tried.append(replace(found, check=name))
     return Answer(asked, None, "", tuple(tried))

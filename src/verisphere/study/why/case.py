@@ -27,17 +27,7 @@ IMAGES, PAIRS, RUNS = 384, 400, 8
 
 @dataclass(frozen=True, eq=False)
 class ModelCase:
-    """A model and a set of images, and what else may be wrong about figures of both.
-
-    Attributes:
-        model: model folder, run, checkpoint or ONNX file.
-        images: set of images.
-        embeddings: rows that were made of the set; None where there are none.
-        pairs: list of pairs of the images.
-        calibration: thresholds that the scores are held to.
-        identities: list of labels, by which people are compared in place of the set's own.
-        trust: also build classes from outside verisphere, which runs their code.
-    """
+    """A model and a set of images, and what else may be wrong about figures of both; see `why` for each."""
 
     model: Path
     images: Path

@@ -94,11 +94,9 @@ def numbers(case: ModelCase) -> Cause | Seen:
     part = np.ascontiguousarray(rows[:: -(-len(rows) // 512)])
     if still := int((np.ptp(rows, axis=0) == 0).sum()):
         return Cause("embeddings collapsed", f"{still} of {rows.shape[1]} numbers are the same in all rows")
-    steps = part / (np.abs(part).max(1, keepdims=True) / 127)
     distinct = len(np.unique(np.abs(part))) / part.size
     for rounded, how in (
         (not (part.view(np.uint32) & 0xFFFF).any(), "those of bfloat16"),
-        (np.abs(steps - steps.round()).max() < 1e-3, "one of 255 steps of the row, as of int8"),
         (part.size >= _NUMBERS and distinct < _DISTINCT, f"on a grid: {distinct:.1%} of them are distinct"),
     ):
         if rounded:
@@ -139,6 +137,10 @@ def people(case: ModelCase) -> Cause | Seen:
 
 def files(case: ModelCase) -> Cause | Seen:
     """The faults that `data verify` finds, of sets that are not too large to be decoded here."""
+    try:
+        case.faces.images([0])
+    except ValueError as error:
+        return Cause("alignment or crop", str(error), f"verisphere align PHOTOS ALIGNED --template {case.template}")
     if not isinstance(case.faces, Photos) or len(case.faces) > _DECODED:
         return Seen(f"verisphere data verify looks at sets of files; {len(case.faces):,} images", "not asked")
     found = verify(case.faces.path, allow_single=True)
@@ -238,7 +240,7 @@ def _implausible(case: ModelCase, unspecific: bool) -> Cause | Seen:
         if mean_bounds(scores.tolist(), 1 - 2 * FALSE_ALARM)[1] < UNRELATED:
             evidence = f"own scores of {len(scores)} people lie {scores.mean():.2f} standard deviations above those of "
             return Cause("label shift", f"{evidence}strangers, less than by a network without training")
-    seen = f"{people:,} people have two images; their scores are not those of other labels"
+    seen = f"{people:,} people have two images, whose scores are those of their labels"
     return Seen(seen, "too few to tell" if people < (_MIXED if unspecific else 10) else "well")
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from jaxtyping import Bool, Float64
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtr, ndtri
 
 from verisphere.base.vocabulary import NOBODY
 from verisphere.decide.bounds import binomial_bounds
@@ -72,6 +72,10 @@ def labelled_alike(
     genuine: Bool[np.ndarray, " pairs"],
     strangers: Float64[np.ndarray, " strangers"],
 ) -> tuple[int, int]:
-    """The number of pairs that score above nearly all strangers, and how many of them are labelled genuine."""
-    alike = scores > np.quantile(strangers, _ALIKE)
+    """The number of pairs that score above nearly all strangers, and how many of them are labelled genuine.
+
+    Some strangers are one person, since who is on the images is not known; the lower half does not depend on them.
+    """
+    middle, low = np.quantile(strangers, (0.5, ndtr(-1.0)))
+    alike = scores > middle + ndtri(_ALIKE) * (middle - low)
     return int(alike.sum()), int((alike & genuine).sum())

@@ -7,10 +7,10 @@ from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.trained_on import image_digests
 from verisphere.study.why.answer import Cause, Seen
 from verisphere.study.why.case import ModelCase
-from verisphere.study.why.pixels import OTHER_VIEWS, Way, cosines, embedded, grey, is_grey, other_pixels
+from verisphere.study.why.pixels import OTHER_VIEWS, Way, cosines, embedded, grey, other_pixels
 
 #: Rows that are made anew, and those of them that are made in other ways too.
-_ROWS, _ROWS_OF_WAYS, _FEWEST = 128, 16, 8
+_ROWS, _ROWS_OF_WAYS, _FEWEST = 128, 8, 8
 #: 1 - cosine up to which two rows are the same. Measured: 1e-12 between runtimes, 2e-6 in float16, 1e-4 in bfloat16.
 SAME = 1e-5
 #: 1 - cosine of rows of two versions of one image; measured: 2e-4 to 0.05 for JPEG of quality 100 to 50.
@@ -67,7 +67,7 @@ def rows(case: ModelCase) -> Cause | Seen:
         found.append(("norm", "each number moved or scaled by itself, and each row to another length", by_lines))
     names = {"flip", "norm"}
     if not any(residue <= LEFT[name] * np.median(away[differ]) for name, _, residue in found):
-        ways = [*other_pixels(network, is_grey(images), normals=getattr(network, "numbers", "") != "uint8"),
+        ways = [*other_pixels(network, images, normals=getattr(network, "numbers", "") != "uint8"),
                 *OTHER_VIEWS, Way("colour order", "in grey", grey)]  # fmt: skip
         ways += [] if isinstance(network, OnnxNetwork) else [Way("precision", "in bfloat16", bfloat16=True)]
         for way in ways:

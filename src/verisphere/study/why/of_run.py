@@ -28,32 +28,21 @@ from verisphere.train.optimizer import USUAL_RATES
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.train.restore import data_digest
 
-#: Steps of a log before which a loss that has not fallen is no sign.
-_STEPS = 100
+#: Steps of a log before which a loss that has not fallen is no sign; and classes whose centers are looked at.
+_STEPS, _CLASSES = 100, 128
 #: Share of their length by which weights move at least in a training that learns; measured: 0.04 to 2.
 _STILL = 0.02
-#: Times by which a loss rises above where it was where the rate is too high; that of batches varies by less.
-_RISE = 1.3
-#: Share of its fall by which a loss rises again at least: near its end the loss of a batch varies by more than itself.
-_AGAIN = 0.1
-#: Share of the loss of a network that knows nothing from which on a loss has not started.
-_NOTHING = 0.9
-#: Change of the loss in the second half of a training that has stopped.
-_FLAT = 0.02
-#: Multiple of the usual rate from which on a loss that has not started is put down to the rate.
-_FAR_ABOVE = 10
-#: Classes whose centers are looked at.
-_CLASSES = 128
+#: Times by which a loss rises above where it was, where the rate is too high, and share of its fall that it gains: that
+#: of a batch varies by less, or near its end by more than itself.
+_RISE, _AGAIN = 1.3, 0.1
+#: Share of the loss of a network that knows nothing, and change in the second half, of a training that has not started;
+#: and the multiple of the usual rate from which on that is put down to the rate.
+_NOTHING, _FLAT, _FAR_ABOVE = 0.9, 0.02, 10
 
 
 @dataclass(frozen=True, eq=False)
 class RunCase:
-    """The folder of a training; each part is read when it is asked.
-
-    Attributes:
-        run: folder of the run.
-        trust: also build classes from outside verisphere, which runs their code.
-    """
+    """The folder of a training, of which each part is read when a check asks for it."""
 
     run: Path
     trust: bool = False
@@ -206,10 +195,8 @@ def labels(case: RunCase) -> Cause | Seen:
     small = small - small.mean(1, keepdims=True)
     scores = standing_out(small - small.mean(0), person)
     least, most = mean_bounds(scores.tolist(), 1 - 2 * FALSE_ALARM)
-    evidence = (
-        f"the pixels of two images of a person are {scores.mean():.2f} standard deviations more alike than those "
-    )
-    evidence += f"of two people ({least:.2f} to {most:.2f}; {len(at)} images of {len(scores)} people)"
+    evidence = f"the pixels of a person's images are {scores.mean():.2f} standard deviations more alike than those of "
+    evidence += f"two people ({least:.2f} to {most:.2f}; {len(at)} images of {len(scores)} people)"
     if most < UNRELATED:
         return Cause("label shift", f"{evidence}: the labels are not those of the images")
     return Seen(evidence, "well" if least > 0 else "too few to tell")

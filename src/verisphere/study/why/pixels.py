@@ -82,11 +82,11 @@ class Way:
 AS_THEY_ARE = Way()
 
 
-def other_pixels(network: Backbone, is_grey: bool, normals: bool) -> Iterator[Way]:
+def other_pixels(network: Backbone, images: Pixels, normals: bool) -> Iterator[Way]:
     """Other colours and normalisations and both, since such mistakes meet; colours only of images that have some."""
     given = (network.mean, network.scale)
     others = [None, *(normal for normal in (*NORMALISATIONS, IMAGENET) if normals and normal != given)]
-    for swapped in (False,) if is_grey else (False, True):
+    for swapped in (False,) if (images[:, :1] == images).all() else (False, True):
         for normal in others:
             names = (["colour order"] if swapped else []) + (["mean and scale"] if normal else [])
             texts = ["red and blue exchanged"] if swapped else []
@@ -122,8 +122,3 @@ def cosines(rows: Float64[np.ndarray, "rows dim"], others: Float64[np.ndarray, "
     """The cosine of each row with the other one of its place."""
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(others, axis=1)
     return (rows * others).sum(1) / np.maximum(lengths, 1e-30)
-
-
-def is_grey(images: Pixels) -> bool:
-    """Whether no image has colours."""
-    return bool((images[:, :1] == images).all())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.study.why import of_model, of_pairs, of_pixels, of_rows, of_run
-from verisphere.study.why.answer import Answer, Check, answered
+from verisphere.study.why.answer import Answer, Checks, answered
 from verisphere.study.why.case import ModelCase
 from verisphere.study.why.of_run import RunCase
 
@@ -18,30 +18,30 @@ _LABELS = (
 )
 #: The cheapest first, and what names a cause before what says only that there is one. What makes figures too good comes
 #: last: it hides nothing that the others find.
-OF_MODEL = (
-    Check("origin of the rows", of_model.origin, _EMBED),
-    Check("calibration", of_model.calibration, _CALIBRATE),
-    Check("numbers of the rows", of_model.numbers, _EMBED),
-    Check("people of the rows", of_model.people, _EMBED),
-    Check("list of pairs", of_pairs.labels_and_folds, _LIST),
-    Check("files", of_model.files, "verisphere data verify {case.images}"),
-    Check("rows of the images", of_rows.rows, _EMBED),
-    Check("labels", of_model.labels, _LABELS),
-    Check("flags of the pairs", of_pairs.flags, _LIST),
-    Check("pixels", of_pixels.pixels, "verisphere align PHOTOS ALIGNED --template {case.template}"),
-    Check("chance", of_model.chance, _LABELS),
-    Check("promise", of_model.promise, _CALIBRATE),
-    Check("people of the training", of_model.training, "verisphere clean overlap TRAINING {case.images} --out OVERLAP"),
+OF_MODEL: Checks[ModelCase] = (
+    ("origin of the rows", of_model.origin, _EMBED),
+    ("calibration", of_model.calibration, _CALIBRATE),
+    ("numbers of the rows", of_model.numbers, _EMBED),
+    ("people of the rows", of_model.people, _EMBED),
+    ("list of pairs", of_pairs.labels_and_folds, _LIST),
+    ("files", of_model.files, "verisphere data verify {case.images}"),
+    ("rows of the images", of_rows.rows, _EMBED),
+    ("labels", of_model.labels, _LABELS),
+    ("flags of the pairs", of_pairs.flags, _LIST),
+    ("pixels", of_pixels.pixels, "verisphere align PHOTOS ALIGNED --template {case.template}"),
+    ("chance", of_model.chance, _LABELS),
+    ("promise", of_model.promise, _CALIBRATE),
+    ("people of the training", of_model.training, "verisphere clean overlap TRAINING {case.images} --out OVERLAP"),
 )
-OF_RUN = (
-    Check("learning rate", of_run.rate, "verisphere train RECIPE --optimizer.rate LOWER --out ANEW, say a tenth"),
-    Check("start of the loss", of_run.start, "verisphere train RECIPE --schedule.margin_warmup STEPS --out ANEW, with "
+OF_RUN: Checks[RunCase] = (
+    ("learning rate", of_run.rate, "verisphere train RECIPE --optimizer.rate LOWER --out ANEW, say a tenth"),
+    ("start of the loss", of_run.start, "verisphere train RECIPE --schedule.margin_warmup STEPS --out ANEW, with "
           "a smaller margin or scale, or another rate; then look at labels by data verify"),
-    Check("data", of_run.data, "restore the data of the recipe, or train anew"),
-    Check("validation", of_run.validation, "verisphere clean overlap TRAINING VALIDATION --out OVERLAP, and train on "
+    ("data", of_run.data, "restore the data of the recipe, or train anew"),
+    ("validation", of_run.validation, "verisphere clean overlap TRAINING VALIDATION --out OVERLAP, and train on "
           "its kept.txt"),
-    Check("labels", of_run.labels, "make the labels of the training anew, in the order of its images"),
-    Check("centers", of_run.centers, "verisphere clean run {case.run}"),
+    ("labels", of_run.labels, "make the labels of the training anew, in the order of its images"),
+    ("centers", of_run.centers, "verisphere clean run {case.run}"),
 )  # fmt: skip
 
 
