@@ -26,7 +26,7 @@ _MIXED = 40
 #: Images up to which every one is decoded.
 _DECODED = 20_000
 #: Rows whose scores are compared all with all.
-SAMPLED = 2_000
+_COMPARED = 2_000
 #: Share of the numbers of rows that are distinct from which on they were not rounded; measured: 0.2 in float16.
 _DISTINCT, _NUMBERS = 0.05, 4096
 #: What a setting in which two origins differ is called; the first one that differs is named.
@@ -151,18 +151,31 @@ def files(case: ModelCase) -> Cause | Seen:
 
 
 def labels(case: ModelCase) -> Cause | Seen:
-    """Whether labels in another order, or of other people, fit the scores."""
+    """Whether labels in another order, or of other people, fit the scores better; or labels are of other images."""
     rows, at = case.embedded, np.array(runs_of_neighbours(len(case.faces), IMAGES))
-    people = np.unique(case.people, return_inverse=True)[1].astype(np.int64)
-    people[case.people == NOBODY] = -1
+    numbered = np.where(case.people == NOBODY, -1, np.unique(case.people, return_inverse=True)[1])
     if case.rows is not None:
-        order = np.argsort(case.place, kind="stable")
-        chosen = order[runs_of_neighbours(len(order), IMAGES)]
-        chosen = chosen[case.place[chosen] >= 0]
+        order = np.argsort(case.place, kind="stable")[runs_of_neighbours(len(case.place), IMAGES)]
+        chosen = order[case.place[order] >= 0]
         rows, at = case.rows.take(chosen), case.place[chosen]
-    found = _of_order(rows.embeddings.astype(np.float64), at, people) if len(at) else Seen("no rows", "too few to tell")
-    other = _implausible(case, unspecific=False)
-    return other if isinstance(other, Cause) and isinstance(found, Seen) else found
+    found = _of_order(rows.embeddings.astype(np.float64), at, numbered)
+    known = case.embedded.take(case.embedded.identities != NOBODY)
+    place = np.unique(known.identities, return_inverse=True)[1]
+    several = np.flatnonzero(np.bincount(place, minlength=1)[place] > 1)[:_COMPARED]
+    people = len(np.unique(place[several]))
+    if isinstance(found, Cause) or people < 2:
+        return found
+    if reasons := implausible_set(known):
+        specific = [reason for reason in reasons if "no higher than impostor" not in reason]
+        vector = any("vector stands" in reason or "scores are equal" in reason for reason in specific[:1])
+        name = "embeddings collapsed" if vector else "label shift"
+        name = name if specific else "labels of other rows, or a model that knows nobody"
+        return Cause(name, (specific or [*reasons])[0])
+    own = standing_out(known.embeddings[several].astype(np.float64), place[several])
+    if people >= FEWEST_PEOPLE and mean_bounds(own.tolist(), 1 - 2 * FALSE_ALARM)[1] < UNRELATED:
+        evidence = f"own scores of {people} people lie {own.mean():.2f} standard deviations above those of strangers"
+        return Cause("label shift", f"{evidence}, less than by a network without training")
+    return found if people >= _MIXED else Seen(f"{found.figures}; {people} people have two", "too few to tell")
 
 
 def _of_order(
@@ -170,10 +183,7 @@ def _of_order(
 ) -> Cause | Seen:
     """Whether more images are nearest to their own person if the labels are moved, or some are clearly another's.
 
-    Args:
-        rows: embeddings of some runs of neighbours.
-        at: their places in the set.
-        people: person of each image of the set, as a number; -1 for nobody.
+    The rows are of some runs of neighbours, at these places of the set; its people are numbers, -1 for nobody.
     """
     units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
     scores = units @ units.T
@@ -215,33 +225,6 @@ def _of_order(
         return Cause("wrong labels", f"{evidence}; {int(clearly.sum())} are as near to another person as others are to "
                      "their own, and far from their own")  # fmt: skip
     return Seen(evidence, "well" if right[known].mean() > 0.8 else "too few to tell")
-
-
-def chance(case: ModelCase) -> Cause | Seen:
-    """Whether genuine scores are as those of strangers."""
-    return _implausible(case, unspecific=True)
-
-
-def _implausible(case: ModelCase, unspecific: bool) -> Cause | Seen:
-    """The reasons of `evaluate` why scores cannot be right; that they are at chance names no cause by itself."""
-    known = case.embedded.take(case.embedded.identities != NOBODY)
-    people = int((np.unique(known.identities, return_counts=True)[1] > 1).sum())
-    reasons = implausible_set(known) if people > 1 else ()
-    specific = [reason for reason in reasons if "no higher than impostor" not in reason]
-    if specific and not unspecific:
-        vector = "vector stands" in specific[0] or "scores are equal" in specific[0]
-        return Cause("embeddings collapsed" if vector else "label shift", specific[0])
-    if reasons and unspecific:
-        return Cause("labels of other rows, or a model that knows nobody", reasons[0])
-    if unspecific and people >= FEWEST_PEOPLE:
-        place = np.unique(known.identities, return_inverse=True)[1]
-        several = np.flatnonzero(np.bincount(place)[place] > 1)[:SAMPLED]
-        scores = standing_out(known.embeddings[several].astype(np.float64), place[several])
-        if mean_bounds(scores.tolist(), 1 - 2 * FALSE_ALARM)[1] < UNRELATED:
-            evidence = f"own scores of {len(scores)} people lie {scores.mean():.2f} standard deviations above those of "
-            return Cause("label shift", f"{evidence}strangers, less than by a network without training")
-    seen = f"{people:,} people have two images, whose scores are those of their labels"
-    return Seen(seen, "too few to tell" if people < (_MIXED if unspecific else 10) else "well")
 
 
 def promise(case: ModelCase) -> Cause | Seen:

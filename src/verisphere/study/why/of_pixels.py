@@ -9,8 +9,7 @@ from jaxtyping import Float64, Int64
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.vocabulary import NOBODY, ImageSource
 from verisphere.decide.bounds import mean_bounds
-from verisphere.images.detect.alignment import Points, Template, align
-from verisphere.images.detect.detector import Detector
+from verisphere.images.detect.alignment import Template, align
 from verisphere.images.detect.placement import (
     SAMPLE,
     checking_detector,
@@ -71,14 +70,8 @@ def better_way(
 ) -> tuple[tuple[Way, float, float] | None, float]:
     """The way by which own scores stand out most beyond chance, its score and least gain; and the score as they are.
 
-    Args:
-        network: the network.
-        images: two images or more of each person; or one of each, whose mirror image stands for another one.
-        person: who is on each image, as a number.
-        ways: the other ways.
-        flip: whether the mirror image's embedding is added.
-        doubted: whether the landmarks already say that the faces are not in their places: then a view has to be better
-            beyond chance and no more.
+    Of each person there are two images or more; or one of each, whose mirror image stands for another one. Where
+    landmarks have `doubted` that the faces are in their places, a view has to be better beyond chance and no more.
     """
     alone = len(np.unique(person)) == len(person)
 
@@ -160,27 +153,24 @@ def _of_people(case: ModelCase) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _placed(images: Pixels, template: Template) -> tuple[str, Way | None]:
-    """Why landmarks say that the faces are not in their places, and the way that puts each there."""
-    detector, seen = checking_detector(), [image.permute(1, 2, 0).numpy() for image in images]
-    sample = seen[:: -(-len(seen) // SAMPLE)]
-    doubt = doubt_alignment(sample, template, detector)
-    if detector is None:
-        return (doubt.reason if doubt else ""), None
-    landmarks = sure_landmarks(sample, template, detector)
-    doubt = doubt or doubt_shape([*landmarks.values()], template)
-    return (doubt.reason, _aligning(template, detector)) if doubt else ("", None)
+    """Why landmarks say that the faces are not in their places, and the way that puts each there if one is found."""
+    detector = checking_detector()
 
+    def seen(images: Pixels) -> list[np.ndarray]:
+        return [image.permute(1, 2, 0).numpy() for image in images]
 
-def _aligning(template: Template, detector: Detector) -> Way:
-    """The way that aligns each face by its landmarks; images without a face stay as they are."""
-
-    def change(images: Pixels) -> Pixels:
-        seen = [image.permute(1, 2, 0).numpy() for image in images]
-        found: dict[int, Points] = sure_landmarks(seen, template, detector)
-        faces = [align(image, found[at], template) if at in found else image for at, image in enumerate(seen)]
+    def aligned(images: Pixels) -> Pixels:
+        assert detector is not None
+        found = sure_landmarks(seen(images), template, detector)
+        faces = [align(face, found[at], template) if at in found else face for at, face in enumerate(seen(images))]
         return torch.from_numpy(np.stack(faces)).permute(0, 3, 1, 2)
 
-    return Way("alignment or crop", "each face aligned by its landmarks", change)
+    sample = seen(images[:: -(-len(images) // SAMPLE)])
+    doubt = doubt_alignment(sample, template, detector)
+    if doubt is None and detector is not None:
+        doubt = doubt_shape([*sure_landmarks(sample, template, detector).values()], template)
+    way = Way("alignment or crop", "each face aligned by its landmarks", aligned)
+    return ("" if doubt is None else doubt.reason), None if doubt is None or detector is None else way
 
 
 def _trained_on(case: ModelCase) -> Sequence[ImageSource]:

@@ -65,19 +65,15 @@ def rows(case: ModelCase) -> Cause | Seen:
     if len(differ) >= 2 * _FEWEST:
         by_lines = left(_by_lines(ours[differ], theirs[differ]), differ)
         found.append(("norm", "each number moved or scaled by itself, and each row to another length", by_lines))
-    names = {"flip", "norm"}
     if not any(residue <= LEFT[name] * np.median(away[differ]) for name, _, residue in found):
         ways = [*other_pixels(network, images, normals=getattr(network, "numbers", "") != "uint8"),
                 *OTHER_VIEWS, Way("colour order", "in grey", grey)]  # fmt: skip
         ways += [] if isinstance(network, OnnxNetwork) else [Way("precision", "in bfloat16", bfloat16=True)]
         for way in ways:
             one, other = embedded(network, images[some], way)
-            found += [
-                (way.cause, way.text, left(one)),
-                (way.cause, f"{way.text}, the mirror image added", left(one + other)),
-            ]
-        names = {way.cause for way in ways}
-    name, how, residue = min((explained for explained in found if explained[0] in names), key=lambda one: one[2])
+            for how, made in (("", one), (", the mirror image added", one + other)):
+                found.append((way.cause, way.text + how, left(made)))
+    name, how, residue = min(found, key=lambda mistake: mistake[2] / LEFT.get(mistake[0], LEFT["pixels"]))
     if residue <= LEFT.get(name, LEFT["pixels"]) * np.median(away[differ]) and residue <= NEAR:
         return Cause(name, f"{evidence}, and {1 - residue:.6f} of the images so: {how}")
     digests = None if case.rows.in_training is None else case.rows.in_training.digests

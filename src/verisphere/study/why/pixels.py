@@ -20,20 +20,13 @@ Pixels = UInt8[Tensor, "images 3 height width"]
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 _BATCH = 64
 VIEWS: dict[str, Matrix] = {
-    "the middle 86 %, enlarged": (0.86, 0, 0, 0, 0.86, 0),
-    "the middle 75 %, enlarged": (0.75, 0, 0, 0, 0.75, 0),
-    "a view of 116 %": (1.16, 0, 0, 0, 1.16, 0),
-    "a view of 133 %": (1.33, 0, 0, 0, 1.33, 0),
-    "96 of 112 columns, stretched to the whole": (0.857, 0, 0, 0, 1, 0),
-    "the whole, squeezed into 96 of 112 columns": (1.167, 0, 0, 0, 1, 0),
-    "a view 8 % lower": (1, 0, 0, 0, 1, 0.16),
-    "a view 8 % higher": (1, 0, 0, 0, 1, -0.16),
-    "a view 8 % further right": (1, 0, 0.16, 0, 1, 0),
-    "a view 8 % further left": (1, 0, -0.16, 0, 1, 0),
-    "the faces turned by 90 degrees": (0, 1, 0, -1, 0, 0),
-    "the faces turned by -90 degrees": (0, -1, 0, 1, 0, 0),
-    "the faces turned by 180 degrees": (-1, 0, 0, 0, -1, 0),
-    "the faces upside down": (1, 0, 0, 0, -1, 0),
+    **{f"a view of {size:.0%} of the sides": (size, 0, 0, 0, size, 0) for size in (0.75, 0.86, 1.16, 1.33)},
+    **{f"a view of {wide:.0%} of the width": (wide, 0, 0, 0, 1, 0) for wide in (0.857, 1.167)},
+    **{f"a view 8 % {where}": (1, 0, 0, 0, 1, down) for where, down in (("lower", 0.16), ("higher", -0.16))},
+    **{f"a view 8 % further {where}": (1, 0, by, 0, 1, 0) for where, by in (("right", 0.16), ("left", -0.16))},
+    **{f"faces turned by {by * 90} degrees": (0, by, 0, -by, 0, 0) for by in (1, -1)},
+    "faces turned by 180 degrees": (-1, 0, 0, 0, -1, 0),
+    "faces upside down": (1, 0, 0, 0, -1, 0),
 }
 
 

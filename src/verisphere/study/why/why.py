@@ -26,10 +26,9 @@ OF_MODEL: Checks[ModelCase] = (
     ("list of pairs", of_pairs.labels_and_folds, _LIST),
     ("files", of_model.files, "verisphere data verify {case.images}"),
     ("rows of the images", of_rows.rows, _EMBED),
+    ("pixels", of_pixels.pixels, "verisphere align PHOTOS ALIGNED --template {case.template}"),
     ("labels", of_model.labels, _LABELS),
     ("flags of the pairs", of_pairs.flags, _LIST),
-    ("pixels", of_pixels.pixels, "verisphere align PHOTOS ALIGNED --template {case.template}"),
-    ("chance", of_model.chance, _LABELS),
     ("promise", of_model.promise, _CALIBRATE),
     ("people of the training", of_model.training, "verisphere clean overlap TRAINING {case.images} --out OVERLAP"),
 )
