@@ -92,7 +92,7 @@ def better_way(
         gains, mean = scores - declared, float(scores.mean())
         lower, _ = mean_bounds(gains.tolist(), 1 - 2 * FALSE_ALARM / len(ways))
         of = "weak" if alone or mean < WEAK else "view" if way.cause == "alignment or crop" else "pixels"
-        if of == "view" and mean_bounds((others - lengths).tolist(), 0.99)[0] > 0:
+        if of == "view" and mean_bounds((others - lengths).tolist(), 1 - FALSE_ALARM)[0] > 0:
             of = "longer"
         margin = 0.0 if doubted and of in ("view", "longer") else GAINS[of]
         if mean >= WORKS and lower > 0 and gains.mean() >= margin * mean:
@@ -117,6 +117,7 @@ def pixels(case: ModelCase) -> Cause | Seen:
     normals = adopted and getattr(network, "numbers", "float32") != "uint8"
     ways = [*other_pixels(network, images, normals), *OTHER_VIEWS, *([aligned] if aligned else [])]
     flip, alone = bool(model.flip) and not model.fixed, len(np.unique(person)) == len(person)
+    elsewhere = not trained or any(of.template for of in trained)
     better, own = better_way(network, images, person, ways, flip, bool(doubt))
     people, few = len(np.unique(person)), alone or len(np.unique(person)) < FEWEST_PEOPLE
     who = "images' scores with their mirror images" if alone else "people's own scores"
@@ -125,7 +126,7 @@ def pixels(case: ModelCase) -> Cause | Seen:
         way, other, least = better
         evidence += f" as the model is given them, and {other:.2f} with {way.text} (at least {least:.2f} more, beyond "
         return Cause(way.cause, f"{evidence}chance){'; ' if doubt else ''}{doubt}", _mend(case, way, adopted))
-    if doubt and (few or own < WORKS) and (not trained or any(of.template for of in trained)):
+    if doubt and (few or own < WORKS) and elsewhere:
         return Cause("alignment or crop", doubt)
     seen = f"{evidence}; none of {len(ways)} other ways is better beyond chance{'; ' if doubt else ''}{doubt}"
     grey = "; the images are grey and show nothing of colours" if (images[:, :1] == images).all() else ""
