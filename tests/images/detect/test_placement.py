@@ -17,6 +17,7 @@ from verisphere.images.detect.placement import (
     checking_detector,
     displacement,
     doubt_alignment,
+    doubt_shape,
     eye_contrast,
     template_of_size,
 )
@@ -139,3 +140,17 @@ def test_the_detector_draws_no_random_numbers_of_a_training():
     torch.manual_seed(1)
     assert checking_detector() is not None
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_faces_that_are_stretched_alike_are_doubted_by_their_shape():
+    template, draw = TEMPLATES["arcface_112x112"], np.random.default_rng(0)
+    points = np.array(template.points)
+    faces = [points + draw.normal(0, 2, points.shape) for _ in range(40)]
+    assert doubt_shape(faces, template) is None
+    wide = [face * (1.4, 1) for face in faces]
+    doubt = doubt_shape(wide, template)
+    assert doubt is not None
+    assert "40 images are 1.38 times as wide" in doubt.reason
+    assert doubt_shape([face * (1, 1.4) for face in faces], template) is not None
+    assert doubt_shape([face @ np.array([[0, 1.0], [-1.0, 0]]) for face in faces], template) is None  # turned alone
+    assert doubt_shape(wide[:15], template) is None
