@@ -20,7 +20,6 @@ from verisphere.files.label_lists import LabelList, write_labels
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.study.why.answer import Answer
-from verisphere.study.why.of_pairs import labelled_alike
 from verisphere.study.why.of_pixels import better_way, standing_out
 from verisphere.study.why.of_rows import unit
 from verisphere.study.why.pixels import AS_THEY_ARE, OTHER_VIEWS, Way, embedded, exchanged, grey, other_pixels, view
@@ -229,14 +228,16 @@ def test_labels_and_folds_of_a_list(room: Path, rows: Embeddings):
 
 
 def test_flags_of_a_verification_set_that_moved_are_those_of_its_list(room: Path, tmp_path: Path):
-    people = [*range(PEOPLE)] * 6
+    people = [*range(PEOPLE)] * 12
     pairs = [(person, person if row % 3 else (person + 1) % PEOPLE) for row, person in enumerate(people)]
     files = [[(room / "faces" / f"p{person:02d}" / f"{image}.png").read_bytes() for image, person in enumerate(pair)]
              for pair in pairs]  # fmt: skip
     genuine = [one == other for one, other in pairs]
-    for name, flags in (("right", genuine), ("moved", genuine[-1:] + genuine[:-1])):
+    mixed = np.random.default_rng(0).permutation(genuine).tolist()
+    for name, flags in (("right", genuine), ("moved", genuine[-1:] + genuine[:-1]), ("mixed", mixed)):
         (tmp_path / f"{name}.bin").write_bytes(pickle.dumps(([file for pair in files for file in pair], flags)))
     assert why(room / "net.yaml", tmp_path / "right.bin").cause is None
+    assert named(why(room / "net.yaml", tmp_path / "mixed.bin")) == "list order"
     answer = why(room / "net.yaml", tmp_path / "moved.bin")
     assert named(answer) == "list order"
     assert answer.cause.mend.startswith("write the list anew")
@@ -267,15 +268,6 @@ def test_a_threshold_that_strangers_pass_more_often_than_promised(room: Path, ro
     answer = asked(room, rows, calibration=room / "thresholds.json")
     assert named(answer) == "calibration of another model"
     assert "7 of 7 comparisons of different people that share nobody pass at -0.5000" in answer.cause.evidence
-
-
-def test_pairs_that_look_alike_have_to_be_labelled_so():
-    draw = np.random.default_rng(0)
-    genuine, strangers = np.arange(100) % 2 == 0, draw.normal(0, 0.1, 1000)
-    scores = np.where(genuine, 0.8, 0.0)
-    assert labelled_alike(scores, genuine, strangers) == (50, 50)
-    alike, right = labelled_alike(scores, draw.permutation(genuine), strangers)
-    assert (alike, right < 35) == (50, True)
 
 
 class FirstChannel(Backbone):

@@ -27,8 +27,6 @@ _MIXED = 40
 _DECODED = 20_000
 #: Rows whose scores are compared all with all.
 _COMPARED = 2_000
-#: Share of the numbers of rows that are distinct from which on they were not rounded; measured: 0.2 in float16.
-_DISTINCT, _NUMBERS = 0.05, 4096
 #: What a setting in which two origins differ is called; the first one that differs is named.
 _SETTINGS = {
     "precision": "precision",
@@ -94,13 +92,8 @@ def numbers(case: ModelCase) -> Cause | Seen:
     part = np.ascontiguousarray(rows[:: -(-len(rows) // 512)])
     if still := int((np.ptp(rows, axis=0) == 0).sum()):
         return Cause("embeddings collapsed", f"{still} of {rows.shape[1]} numbers are the same in all rows")
-    distinct = len(np.unique(np.abs(part))) / part.size
-    for rounded, how in (
-        (not (part.view(np.uint32) & 0xFFFF).any(), "those of bfloat16"),
-        (part.size >= _NUMBERS and distinct < _DISTINCT, f"on a grid: {distinct:.1%} of them are distinct"),
-    ):
-        if rounded:
-            return Cause("precision", f"all numbers of {len(part)} rows are {how}")
+    if not (part.view(np.uint32) & 0xFFFF).any():
+        return Cause("precision", f"all numbers of {len(part)} rows are those of bfloat16")
     lengths = np.linalg.norm(part, axis=1)
     return Seen(f"{len(rows):,} rows of {rows.shape[1]} numbers, lengths {lengths.min():.3g} to {lengths.max():.3g}")
 

@@ -1,7 +1,6 @@
 """Whether a list of pairs has the labels of its people and its scores, and folds that are alike."""
 
 import numpy as np
-from jaxtyping import Bool, Float64
 from scipy.special import chdtrc, ndtr, ndtri
 
 from verisphere.base.vocabulary import NOBODY
@@ -10,9 +9,9 @@ from verisphere.study.why.answer import FALSE_ALARM, Cause, Seen
 from verisphere.study.why.case import ModelCase
 from verisphere.study.why.of_model import CONTRADICTIONS
 
-#: Share of strangers that score below two images which a model takes for one person; and the share of such pairs that
-#: has to be labelled genuine, since lists are also made of strangers who look alike.
-_ALIKE, _GENUINE = 0.99, 0.75
+#: Share of strangers that score below two images which a model takes for one person. Of such pairs, more have to be
+#: labelled genuine than halfway from the share of all pairs to 1: lists are also made of strangers who look alike.
+_ALIKE = 0.99
 
 
 def labels_and_folds(case: ModelCase) -> Cause | Seen:
@@ -59,23 +58,11 @@ def flags(case: ModelCase) -> Cause | Seen:
     units = rows.embeddings.astype(np.float64) / np.linalg.norm(rows.embeddings, axis=1, keepdims=True)
     first, second = units[left], units[right]
     strangers = np.concatenate([(first * np.roll(second, by, 0)).sum(1) for by in range(5, 45, 4)])
-    alike, genuine = labelled_alike((first * second).sum(1), np.array(listed.genuine), strangers)
+    middle, low = np.quantile(strangers, (0.5, ndtr(-1.0)))  # of the lower half: some strangers may be one person
+    high = (first * second).sum(1) > middle + ndtri(_ALIKE) * (middle - low)
+    alike, genuine = int(high.sum()), int((high & np.array(listed.genuine)).sum())
     evidence = f"{genuine} of {alike} pairs that score above {_ALIKE:.0%} of strangers are labelled genuine, and "
     evidence += f"{np.mean(listed.genuine):.1%} of all {len(listed)}"
-    if alike and binomial_bounds(genuine, alike, 1 - 2 * FALSE_ALARM)[1] < _GENUINE:
+    if alike and binomial_bounds(genuine, alike, 1 - 2 * FALSE_ALARM)[1] < (1 + np.mean(listed.genuine)) / 2:
         return Cause("list order", evidence)
     return Seen(evidence, "well" if alike >= 20 else "too few to tell")
-
-
-def labelled_alike(
-    scores: Float64[np.ndarray, " pairs"],
-    genuine: Bool[np.ndarray, " pairs"],
-    strangers: Float64[np.ndarray, " strangers"],
-) -> tuple[int, int]:
-    """The number of pairs that score above nearly all strangers, and how many of them are labelled genuine.
-
-    Some strangers are one person, since who is on the images is not known; the lower half does not depend on them.
-    """
-    middle, low = np.quantile(strangers, (0.5, ndtr(-1.0)))
-    alike = scores > middle + ndtri(_ALIKE) * (middle - low)
-    return int(alike.sum()), int((alike & genuine).sum())
