@@ -134,6 +134,7 @@ def test_rows_that_were_moved_scaled_or_rounded(room: Path, rows: Embeddings):
         (np.repeat(numbers[:1], len(numbers), 0), "embeddings collapsed"),
         (numbers[:, :-1], "another model"),
         (draw.normal(size=numbers.shape).astype(np.float32), "another model"),
+        (1 + 1e-3 * draw.normal(size=numbers.shape).astype(np.float32), "another model"),  # nearly one row for all
     ):
         assert named(asked(room, replace(rows, embeddings=changed))) == name
 

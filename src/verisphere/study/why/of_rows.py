@@ -63,8 +63,9 @@ def rows(case: ModelCase) -> Cause | Seen:
                           ("of nothing but the mirror image", mirrored))
     ]  # fmt: skip
     if len(differ) >= 2 * _FEWEST:
-        by_lines = left(_by_lines(ours[differ], theirs[differ]), differ)
-        found.append(("norm", "each number moved or scaled by itself, and each row to another length", by_lines))
+        by_lines, one = left(_by_lines(ours[differ], theirs[differ]), differ), unit(theirs[differ]).mean(0)
+        if by_lines <= LEFT["norm"] * left(np.broadcast_to(one, ours[differ].shape), differ):  # not one row for all
+            found.append(("norm", "each number moved or scaled by itself, and each row to another length", by_lines))
     if not any(residue <= LEFT[name] * np.median(away[differ]) for name, _, residue in found):
         ways = [*other_pixels(network, images, normals=getattr(network, "numbers", "") != "uint8"),
                 *OTHER_VIEWS, Way("colour order", "in grey", grey)]  # fmt: skip
