@@ -14,7 +14,7 @@ from verisphere.images.luma import LUMA
 from verisphere.ship.probe import NORMALISATIONS
 
 #: Of a view of a face: what is shown at (x, y), in shares of half the sides, lies at the matrix times (x, y, 1).
-Matrix = tuple[float, float, float, float, float, float]
+Matrix = tuple[float | int, float | int, float | int, float | int, float | int, float | int]
 Pixels = UInt8[Tensor, "images 3 height width"]
 #: That of ImageNet, for each channel; no network of verisphere has it, but rows of other programs do.
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
