@@ -21,7 +21,6 @@ from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.study.why.answer import Answer
 from verisphere.study.why.of_pixels import better_way, standing_out
-from verisphere.study.why.of_rows import unit
 from verisphere.study.why.pixels import AS_THEY_ARE, OTHER_VIEWS, Way, embedded, exchanged, grey, other_pixels, view
 from verisphere.study.why.why import why
 
@@ -119,13 +118,17 @@ def test_rows_of_images_in_grey(room: Path, rows: Embeddings):
 def test_rows_that_were_moved_scaled_or_rounded(room: Path, rows: Embeddings):
     numbers, draw = rows.embeddings, np.random.default_rng(1)
     turned = np.linalg.qr(draw.normal(size=(numbers.shape[1],) * 2))[0]
+
+    def unit(made: np.ndarray) -> np.ndarray:
+        return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
     for changed, name in (
         (np.roll(numbers, 2, 0), "label shift"),
         (draw.permutation(numbers), "label shift"),
         (unit(numbers), "norm"),
         ((numbers - numbers.mean(0)) / numbers.std(0), "norm"),
         (unit(numbers - numbers.mean(0)), "norm"),  # of another factor for each row
-        (unit(numbers * draw.normal(size=numbers.shape[1])).astype(np.float32), "norm"),
+        (unit(numbers * draw.normal(size=numbers.shape[1])), "norm"),
         (numbers @ turned.astype(np.float32), "norm"),
         (unit((numbers / np.abs(numbers).max(1, keepdims=True) * 127).round()), "precision"),
         (torch.from_numpy(numbers).bfloat16().float().numpy(), "precision"),
