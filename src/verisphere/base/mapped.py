@@ -10,9 +10,10 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
-from mmap import MADV_NORMAL, MADV_RANDOM, PAGESIZE, mmap
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from mmap import MADV_NORMAL, MADV_RANDOM, MADV_WILLNEED, PAGESIZE, mmap
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from jaxtyping import Float32, Int64, Shaped
 from torch import Tensor
 
 Rows = TypeVar("Rows", Tensor, np.ndarray)
+Places: TypeAlias = Int64[Tensor, " places"] | Int64[np.ndarray, " places"]
 
 _BYTES_AT_ONCE = 1 << 24  # ordered at once in memory
 
@@ -75,8 +77,9 @@ def rows_at(rows: Rows, places: Int64[np.ndarray, " places"] | Shaped[np.ndarray
     arrivals = np.argsort(by_source // step, kind="stable")
     near = np.empty_like(arrivals)
     near[arrivals] = np.arange(len(arrivals))
-    for start in range(0, len(places), step):
-        into[near[start : start + step]] = source[places[by_source[start : start + step]]]
+    with read_singly(into):
+        for start in range(0, len(places), step):
+            into[near[start : start + step]] = source[places[by_source[start : start + step]]]
     for start in range(0, len(places), step):
         vicinity = into[start : start + step]
         ordered = np.empty_like(vicinity)
@@ -87,16 +90,39 @@ def rows_at(rows: Rows, places: Int64[np.ndarray, " places"] | Shaped[np.ndarray
 
 def few_rows_at(rows: Float32[np.ndarray, "rows dim"], places: Int64[np.ndarray, " places"]) -> np.ndarray:
     """Few rows, at ascending positions, in memory; of mapped rows no neighbours are read along with them."""
-    if not is_mapped(rows):
+    with read_singly(rows):
+        read_now(rows, places)
         return rows[places]
-    libc, page = ctypes.CDLL(None), PAGESIZE
-    first = rows.__array_interface__["data"][0] // page * page
-    size = ctypes.c_size_t(rows.__array_interface__["data"][0] + rows.nbytes - first)
-    libc.madvise(ctypes.c_void_p(first), size, MADV_RANDOM)
+
+
+@contextmanager
+def read_singly(*sets: Tensor | np.ndarray) -> Iterator[None]:
+    """Inside this context a page of mapped rows is read by itself, without those that follow it."""
+    for rows in sets:
+        _advise(rows, MADV_RANDOM)
     try:
-        return rows[places]
+        yield
     finally:
-        libc.madvise(ctypes.c_void_p(first), size, MADV_NORMAL)
+        for rows in sets:
+            _advise(rows, MADV_NORMAL)
+
+
+def read_now(rows: Tensor | np.ndarray, places: Places | None = None) -> None:
+    """Begin to read mapped rows, all or those at these positions, and wait for none of them."""
+    _advise(rows, MADV_WILLNEED, places)
+
+
+def _advise(rows: Tensor | np.ndarray, advice: int, places: Places | None = None) -> None:
+    if is_mapped(rows):
+        start = rows.data_ptr() if isinstance(rows, Tensor) else rows.__array_interface__["data"][0]
+        size, madvise = rows[:1].nbytes if len(rows) else 0, ctypes.CDLL(None).madvise
+        stretches = (
+            [(0, len(rows))] if places is None else [(place, 1) for place in np.unique(np.asarray(places)).tolist()]
+        )
+        for place, count in stretches:
+            first = start + place * size
+            page = first // PAGESIZE * PAGESIZE
+            madvise(ctypes.c_void_p(page), ctypes.c_size_t(first + count * size - page), advice)
 
 
 def joined(parts: Sequence[Float32[np.ndarray, "_ dim"]]) -> Float32[np.ndarray, "rows dim"]:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
-from verisphere.base.mapped import is_mapped, room
+from verisphere.base.mapped import is_mapped, read_now, read_singly, room
 
 #: Numbers gathered at once on each side, by device: on a CPU their float64 copies stay in a core's cache.
 NUMBERS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 25}
@@ -61,13 +61,16 @@ def pair_scores(
     others = units if others is None else others
     step = max(NUMBERS_AT_ONCE[units.device.type] // max(units.shape[1], 1), 1)
     scores = torch.zeros(len(left), dtype=torch.float64, device=units.device)
-    for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
-        for start in range(0, units.shape[1], COLUMNS_SUMMED):
-            columns = slice(start, start + COLUMNS_SUMMED)
-            # index_select takes whole rows at a time, which indexing does not
-            first, second = units[:, columns].index_select(0, a), others[:, columns].index_select(0, b)
-            terms = first.double() * second.double()
-            part += terms.sum(-1) if units.device.type == "cpu" else sums_by_halves(terms)
+    with read_singly(units, others):
+        for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
+            read_now(units, a)
+            read_now(others, b)
+            for start in range(0, units.shape[1], COLUMNS_SUMMED):
+                columns = slice(start, start + COLUMNS_SUMMED)
+                # index_select takes whole rows at a time, which indexing does not
+                first, second = units[:, columns].index_select(0, a), others[:, columns].index_select(0, b)
+                terms = first.double() * second.double()
+                part += terms.sum(-1) if units.device.type == "cpu" else sums_by_halves(terms)
     return scores
 
 
@@ -96,7 +99,10 @@ def rough_scores(
     """
     others = units if others is None else others
     if len(left) and units.device.type == "cpu":
-        return _listed(units, left, right, others)
+        with read_singly(units, others):
+            read_now(units, left)
+            read_now(others, right)
+            return _listed(units, left, right, others)
     step = max(NUMBERS_AT_ONCE[units.device.type] // max(units.shape[1], 1), 1)
     scores = torch.empty(len(left), device=units.device)
     for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):

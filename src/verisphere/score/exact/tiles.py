@@ -14,7 +14,7 @@ from jaxtyping import Float32, Float64, Int16, Int64, Shaped
 from torch import Tensor
 
 from verisphere.base.device import full_float32
-from verisphere.base.mapped import is_mapped, room, rows_at
+from verisphere.base.mapped import is_mapped, read_now, room, rows_at
 from verisphere.base.vocabulary import Precision
 from verisphere.score.exact.limits import BORDERS_COUNTED_SINGLY, DENSE_RUNS, KEY_RANGE, RUN_KEYS, SCORES_BEFORE_MERGING
 from verisphere.score.exact.screen import (
@@ -152,6 +152,8 @@ class Tiles:
         """The screen of a tile; each block of rows has a unit and bounds of its own, and so has each tile."""
         a, b = self.corners[number]
         left, right = self._left[a // self.block], self._right[b // self.block]
+        read_now(left.rows)
+        read_now(right.rows)
         return Screen(left, right, *self.span, self._room, tried=True)
 
     def score(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
