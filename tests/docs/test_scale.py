@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta
 
 from verisphere.decide.sample_size import comparisons_needed
-from verisphere.measure.cost import _AT_A_HIGH_FAR, _HELD, _LINKAGE, PAIRS_A_SECOND
+from verisphere.measure.cost import _AT_A_HIGH_FAR, _HELD, _LINKAGE, COMMANDS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
 FACES = 1_414_214, 44_721_360, 100_000_000
@@ -21,10 +21,10 @@ def cells(beginning: str) -> list[str]:
 @pytest.mark.parametrize(
     ("beginning", "rate"),
     [
-        ("`evaluate all-pairs`, FARs of", PAIRS_A_SECOND["all-pairs"]),
+        ("`evaluate all-pairs`, FARs of", COMMANDS["all-pairs"][0]),
         ("`evaluate all-pairs`, a FAR of", _AT_A_HIGH_FAR),
-        ("`evaluate identification`", PAIRS_A_SECOND["identification"]),
-        ("`clean duplicates`", PAIRS_A_SECOND["duplicates"]),
+        ("`evaluate identification`", COMMANDS["identification"][0]),
+        ("`clean duplicates`", COMMANDS["duplicates"][0]),
     ],
 )
 def test_hours_and_dollars_follow_from_the_rate(beginning: str, rate: float) -> None:

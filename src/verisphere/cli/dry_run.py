@@ -70,8 +70,8 @@ def add_cost(
         others = [*galleries, *getattr(options, "distractors", []) * len(galleries)]
         redrawn = getattr(options, "intervals", False) or getattr(options, "by_person", None) or against
         passes = (getattr(options, "galleries", None) or 1) * (2 if redrawn else 1)
-        images = not getattr(options, "no_images", False)
-        return cost_of(kind, paths, others, getattr(options, "far", None) or (), passes, against, images)
+        compared: Kind = "people" if getattr(options, "no_images", False) else kind
+        return cost_of(compared, paths, others, getattr(options, "far", None) or (), passes, against)
 
     verb.set_defaults(verb=run_or_say)
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -21,11 +21,24 @@ from verisphere.measure.sides import ONE_WAY
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 
-Kind: TypeAlias = Literal["all-pairs", "calibrate", "gallery", "identification", "duplicates", "cluster"]
+Kind: TypeAlias = Literal["all-pairs", "calibrate", "gallery", "identification", "duplicates", "people", "cluster"]
 
-# Pairs a CPU second of one core at 512 numbers a row: medians of benchmarks/results.csv (all_pairs, clusters).
-PAIRS_A_SECOND = {"all-pairs": 1.68e8, "calibrate": 1.68e8, "gallery": 1.69e8, "identification": 1.69e8,
-                  "duplicates": 1.4e8, "cluster": 1.4e8}  # fmt: skip
+
+def _two(count: int) -> int:
+    return count * (count - 1) // 2
+
+
+#: Of each command pairs a CPU second of one core at 512 numbers a row, medians of benchmarks/results.csv (all_pairs,
+#: clusters), and its pairs by the rows and people of a set and the rows of galleries.
+COMMANDS: Mapping[Kind, tuple[float, Callable[[int, int, int], int]]] = {
+    "all-pairs": (1.68e8, lambda rows, people, enrolled: _two(rows)),
+    "calibrate": (1.68e8, lambda rows, people, enrolled: _two(rows)),
+    "gallery": (1.69e8, lambda rows, people, enrolled: people * enrolled),
+    "identification": (1.69e8, lambda rows, people, enrolled: rows * (enrolled or people)),
+    "duplicates": (1.4e8, lambda rows, people, enrolled: _two(rows) + _two(people)),
+    "people": (1.4e8, lambda rows, people, enrolled: _two(people)),
+    "cluster": (1.4e8, lambda rows, people, enrolled: _two(rows)),
+}
 _AT_A_HIGH_FAR, _HIGH_FAR = 4.4e7, 5e-3  # of all pairs where a FAR is higher than this
 _LINKAGE = 3.3e-4  # CPU seconds a face
 _HELD = 3.25  # times the bytes of the rows: as read, at length 1, in the order of tiles, and in int8
@@ -80,7 +93,6 @@ def cost_of(
     fars: Sequence[Far] = (),
     passes: int = 1,
     against: Sequence[Path] = (),
-    images: bool = True,
 ) -> Cost:
     """What a command would take of embeddings files, whose rows are not read.
 
@@ -90,30 +102,33 @@ def cost_of(
         others: embeddings files of galleries, for identification; one that is searched several times, so often.
         fars: target FARs.
         passes: how often the pairs are compared.
-        against: embeddings files of other models, whose pairs are compared as well.
-        images: whether duplicates are looked for among images, beside identities.
+        against: embeddings files of other models, whose pairs of the same images are compared as well.
+
+    Raises:
+        ValueError: a file of a gallery has rows of another length, or one of another model fewer rows.
     """
     named = {path: _size(path) for path in (*paths, *others, *against)}
     sizes, further = [named[path] for path in paths], [named[path] for path in others]
     rows, people = (sum(size[place] for size in sizes) for place in (0, 2))
-    dim, enrolled = sizes[0][1], sum(size[0] for size in further) or people
+    dim, enrolled = sizes[0][1], sum(size[0] for size in further)
     if wrong := [path for path in (*paths, *others) if named[path][1] != dim]:
         raise ValueError(f"{wrong[0]}: {named[wrong[0]][1]} numbers a row, but {paths[0]} has {dim}; {ONE_WAY}")
-    twice = rows * (rows - 1) // 2
-    pairs = {"identification": rows * enrolled, "gallery": people * enrolled,
-             "duplicates": (twice if images else 0) + people * (people - 1) // 2}  # fmt: skip
-    count = pairs.get(kind, twice) * passes * (1 + len(against))
-    high = kind == "all-pairs" and any(exact_rate(far) > _HIGH_FAR for far in fars)
-    rate = (_AT_A_HIGH_FAR if high else PAIRS_A_SECOND[kind]) * 512 / dim
-    seconds = count / rate + (_LINKAGE * rows if kind == "cluster" else 0)
+    if lacking := [path for path in against if named[path][0] < rows]:
+        raise ValueError(f"{lacking[0]}: {named[lacking[0]][0]} rows, but it must have the {rows} of {paths[0]}")
+    rate, pairs_of = COMMANDS[kind]
+    if kind == "all-pairs" and any(exact_rate(far) > _HIGH_FAR for far in fars):
+        rate = _AT_A_HIGH_FAR
+    pairs = pairs_of(rows, people, enrolled) * passes
+    dims = [dim, *(named[path][1] for path in against)]
+    seconds = pairs * sum(dims) / 512 / rate + (_LINKAGE * rows if kind == "cluster" else 0)
     every, sharded = [*named.values()], any(manifest_of(path) is not None for path in named)
     held = sum(math.ceil(_HELD * 4 * size[0] * size[1]) for size in every)
     of_rows = _PROGRAM + _OF_A_ROW * sum(size[0] for size in every)
-    words = f"at {rate:.2g} pairs a second, as measured (docs/scale.md); another CPU differs"
+    words = f"at {rate * 512 / dim:.2g} pairs a second, as measured (docs/scale.md); another CPU differs"
     read = sum(size[3] for size in every)
     title = ", ".join(map(str, named))
     memory = (of_rows, held) if sharded else (of_rows + held, 0)
-    return Cost(title, rows, dim, count, read, seconds / 3600, *memory, words)
+    return Cost(title, rows, dim, pairs * len(dims), read, seconds / 3600, *memory, words)
 
 
 def cost_of_embedding(
