@@ -1,9 +1,14 @@
 """A set larger than the memory that is allowed: all pairs of a folder of shards, and embedding into one.
 
     python benchmarks/beyond_memory.py all-pairs [--rows 300000] [--dim 512] [--limit 600] [--far 1e-4]
+    python benchmarks/beyond_memory.py all-pairs --rows 1000000 --far 1e-6 --kill-after 500 --kill-after 900
     python benchmarks/beyond_memory.py embed MODEL [--rows 100000] [--store float32]
 
 Embedding takes images that are drawn as they are read: coloured stripes, quicker than faces.
+
+`--kill-after` keeps the pieces in a work folder, ends the process by SIGKILL after as many of its CPU seconds, once for
+each time it is named, and starts the command again; the row says how many pieces there are, and counts the CPU seconds
+of all starts.
 
 `--limit` is in MiB. Where a control group for memory can be made (as root, version 1 or 2), the command runs in one: it
 counts pages of files too, so that what is read once must be read again. Else its private memory is limited
@@ -13,8 +18,10 @@ read from the disk. The folder of `--folder` needs 4.25 times the bytes of the r
 
 import argparse
 import contextlib
+import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,8 +63,8 @@ def drawn(folder: Path, rows: int, dim: int) -> None:
     """People with five images each, whose impostor scores spread around 0.1, in shards."""
     random = np.random.default_rng(0)
     apart = 0.35 * random.normal(size=dim).astype(np.float32)
-    count = -(-rows // AT_ONCE)
-    for number in range(count):
+    shards = []
+    for number in range(-(-rows // AT_ONCE)):
         place = np.arange(number * AT_ONCE, min((number + 1) * AT_ONCE, rows))
         people = place // IMAGES
         first, last = people[0], people[-1]
@@ -65,8 +72,12 @@ def drawn(folder: Path, rows: int, dim: int) -> None:
             [np.random.default_rng([1, person]).normal(size=dim) for person in range(first, last + 1)]
         ).astype(np.float32)
         some = centers[people - first] + 0.8 * random.normal(size=(len(place), dim)).astype(np.float32) + apart
-        write_shard(folder, number, some, columns_of(Embeddings(some, place, people)), 0.0, {})
-    write_manifest(folder, dim, "float32", count)
+        shards.append(write_shard(folder, number, some, columns_of(Embeddings(some, place, people)), 0.0))
+    write_manifest(folder, dim, "float32", shards)
+    os.sync()
+    for path in folder.iterdir():  # pages that this process has written would be read beside the limit
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 @contextlib.contextmanager
@@ -99,23 +110,53 @@ def numbers(path: Path) -> dict[str, int]:
     return {}
 
 
-def measured(case: str, variant: str, command: Sequence[object], items: int, unit: str, limit: int | None) -> None:
-    """Run a command, and write a row."""
+def watched(process: subprocess.Popen[bytes], most: dict[str, int], kill_after: float) -> int:
+    """Wait for a process, or kill it after so many CPU seconds; note the most memory, and return the bytes read."""
+    read, ticks = 0, os.sysconf("SC_CLK_TCK")
+    while process.poll() is None:
+        with contextlib.suppress(OSError):
+            times = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+            if sum(map(int, times)) > kill_after * ticks:
+                process.kill()
+        status, io = (numbers(Path(f"/proc/{process.pid}/{name}")) for name in ("status", "io"))
+        for name, fields in (("private", ["RssAnon"]), ("files", ["RssFile", "RssShmem"])):
+            most[name] = max(most[name], *(status.get(field, 0) for field in fields))
+        read = max(read, io.get("read_bytes", 0))
+        time.sleep(0.2)
+    return read
+
+
+def measured(
+    case: str,
+    variant: str,
+    command: Sequence[object],
+    items: int,
+    unit: str,
+    limit: int | None,
+    kills: Sequence[float] = (),
+    work: Path | None = None,
+) -> None:
+    """Run a command, killed and started again so often, and write a row."""
     with limited(limit) if limit else contextlib.nullcontext(("no limit", list[str]())) as (how, before):
         usage, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        process = subprocess.Popen([*before, sys.executable, "-m", "verisphere", *map(str, command)])
-        private = files = read = 0
-        while process.poll() is None:
-            status, io = (numbers(Path(f"/proc/{process.pid}/{name}")) for name in ("status", "io"))
-            private, files = max(private, status.get("RssAnon", 0)), max(files, status.get("RssFile", 0))
-            files, read = max(files, status.get("RssShmem", 0)), max(read, io.get("read_bytes", 0))
-            time.sleep(0.2)
+        most, read, kept = {"private": 0, "files": 0}, 0, list[int]()
+        for kill_after in (*kills, float("inf")):
+            process = subprocess.Popen([*before, sys.executable, "-m", "verisphere", *map(str, command)])
+            read += watched(process, most, kill_after)
+            kept.append(0 if work is None else len([*work.glob("*/0*[0-9].npz")]))
+            print(f"ended with {process.returncode}, {kept[-1]} pieces are kept", flush=True)
+            if process.returncode != -signal.SIGKILL:
+                break
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}: ended with {process.returncode}")
     cpu = after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime
     allowed = f"{limit} MiB allowed ({how})" if limit else how
-    extra = f"{allowed}; private {private >> 10} MiB, files {files >> 10} MiB, read from disk {read >> 20} MiB"
+    extra = f"{allowed}; private {most['private'] >> 10} MiB, files {most['files'] >> 10} MiB"
+    extra += f", read from disk {read >> 20} MiB"
+    if work is not None:
+        at = " and ".join(map(str, kept[:-1]))
+        extra += f"; killed {len(kept) - 1} times, when {at} of {kept[-1]} pieces were kept; the starts are counted"
     write("beyond_memory", case, variant, wall, cpu, items, unit, 1, extra)
 
 
@@ -130,6 +171,7 @@ def main() -> None:
     parser.add_argument("--screen", default="int8")
     parser.add_argument("--store", default="float32")
     parser.add_argument("--shards", type=int, default=AT_ONCE)
+    parser.add_argument("--kill-after", type=float, action="append", metavar="SECONDS")
     parser.add_argument("--folder", type=Path, help="where the set and the mapped files lie (the folder of TMPDIR)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as room:
@@ -146,12 +188,18 @@ def main() -> None:
         drawn(Path(room, "set"), options.rows, options.dim)
         fars = options.far or ["1e-4"]
         command = ["evaluate", "all-pairs", f"{room}/set", *(word for far in fars for word in ("--far", far))]
-        command += ["--screen", options.screen]
+        command += ["--screen", options.screen, "--json", f"{room}/figures.json"]
+        work = Path(room, "work") if options.kill_after else None
+        command += [] if work is None else ["--work", work]
         case = f"all pairs, {options.rows:,} rows, d={options.dim}: {options.rows * options.dim * 4 >> 20} MiB of rows"
         pairs = options.rows * (options.rows - 1) // 2
-        measured(
-            case, f"verisphere, FAR {', '.join(fars)}, screen {options.screen}", command, pairs, "pairs", options.limit
-        )
+        variant = f"verisphere, FAR {', '.join(fars)}, screen {options.screen}"
+        measured(case, variant, command, pairs, "pairs", options.limit, options.kill_after or (), work)
+        point = json.loads(Path(room, "figures.json").read_text())["operating_points"][0]
+        counted = point["genuine_total"] + point["impostor_total"]
+        print(point)
+        if counted != pairs:
+            raise SystemExit(f"{counted:,} pairs are counted, of {pairs:,}")
 
 
 if __name__ == "__main__":

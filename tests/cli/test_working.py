@@ -327,7 +327,7 @@ def test_a_part_of_nothing_is_refused(folder: Path, tmp_path: Path, refused: Cal
     embed = ("embed", folder / "network.yaml", folder / "faces", "--out", tmp_path / "rows.npz")
     assert "--part: allowed are 1/N to N/N, such as 3/16, got '0/4'" in refused(*embed, "--part", "0/4")
     assert "--merge takes pieces of a folder: name it by --work" in refused(*embed, "--merge")
-    assert "pieces are missing; run the parts" in refused(*embed, "--merge", "--work", tmp_path / "work")
+    assert "pieces are missing; run any part" in refused(*embed, "--merge", "--work", tmp_path / "work")
     assert "is read here; write to another name" in refused(*embed, "--work", folder)
     assert not (tmp_path / "rows.npz").exists()
     shards = ("embed", folder / "network.yaml", folder / "faces", "--out", tmp_path / "shards")

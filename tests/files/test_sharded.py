@@ -22,7 +22,6 @@ from verisphere.files.sharded import (
     moved,
     shortened_rows,
     widened,
-    write_manifest,
     write_shard,
 )
 from verisphere.files.streamed_rows import is_features, open_rows, open_templates
@@ -111,11 +110,10 @@ def _shape(folder: Path, content: np.ndarray) -> None:
 
 def _of_another_model(folder: Path) -> None:
     other = drawn(origin=replace(MADE, model="b" * 64)).take(np.arange(4, 8))
-    write_shard(folder, 1, other.embeddings, columns_of(other), 0.0, {})
+    shard = write_shard(folder, 1, other.embeddings, columns_of(other), 0.0)
     fields = json.loads((folder / MANIFEST).read_text())
-    write_manifest(folder, 6, "float32", 3)
-    again = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps(again | {"origin": fields["origin"]}))
+    fields["shards"][1] = {name: value.item() for name, value in shard.items() if name != "moved"}
+    (folder / MANIFEST).write_text(json.dumps(fields))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The folder of a result while it is made, the pieces that a work folder keeps, and sealed files."""
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -25,7 +26,7 @@ def rows(numbers: Iterable[int]) -> Iterator[Arrays]:
 
 def sums(folder: WorkFolder, step: str = "rows", about: object = 1, pieces: int = 3, compute=rows) -> list[int]:
     with working(folder):
-        return [int(piece["rows"].sum()) for piece in results(step, lambda: [about], pieces, compute)]
+        return [int(piece["rows"].sum()) for piece in results(step, lambda: [about], range(pieces), compute)]
 
 
 def test_the_folder_appears_with_the_result_alone(tmp_path: Path):
@@ -111,10 +112,10 @@ def test_work_of_something_else_is_removed_from_a_result(tmp_path: Path, caplog:
     [
         (
             {"about": 2},
-            r"work: the work of other inputs or options \(this\), which differ at step 1, rows; name another",
+            r"work: the work of other inputs or options \(this\), which differ at step 01-rows; name another",
         ),
-        ({"pieces": 4}, "which differ at step 1, rows"),
-        ({"step": "lists"}, "which differ at step 1, lists"),
+        ({"pieces": 4}, "which differ at step 01-rows"),
+        ({"step": "lists"}, "which differ at step 01-lists"),
     ],
 )
 def test_the_folder_of_another_task_is_refused(other: dict[str, Any], reason: str, tmp_path: Path):
@@ -165,7 +166,7 @@ def test_each_step_has_its_pieces_and_its_turn(tmp_path: Path):
     assert ask(only()) == [[45, 45, 44], [45, 45]]
     folder = WorkFolder(tmp_path)
     sums(folder, "near")
-    with pytest.raises(ValueError, match="which differ at step 2, near"):
+    with pytest.raises(ValueError, match="which differ at step 02-near"):
         sums(folder, "near", np.arange(70_000) + 1, 2)
 
 
@@ -183,7 +184,7 @@ def test_parts_compute_their_pieces_and_the_last_makes_the_result(tmp_path: Path
         part(1, only(1, 4))
     with pytest.raises(PartEnded, match="part 2/3 is computed: 2 of 7 pieces"):
         part(1, only())
-    with pytest.raises(ValueError, match="2 of 2 pieces are missing; run the parts that compute them before --merge"):
+    with pytest.raises(ValueError, match="2 of 2 pieces are missing; run any part, or the command without --merge"):
         sums(WorkFolder(tmp_path / "other", merge=True), "small", pieces=2)
     with pytest.raises(PartEnded, match="part 1/3 is computed: 5 of 7 pieces"):
         part(0, only(0, 3, 6))
@@ -195,6 +196,24 @@ def test_parts_compute_their_pieces_and_the_last_makes_the_result(tmp_path: Path
             part(1, only())
     with WorkFolder(tmp_path / "work", merge=True) as folder:
         assert sums(folder, "small", pieces=2, compute=only()) == [45, 45]
+        for number in (2, 5):
+            (piece,) = (tmp_path / "work").glob(f"02-*/0000000{number}.npz")
+            piece.unlink()
+        with pytest.raises(ValueError, match=r"02-rows-\w+: 2 of 7 pieces are missing; run part 3/3"):
+            sums(folder, "rows", pieces=7)
+
+
+def test_pieces_that_one_part_computes_alone_are_not_computed_to_merge(tmp_path: Path):
+    """The later steps of a command, which the part that completes the first one computes."""
+    for number in (0, 1):
+        with contextlib.suppress(PartEnded), WorkFolder(tmp_path, part=(number, 2)) as folder:
+            sums(folder)
+    with WorkFolder(tmp_path, merge=True) as folder:
+        assert sums(folder, compute=only()) == [45, 45, 44]
+        with pytest.raises(ValueError, match=r"02-more-\w+: 4 of 4 pieces are missing; run any part, or the command"):
+            sums(folder, "more", pieces=4)
+    with WorkFolder(tmp_path, part=(0, 2)) as folder:
+        assert [*sums(folder, compute=only()), *sums(folder, "more", pieces=4)] == [45, 45, 44, 45, 45, 44, 42]
 
 
 def test_a_piece_that_another_process_has_kept_meanwhile_is_not_computed(tmp_path: Path):

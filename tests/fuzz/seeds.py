@@ -13,17 +13,17 @@ from fuzz.containers import Files, files_of, reseal_model, reseal_onnx
 from fuzz.seeds_from_elsewhere import models_of_others, packs, vectors
 from fuzz.seeds_of_clusters import clusters
 from fuzz.seeds_of_protocols import features, pair_lists, templates
+from shard_writer import written
 from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Redrawing
 from verisphere.base.work import working
 from verisphere.cli import main
 from verisphere.decide import Review, gallery_threshold, operating_point
 from verisphere.files.calibration import Source
-from verisphere.files.embeddings import columns_of, write_embeddings
+from verisphere.files.embeddings import write_embeddings
 from verisphere.files.gallery_calibration import GalleryCalibration, PromisedGallery
 from verisphere.files.leak_figures import LeakFigures, LeakRow
 from verisphere.files.results import json_text
-from verisphere.files.sharded import shortened_rows, write_manifest, write_shard
 from verisphere.files.verdicts import Verdict
 from verisphere.files.work import WorkFolder
 from verisphere.measure.precision import PrecisionDrop, RangeImages, precision_drop
@@ -279,12 +279,7 @@ def _arrays(folder: Path) -> dict[str, Files]:
     )
     np.savez(scores, score=np.linspace(-1, 1, 20), label=np.arange(20) % 2, domain=np.array(["a", "b"] * 10))
     for store in ("float32", "int8"):
-        for number in range(2):
-            part = small_set().take(np.arange(number * COUNT // 2, (number + 1) * COUNT // 2))
-            kept, units = shortened_rows(part.embeddings, store)
-            columns = columns_of(part) | ({} if units is None else {"units": units})
-            write_shard(folder / store / "set", number, kept, columns, 0.01, {})
-        write_manifest(folder / store / "set", SIZE, store, 2)
+        written(folder / store / "set", small_set(), store, COUNT // 2)
     return {
         "shards": files_of(folder / "float32"),
         "shards in int8": files_of(folder / "int8"),

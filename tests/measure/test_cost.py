@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from shard_writer import written
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli import main
-from verisphere.files.embeddings import columns_of, write_embeddings
-from verisphere.files.sharded import write_manifest, write_shard
-from verisphere.measure.cost import PAIRS_A_SECOND, cost_of
+from verisphere.files.embeddings import write_embeddings
+from verisphere.measure.cost import COMMANDS, cost_of
 
 
 @pytest.fixture
@@ -19,11 +19,9 @@ def files(tmp_path: Path) -> dict[str, Path]:
     rows = Embeddings(np.ones((10, 256), np.float32), identities=np.arange(10) // 2)
     write_embeddings(tmp_path / "set.npz", rows)
     write_embeddings(tmp_path / "other.npz", rows)
-    for number in range(2):
-        part = rows.take(np.arange(5 * number, 5 * number + 5))
-        write_shard(tmp_path / "set", number, part.embeddings, columns_of(part), 0.0, {})
-    write_manifest(tmp_path / "set", 256, "float32", 2)
-    return {"file": tmp_path / "set.npz", "shards": tmp_path / "set"}
+    write_embeddings(tmp_path / "wide.npz", Embeddings(np.ones((11, 512), np.float32), identities=np.arange(11)))
+    write_embeddings(tmp_path / "few.npz", rows.take(np.arange(5)))
+    return {"file": tmp_path / "set.npz", "shards": written(tmp_path / "set", rows, at_once=5)}
 
 
 def test_short_work_is_told_in_seconds(files: dict[str, Path]) -> None:
@@ -41,7 +39,7 @@ def test_pairs_bytes_and_hours_are_those_of_a_count_by_hand(kind, pairs, files: 
     for cost in costs.values():
         assert (cost.rows, cost.dim, cost.pairs, cost.read) == (10, 256, pairs, 10 * 256 * 4)
         further = 3.3e-4 * 10 if kind == "cluster" else 0
-        assert cost.cpu_hours * 3600 == pytest.approx(pairs / (2 * PAIRS_A_SECOND[kind]) + further)
+        assert cost.cpu_hours * 3600 == pytest.approx(pairs / (2 * COMMANDS[kind][0]) + further)
         assert f"{pairs} at most" in cost.text()
     assert costs["file"].memory == costs["shards"].memory + costs["shards"].mapped
     assert costs["file"].mapped == 0 < costs["shards"].mapped == 3.25 * 10 * 256 * 4
@@ -51,6 +49,13 @@ def test_a_gallery_and_a_high_far_count(files: dict[str, Path]) -> None:
     assert cost_of("identification", [files["file"]], [files["shards"], files["file"]]).pairs == 200
     low, high = (cost_of("all-pairs", [files["file"]], fars=[far]).cpu_hours for far in ("1e-4", "1e-1"))
     assert high > 2 * low
+
+
+def test_the_pairs_of_another_model_count_by_the_length_of_its_rows(files: dict[str, Path]) -> None:
+    wide = files["file"].parent / "wide.npz"
+    alone, both = (cost_of("all-pairs", [files["file"]], against=paths) for paths in ([], [wide]))
+    assert (alone.pairs, both.pairs) == (45, 90)
+    assert both.cpu_hours == pytest.approx(3 * alone.cpu_hours)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +90,7 @@ def test_what_multiplies_the_pairs_counts(
         ("evaluate identification set.npz --gallery set --gallery set", "two galleries are both called 'set'"),
         ("evaluate identification set.npz --gallery set --distractors set.npz", "set.npz: its images are distractors"),
         ("evaluate all-pairs set.npz set.npz", "two embeddings files are both called 'set'; rename one file"),
+        ("evaluate all-pairs set.npz --against few.npz", "few.npz: 5 rows, but it must have the 10 of set.npz"),
         ("evaluate all-pairs set.npz other.npz --against set", "--against compares two models on one file, not on 2"),
         ("clean duplicates set.npz --threshold 5 --out out", "threshold is 5.0; a threshold of scores lies above -1"),
         ("cluster set.npz --threshold 5 --out out", "--threshold 5: allowed are scores above -1 and below 1"),

@@ -1,7 +1,6 @@
 """From images to an embeddings set, batch by batch."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
@@ -11,10 +10,9 @@ from torch import Tensor
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.device import device_of, full_float32
-from verisphere.base.distributed import World
 from verisphere.base.trained_on import TrainedOn, image_digests
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
-from verisphere.base.work import Arrays, divided, for_first_rank, results, shared_by_ranks
+from verisphere.base.work import Arrays, divided, for_first_rank, ranges, results
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
 
@@ -31,7 +29,6 @@ def extract(
     flip: bool = False,
     precision: torch.dtype = torch.float32,
     progress: Progress = quietly,
-    here: World | None = None,
     trained_on: TrainedOn | None = None,
     made_by: Mapping[str, Any] | None = None,
     for_all: bool = True,
@@ -58,8 +55,6 @@ def extract(
         flip: add the embedding of the mirror image before anything is normalised.
         precision: float32, or bfloat16 by autocast.
         progress: reports the progress of the embedding.
-        here: this process among those that share the work, all of which must call this function with the same
-            arguments; None computes everything in this process.
         trained_on: record of the backbone's training, with which people and images are compared; None compares nothing.
         made_by: what else determines an embedding, as JSON values, for pieces that are kept.
         for_all: whether every rank gets the embeddings; else PartEnded is raised on all but rank 0.
@@ -78,47 +73,44 @@ def extract(
         with full_float32(), torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
             return backbone(images).float()
 
-    with shared_by_ranks() if here is not None and here.size > 1 else nullcontext():
-        count = -(-len(faces) // batch_size)
-        together = max(min(count // LEAST_PIECES, BATCHES_A_PIECE), -(-count // MOST_PIECES), 1) if divided() else count
-        pieces = [
-            _images(range(first, first + together), batch_size, len(faces)) for first in range(0, count, together)
-        ]
-        outside, inside = (progress, quietly) if divided() else (quietly, progress)
+    count = -(-len(faces) // batch_size)
+    together = max(min(count // LEAST_PIECES, BATCHES_A_PIECE), -(-count // MOST_PIECES), 1) if divided() else count
+    pieces = ranges(len(faces), together * batch_size)
+    outside, inside = (progress, quietly) if divided() else (quietly, progress)
 
-        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-            chosen = [pieces[number] for number in numbers]
-            order = torch.tensor([image for piece in chosen for image in piece], dtype=torch.int64)
-            everything = batches(faces, order, batch_size, workers, pin=device.type == "cuda") if chosen else iter(())
-            steps = iter(inside(everything, "embedding", -(-len(order) // batch_size)))
-            for piece in chosen:
-                rows = np.empty((len(piece), backbone.embedding_size), np.float32)
-                digests = np.zeros(len(piece), np.int64)
-                for batch in islice(steps, -(-len(piece) // batch_size)):
-                    places = batch.indices.numpy() - piece.start
-                    if trained_on is not None:
-                        digests[places] = image_digests(batch.images.numpy())
-                    images = backbone.normalise(batch.images.to(device, non_blocking=True))
-                    embedded = embed(images)
-                    if flip:
-                        embedded = embedded + embed(images.flip(-1))
-                    rows[places] = embedded.cpu().numpy()
-                if piece is chosen[-1]:
-                    next(steps, None)  # lets workers end
-                yield {"rows": rows, "digests": digests}
+    def compute(some: Iterable[range]) -> Iterator[Arrays]:
+        chosen = [*some]
+        order = torch.tensor([image for piece in chosen for image in piece], dtype=torch.int64)
+        everything = batches(faces, order, batch_size, workers, pin=device.type == "cuda") if chosen else iter(())
+        steps = iter(inside(everything, "embedding", -(-len(order) // batch_size)))
+        for piece in chosen:
+            rows = np.empty((len(piece), backbone.embedding_size), np.float32)
+            digests = np.zeros(len(piece), np.int64)
+            for batch in islice(steps, -(-len(piece) // batch_size)):
+                places = batch.indices.numpy() - piece.start
+                if trained_on is not None:
+                    digests[places] = image_digests(batch.images.numpy())
+                pixels = backbone.normalise(batch.images.to(device, non_blocking=True))
+                embedded = embed(pixels)
+                if flip:
+                    embedded = embedded + embed(pixels.flip(-1))
+                rows[places] = embedded.cpu().numpy()
+            if piece is chosen[-1]:
+                next(steps, None)  # lets workers end
+            yield {"rows": rows, "digests": digests}
 
-        def about() -> list[object]:
-            contents = faces.contents(range(len(faces))).hex()
-            names = [np.array(faces.names), np.array(faces.identities), contents, repr(backbone)]
-            how = [batch_size, flip, str(precision), device.type, trained_on is not None, made_by]
-            return [*names, *how, *backbone.state_dict(), *backbone.state_dict().values()]
+    def about() -> list[object]:
+        contents = faces.contents(range(len(faces))).hex()
+        names = [np.array(faces.names), np.array(faces.identities), contents, repr(backbone)]
+        how = [batch_size, flip, str(precision), device.type, trained_on is not None, made_by]
+        return [*names, *how, *backbone.state_dict(), *backbone.state_dict().values()]
 
-        try:
-            backbone.eval()
-            found = results("rows", about, len(pieces), compute, outside, "embedding")
-            parts = [*(found if for_all else for_first_rank(found))]
-        finally:
-            backbone.train(mode)
+    try:
+        backbone.eval()
+        found = results("rows", about, pieces, compute, outside, "embedding")
+        parts = [*(found if for_all else for_first_rank(found))]
+    finally:
+        backbone.train(mode)
     rows, digests = (
         parts[0][name] if len(parts) == 1 else np.concatenate([part[name] for part in parts])
         for name in ("rows", "digests")
@@ -126,8 +118,3 @@ def extract(
     domains, identities = None if faces.domains is None else np.array(faces.domains), np.array(faces.identities)
     known, rule = None if trained_on is None else trained_on.rows(identities, digests), faces.names_rule
     return Embeddings(rows, np.array(faces.names), identities, domains, in_training=known, names_rule=rule)
-
-
-def _images(numbers: range, batch_size: int, images: int) -> range:
-    """The images of some batches in a row."""
-    return range(min(numbers.start * batch_size, images), min(numbers.stop * batch_size, images))

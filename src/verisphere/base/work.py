@@ -3,13 +3,13 @@
 A step of a computation is a fixed list of pieces whose results do not depend on each other and are merged in their
 order: counts are added, lists appended, the best of several lists kept. So its result is that of one process to the
 bit. Who computes which piece, and where finished ones are kept, is decided by the `Work` that `working` has entered:
-nobody, the ranks of a launch (`Shared`), or a folder on the disk (`verisphere.files.work.WorkFolder`).
+nobody, the ranks of a launch, or a folder on the disk (`verisphere.files.work.WorkFolder`).
 """
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol, TypeAlias, runtime_checkable
+from contextlib import contextmanager
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -18,34 +18,25 @@ from verisphere.base.collectives import counts, gathered, on_every_rank
 from verisphere.base.distributed import world
 from verisphere.base.vocabulary import Progress, quietly
 
+Piece = TypeVar("Piece")
 Arrays: TypeAlias = Mapping[str, np.ndarray]
 #: Everything that determines the results of a step: arrays, tensors, numbers, words; asked for where pieces are kept.
 About: TypeAlias = Callable[[], Sequence[object]]
 #: Computes the pieces with these numbers, which ascend, one after the other.
 Compute: TypeAlias = Callable[[Iterable[int]], Iterator[Arrays]]
+#: Divides the pieces of a step, or keeps them: takes its name, what determines it, the number of its pieces, what
+#: computes them, and the progress with its title; gives the results of all pieces.
+Work: TypeAlias = Callable[[str, About, int, Compute, Progress, str], Iterable[Arrays]]
 
 
 class PartEnded(Exception):
     """A part or a rank has computed its pieces, and another process makes the result; the message says which."""
 
 
-@runtime_checkable
-class Work(Protocol):
-    """Divides the pieces of a step, or keeps them."""
-
-    def results(
-        self, step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str
-    ) -> Iterable[Arrays]:
-        """The results of all pieces; see `results`."""
-        ...
-
-    def steps_of(self, name: str) -> AbstractContextManager[None]:
-        """Inside this context steps are counted by themselves; see `steps_of`."""
-        ...
-
-
 #: The work that `working` has entered, innermost last; None inside a piece, which one process computes alone.
 _entered: list[Work | None] = []
+#: The names that `steps_of` has entered, innermost last.
+_named: list[str] = []
 
 
 @contextmanager
@@ -61,14 +52,18 @@ def working(work: Work | None) -> Iterator[None]:
 @contextmanager
 def shared_by_ranks() -> Iterator[None]:
     """Inside this context the ranks of a joined group share each step, if nothing else has been entered."""
-    with working(_entered[-1] if _entered else Shared() if world().size > 1 else None):
+    with working(_entered[-1] if _entered else _shared if world().size > 1 else None):
         yield
 
 
-def steps_of(name: str) -> AbstractContextManager[None]:
+@contextmanager
+def steps_of(name: str) -> Iterator[None]:
     """Inside this context steps are known by this name too, so that it may be skipped where its result is there."""
-    work = _entered[-1] if _entered else None
-    return nullcontext() if work is None else work.steps_of(name)
+    _named.append(name)
+    try:
+        yield
+    finally:
+        _named.pop()
 
 
 def for_first_rank(pieces: Iterable[Arrays]) -> Iterable[Arrays]:
@@ -90,14 +85,14 @@ def divided() -> bool:
 def results(
     step: str,
     about: About,
-    pieces: int,
-    compute: Compute,
+    pieces: Sequence[Piece],
+    compute: Callable[[Iterable[Piece]], Iterator[Arrays]],
     progress: Progress = quietly,
     title: str = "",
 ) -> Iterable[Arrays]:
     """The results of all pieces of a step, in their order; where nothing divides them, each when it is asked for.
 
-    >>> squares = results("squares", lambda: [2], 4, lambda numbers: ({"square": np.array(n**2)} for n in numbers))
+    >>> squares = results("squares", lambda: [2], range(4), lambda bases: ({"square": np.array(n**2)} for n in bases))
     >>> [int(piece["square"]) for piece in squares]
     [0, 1, 4, 9]
 
@@ -105,56 +100,51 @@ def results(
         step: name of the step, a word.
         about: everything that determines the results. Threads, ranks, and the size of blocks that are computed at once
             are not among it.
-        pieces: number of pieces; it must not depend on ranks or threads.
-        compute: the results of the pieces with these numbers.
+        pieces: the pieces, which must not depend on ranks or threads.
+        compute: the results of some pieces, in their order.
         progress: reports the progress over the pieces.
         title: description of the progress.
     """
     work = _entered[-1] if _entered else None
     if work is None:
-        return progress(compute(range(pieces)), title, pieces)
-    return work.results(step, about, pieces, _alone(compute), progress, title)
+        return progress(compute(pieces), title, len(pieces))
 
-
-def _alone(compute: Compute) -> Compute:
-    """The same pieces; inside of each nothing is divided."""
-
-    def each(numbers: Iterable[int]) -> Iterator[Arrays]:
-        pieces = compute(numbers)
+    def alone(numbers: Iterable[int]) -> Iterator[Arrays]:
+        of_pieces = compute(pieces[number] for number in numbers)
         while True:
-            with working(None):
-                piece = next(pieces, None)
+            with working(None):  # inside of a piece nothing is divided
+                piece = next(of_pieces, None)
             if piece is None:
                 return
             yield piece
 
-    return each
+    return work("-".join([*_named[-1:], step]), about, len(pieces), alone, progress, title)
 
 
-class Shared:
-    """The ranks of a joined group share each step in memory; every rank has all results."""
+def ranges(items: int, together: int) -> list[range]:
+    """So many items at a time.
 
-    def steps_of(self, name: str) -> AbstractContextManager[None]:
-        """Nothing is kept, so nothing is skipped."""
-        return nullcontext()
+    >>> ranges(7, 3)
+    [range(0, 3), range(3, 6), range(6, 7)]
+    """
+    return [range(start, min(start + together, items)) for start in range(0, items, together)]
 
-    def results(
-        self, step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str
-    ) -> Iterable[Arrays]:
-        """Every rank computes its share, and all gather them."""
-        here = world()
-        share = range(here.rank, pieces, here.size)
-        mine = on_every_rank(lambda: [packed(piece) for piece in progress(compute(share), title, len(share))])
-        lengths = np.array([len(piece) for piece in mine], np.int64)
-        content = gathered_arrays(np.frombuffer(b"".join(mine), np.uint8))
-        ends = [np.cumsum(of_rank) for of_rank in gathered_arrays(lengths)]
 
-        def piece(number: int) -> Arrays:
-            rank, turn = number % here.size, number // here.size
-            first = ends[rank][turn - 1] if turn else 0
-            return unpacked(content[rank][first : ends[rank][turn]].tobytes())
+def _shared(step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str) -> Iterable[Arrays]:
+    """The ranks of a joined group compute a share each of the pieces, and gather all results in memory."""
+    here = world()
+    share = range(here.rank, pieces, here.size)
+    mine = on_every_rank(lambda: [packed(piece) for piece in progress(compute(share), title, len(share))])
+    lengths = np.array([len(piece) for piece in mine], np.int64)
+    content = gathered_arrays(np.frombuffer(b"".join(mine), np.uint8))
+    ends = [np.cumsum(of_rank) for of_rank in gathered_arrays(lengths)]
 
-        return map(piece, range(pieces))
+    def piece(number: int) -> Arrays:
+        rank, turn = number % here.size, number // here.size
+        first = ends[rank][turn - 1] if turn else 0
+        return unpacked(content[rank][first : ends[rank][turn]].tobytes())
+
+    return map(piece, range(pieces))
 
 
 def packed(arrays: Arrays) -> bytes:

@@ -213,7 +213,7 @@ def over_redrawn(
 
     parts: list[np.ndarray] = []
     runs = -(-redrawing.replicates // _run(people))
-    for part in results("redrawn", known, runs, compute, progress, "redrawing people"):
+    for part in results("redrawn", known, range(runs), compute, progress, "redrawing people"):
         if "too_few" in part:
             raise TooFewScoresError(str(part["too_few"]))
         parts.append(part["figures"])

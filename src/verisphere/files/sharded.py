@@ -12,7 +12,7 @@ stored is measured: no score differs by more than the sum of both rows' `moved` 
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -261,45 +261,35 @@ def shard_name(number: int) -> str:
     return f"rows-{number:08d}"
 
 
-def is_written(folder: Path, number: int) -> bool:
-    """Whether a shard is there; its columns are written last."""
-    return all((folder / f"{shard_name(number)}{suffix}").is_file() for suffix in (".npy", ".npz"))
-
-
-def about_shard(folder: Path, number: int) -> Any:
-    """What determined the rows of a shard, as JSON values."""
-    path = folder / f"{shard_name(number)}.npz"
-    arrays = read_npz(path, ("about",))
-    with errors_naming(path):
-        return read_json(str(arrays.get("about", "null")))
-
-
 def write_shard(
     folder: Path,
     number: int,
     numbers: Shaped[np.ndarray, "rows dim"],
     columns: Mapping[str, np.ndarray],
     furthest: float,
-    about: Mapping[str, Any],
-) -> None:
-    """Write the files of a shard, each whole; `about` says what determines its rows, as JSON values."""
+) -> dict[str, np.ndarray]:
+    """Write the files of a shard, each whole; returns what the manifest says of them."""
     rows, beside = (folder / f"{shard_name(number)}{suffix}" for suffix in (".npy", ".npz"))
     write_whole(rows, lambda partial: np.save(partial, numbers))
-    known = {"sha256": digest(rows), "moved": furthest, "about": json.dumps(about)}
-    arrays: dict[str, Any] = {**columns, **{name: np.array(value) for name, value in known.items()}}
+    arrays: dict[str, Any] = dict(columns)
     write_whole(beside, lambda partial: np.savez(partial, **arrays))
+    known = {"name": shard_name(number), "rows": len(numbers), "sha256": digest(rows), "columns_sha256": digest(beside)}
+    return {name: np.array(value) for name, value in {**known, "moved": furthest}.items()}
 
 
-def write_manifest(folder: Path, dim: int, store: Store, count: int) -> None:
-    """Write the manifest of shards that are all there, which makes them a set."""
-    shards, furthest = list[Shard](), 0.0
-    for number in range(count):
-        path = folder / f"{shard_name(number)}.npz"
-        arrays = read_npz(path, (*OF_ROWS, *OF_ALL, "sha256", "moved"))
-        shards.append(Shard(shard_name(number), len(arrays["names"]), str(arrays["sha256"]), digest(path)))
-        furthest = max(furthest, float(arrays["moved"]))
+def write_manifest(folder: Path, dim: int, store: Store, written: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Write the manifest of shards that are all there, which makes them a set; each is what `write_shard` returned."""
+    known = [{name: value.item() for name, value in shard.items()} for shard in written]
+    furthest = max((shard.pop("moved") for shard in known), default=0.0)
+    shards = tuple(Shard(**shard) for shard in known)
+    files = [folder / f"{shard.name}{suffix}" for shard in shards for suffix in (".npy", ".npz")]
+    if missing := [file for file in files if not file.is_file()]:
+        raise FileNotFoundError(
+            f"{missing[0]}: this file of a shard is missing; remove .work/*/{missing[0].stem[5:]}.npz, by which the "
+            "shard is known, and it is embedded again"
+        )
+    arrays = read_npz(files[-1], (*OF_ROWS, *OF_ALL))
     columns = tuple(name for name in (*OF_ROWS, *OF_ALL) if name in arrays)
     origin = from_json(Origin, read_json(str(arrays["origin"]))) if "origin" in arrays else None
-    rows = sum(shard.rows for shard in shards)
-    manifest = Manifest(rows, dim, store, furthest, columns, origin, tuple(shards))
+    manifest = Manifest(sum(shard.rows for shard in shards), dim, store, furthest, columns, origin, shards)
     write_text(folder / MANIFEST, json.dumps({"kind": KIND, "format": FORMAT, **asdict(manifest)}, indent=1) + "\n")

@@ -7,8 +7,9 @@ of a search and of an experiment hold what was asked for, which must not have ch
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from verisphere.base.work import About, Arrays, Compute, PartEnded
 from verisphere.files.disk import remove_whole, write_text, write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
-from verisphere.files.json_values import shown
+from verisphere.files.json_values import shortened, shown
 from verisphere.files.lock import alone_in, lock_file
 from verisphere.files.npz import names_in_npz, read_npz
 
@@ -35,7 +36,7 @@ _FORMAT = 1
 _STEPS = "[0-9][0-9]-*"
 _LOCKED = "locked"
 _AGAIN = "remove it, and its piece is computed again"
-_ANOTHER = "name another folder for the work"
+_ANOTHER = "name another folder"
 _ROWS_AT_ONCE = 1 << 16
 _SEAL = "seal"  # array with the SHA-256 of all others; shows an edit or damage, not a forgery
 _PIECE = "piece"  # array that says which piece of which step it is
@@ -88,7 +89,7 @@ def result_folder(out: Path, alone: bool = True) -> Iterator[Path]:
 
 def _is_empty(out: Path) -> bool:
     """Whether the folder of a result holds no work: at most a lock, and what the work would be."""
-    return {str(path.relative_to(out)) for path in out.rglob("*")} <= {WORK, f"{WORK}/.lock", f"{WORK}/{_ABOUT}"}
+    return {path for path in out.rglob("*") if path.is_file()} <= {out / WORK / ".lock", out / WORK / _ABOUT}
 
 
 def _missing(path: Path) -> list[Path]:
@@ -100,7 +101,7 @@ def _missing(path: Path) -> list[Path]:
     return missing
 
 
-class WorkFolder:
+class WorkFolder(AbstractContextManager["WorkFolder"]):
     """A folder that keeps the finished pieces of each step, a sealed file each; see `verisphere.base.work`.
 
     The folder of a step has a digest of its inputs and options in its name, so the pieces of another task are never
@@ -122,66 +123,51 @@ class WorkFolder:
             task: the command in words, for the message that refuses another one.
             part: number of this part, from 0, and number of parts: only pieces of this part are computed in the first
                 step. The part that completes the step continues alone.
-            merge: refuse to compute pieces of the first step.
+            merge: refuse to compute pieces.
             anew: remove the work of other inputs instead of refusing the folder.
         """
-        self.folder, self.task, self.part, self.merge, self.anew = folder, task, part, merge, anew
-        self.completes = part is None
-        self.begun = False
-        self.steps, self.of = 0, ""
+        self.folder, self.task, self.merge, self.anew = folder, task, merge, anew
+        self.part, self.parts = part or (0, 0)
+        self.divides = merge or part is not None
+        self.steps = Counter[str]()
         self._latest: dict[str, Path] = {}
         self._lock = ExitStack()
-
-    def __enter__(self) -> "WorkFolder":
-        """The folder itself."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Release the lock of the part that makes the result."""
         self._lock.close()
 
-    def results(
+    def __call__(
         self, step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str
     ) -> Iterable[Arrays]:
         """The results of all pieces, read when they are asked for; the missing ones are computed first."""
-        if not self.begun:
-            on_first_rank(self._open)
-        first, self.begun = not self.begun, True
-        self.steps += 1
-        self._latest[step] = folder = self.folder / on_first_rank(lambda: self._step(step, about, pieces))
+        if not self.steps:
+            self.parts = int(on_first_rank(self._open))
+        name, _, step = step.rpartition("-")
+        self.steps[name] += 1
+        turn = f"{name}-{self.steps[name]:02d}-".lstrip("-")
+        self._latest[step] = folder = self.folder / on_first_rank(lambda: self._step(turn, step, about, pieces))
         missing = self._missing(folder, pieces)
-        shared = not self.completes and self.part is not None and pieces >= self.part[1]
+        shared = self.divides and 0 < self.parts <= pieces
+        if self.merge and missing:
+            parts = sorted({piece % self.parts for piece in missing}) if shared else ()
+            named = shortened(", ".join(f"part {part + 1}/{self.parts}" for part in parts), 200)
+            lacking = named or "any part, or the command without --merge"
+            raise ValueError(f"{folder}: {len(missing)} of {pieces} pieces are missing; run {lacking}")
         if shared:
-            assert self.part is not None
-            part, parts = self.part
-            missing = [piece for piece in missing if piece % parts == part]
-        elif self.merge and first and missing:
-            raise ValueError(
-                f"{self.folder}: {len(missing)} of {pieces} pieces are missing; run the parts that compute them before "
-                "--merge"
-            )
+            missing = [piece for piece in missing if piece % self.parts == self.part]
         here, done = world(), pieces - len(missing)
         on_every_rank(lambda: self._compute(folder, missing[here.rank :: here.size], compute, progress, title, done))
         if shared and (missing := self._missing(folder, pieces)):
             raise PartEnded(
-                f"part {part + 1}/{parts} is computed: {pieces - len(missing)} of {pieces} pieces are in "
+                f"part {self.part + 1}/{self.parts} is computed: {pieces - len(missing)} of {pieces} pieces are in "
                 f"{self.folder}; the part that computes the last one, or --merge, makes the result"
             )
         if shared:
             if on_first_rank(self._locked) == _LOCKED:
                 raise PartEnded(f"{self.folder}: all pieces of this step are there, and another part makes the result")
-            self.completes = True
+            self.divides = False
         return (_loaded(folder, piece) for piece in range(pieces))
-
-    @contextmanager
-    def steps_of(self, name: str) -> Iterator[None]:
-        """Inside this context the steps are counted from 1 under this name."""
-        before = self.steps, self.of
-        self.steps, self.of = 0, f"{name}-"
-        try:
-            yield
-        finally:
-            self.steps, self.of = before
 
     def load(self, step: str, piece: int) -> Arrays:
         """The result of a piece of the latest step of this name."""
@@ -197,11 +183,11 @@ class WorkFolder:
         if path.is_file():
             with errors_naming(path):
                 before = read_json_file(path)
-            task, found = (before.pop("task", ""), before) if isinstance(before, dict) else ("", {})
-            differing = changed_values("the work", found, about)
+            task, parts = (before.pop(name, 0) if isinstance(before, dict) else 0 for name in ("task", "parts"))
+            differing = changed_values("the work", before, about)
             if not differing:
                 self.task = str(task)
-                return ""
+                return str(self.parts or (parts if isinstance(parts, int) else 0))
             if not self.anew:
                 raise ValueError(f"{self.folder}: work of another version: {'; '.join(differing)}; {_ANOTHER}")
             self._begin_anew(list(self.folder.glob(_STEPS)))
@@ -209,18 +195,17 @@ class WorkFolder:
             if path.is_file():  # another part has begun it meanwhile
                 return self._open()
             raise ValueError(f"{self.folder}: it holds something, and no work; {_ANOTHER}")
-        write_text(path, json.dumps({**about, "task": self.task}) + "\n")
-        return ""
+        write_text(path, json.dumps({**about, "task": self.task, "parts": self.parts}) + "\n")
+        return str(self.parts)
 
-    def _step(self, step: str, about: About, pieces: int) -> str:
+    def _step(self, turn: str, step: str, about: About, pieces: int) -> str:
         """The name of the folder of a step, which is made; that of other inputs is refused or removed."""
-        turn = f"{self.of}{self.steps:02d}-"
         name = f"{turn}{step}-{digest_of([*about(), pieces])[:16]}"
         other = [entry for entry in self.folder.iterdir() if entry.name.startswith(turn) and entry.name != name]
         if other and not self.anew:
             task = f" ({self.task})" if self.task else ""
             raise ValueError(
-                f"{self.folder}: the work of other inputs or options{task}, which differ at step {self.steps}, {step}; "
+                f"{self.folder}: the work of other inputs or options{task}, which differ at step {turn}{step}; "
                 f"{_ANOTHER}"
             )
         self._begin_anew(other)

@@ -11,10 +11,11 @@ import torch
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
-from verisphere.base.distributed import World, world
+from verisphere.base.distributed import world
 from verisphere.base.identity import decided, settled
 from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Preprocessing, Progress, printable, quietly
+from verisphere.base.work import shared_by_ranks
 from verisphere.decide import Far, promised_rate
 from verisphere.decide.sample_size import enough_people
 from verisphere.files.disk import check_writable, refuse_overwriting
@@ -151,13 +152,12 @@ def embed(
     workers: int = 0,
     precision: torch.dtype = torch.float32,
     progress: Progress = quietly,
-    here: World | None = None,
     for_all: bool = True,
 ) -> Embeddings:
     """Embed images, and record the origin, and which people and images the model was trained on.
 
-    The ranks of a joined group share the work, unless `here` is this process alone. Each returns all embeddings, or,
-    if they are not `for_all`, rank 0 alone, and PartEnded is raised on the others.
+    The ranks of a joined group share the work. Each returns all embeddings, or, if they are not `for_all`, rank 0
+    alone, and PartEnded is raised on the others.
     The embedding of the mirror image is added as `flip` says; by default by the setting of the exported model, else
     not. bfloat16 is by autocast.
     """
@@ -177,19 +177,19 @@ def embed(
     if model.fixed and flip != model.flip:
         does = "adds the mirror image's embedding inside" if model.flip else "does not add the mirror image's embedding"
         raise ValueError(f"flip is {str(flip).lower()}, but the ONNX file {does}; leave --flip and --no-flip out")
-    embeddings = extract(
-        model.backbone,
-        faces,
-        batch_size=batch_size,
-        workers=workers,
-        flip=flip and not model.fixed,
-        precision=precision,
-        progress=progress,
-        here=world() if here is None else here,
-        trained_on=model.trained_on,
-        made_by=model.made_by,
-        for_all=for_all,
-    )
+    with shared_by_ranks():
+        embeddings = extract(
+            model.backbone,
+            faces,
+            batch_size=batch_size,
+            workers=workers,
+            flip=flip and not model.fixed,
+            precision=precision,
+            progress=progress,
+            trained_on=model.trained_on,
+            made_by=model.made_by,
+            for_all=for_all,
+        )
     origin = origin_of(model, flip, precision, images, faces.source)
     return replace(embeddings, origin=origin)
 

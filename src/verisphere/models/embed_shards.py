@@ -1,30 +1,24 @@
 """Embedding into a folder of shards: in memory that does not grow with the rows, and continued after any stop."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from verisphere import __version__
-from verisphere.base.collectives import on_every_rank, on_first_rank
+from verisphere.base.collectives import on_first_rank
 from verisphere.base.device import device_of
-from verisphere.base.distributed import ALONE, world
 from verisphere.base.identity import decided, settled
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
-from verisphere.base.work import PartEnded
+from verisphere.base.work import Arrays, ranges, results, working
 from verisphere.files.embeddings import columns_of
 from verisphere.files.errors import errors_naming
 from verisphere.files.sharded import (
     MANIFEST,
     Manifest,
     Store,
-    about_shard,
-    is_written,
     moved,
     read_manifest,
     shortened_rows,
@@ -32,7 +26,7 @@ from verisphere.files.sharded import (
     write_manifest,
     write_shard,
 )
-from verisphere.files.work import changed_values, digest_of, refuse_other, result_folder
+from verisphere.files.work import WorkFolder, result_folder
 from verisphere.images.faces import Faces
 from verisphere.models.embed import EmbeddingModel, embed
 
@@ -53,8 +47,8 @@ def embed_in_shards(
 ) -> Manifest:
     """Embed images into a folder of shards, and write its manifest last.
 
-    The ranks of a joined group divide the shards that are missing. A shard has whole batches, so its rows are those of
-    `embed` for the whole set.
+    Shards are pieces of work, which the ranks of a joined group divide. A shard has whole batches, so its rows are
+    those of `embed` for the whole set.
 
     Args:
         model: the model.
@@ -65,8 +59,7 @@ def embed_in_shards(
         store: type of the stored numbers.
         how: flip, batch_size, workers and precision, as `embed` takes them.
         progress: reports the progress over the shards.
-        part: number of this part, from 0, and number of parts, whose shards alone are computed; parts do not know of
-            each other, and the one that finds all shards there writes the manifest.
+        part: number of this part, from 0, and number of parts, as a `WorkFolder` takes them.
         merge: refuse to compute a shard.
 
     Raises:
@@ -80,65 +73,33 @@ def embed_in_shards(
     rule = decided(faces.names_rule)
     with errors_naming(images):
         (people,) = settled([("", names, identities)], rule)
-    count, domains = -(-len(faces) // rows), None if faces.domains is None else np.array(faces.domains)
-    options = {name: str(value) for name, value in how.items() if name != "workers"}
-    options |= {"verisphere": __version__, "torch": torch.__version__, "device": device_of(model.backbone).type}
+    domains = None if faces.domains is None else np.array(faces.domains)
+    settings = [*(str(value) for name, value in how.items() if name != "workers"), device_of(model.backbone).type]
     source = {"path": images, **asdict(faces.source)} if model.sha256 else None  # of the origin, which a set has once
-    made_by, source = json.loads(json.dumps([model.made_by, source]))  # as they are read from a shard
-    known = {"model": made_by, "images": digest_of([names, identities, domains]), "source": source, "names": rule}
-    about = {**known, "rows": rows, "store": store, **options}
 
-    def images_of(number: int) -> range:
-        return range(number * rows, min((number + 1) * rows, len(faces)))
-
-    def about_images(number: int) -> dict[str, Any]:
+    def about() -> list[object]:
         with errors_naming(images):
-            return about | {"contents": faces.contents(images_of(number)).hex()}
+            contents = faces.contents(range(len(faces))).hex()
+        settled_by = [model.made_by, source, rule, rows, store, settings]
+        return [names, identities, *([] if domains is None else [domains]), contents, settled_by]
 
-    def missing_shards() -> str:
-        return json.dumps([number for number in range(count) if not is_written(out, number)])
-
-    def check(numbers: Sequence[int]) -> None:
-        for number in numbers:
-            changed = changed_values("the embedding", about_shard(out, number), about_images(number))
-            refuse_other(out, "embedding", changed)
-
-    def write(number: int) -> None:
-        part = images_of(number)
-        embedded = embed(model, faces.select(part), images, **how, here=ALONE)
-        place = slice(part.start, part.stop)
+    def write(piece: range) -> Arrays:
+        place = slice(piece.start, piece.stop)
+        embedded = embed(model, faces.select(piece), images, **how)
         kept, units = shortened_rows(embedded.embeddings, store)
         stored = widened(kept, units)
         spelled = frozenset(people[place].tolist())
         # what readers read is checked before it is written
         checked: Embeddings = replace(embedded, embeddings=stored, identities=people[place], spelled=spelled)
         columns = columns_of(checked) | ({} if units is None else {"units": units})
-        write_shard(out, number, kept, columns, moved(embedded.embeddings, stored), about_images(number))
-
-    def write_each(numbers: Sequence[int]) -> None:
-        for number in numbers:
-            write(number)
+        return write_shard(out, piece.start // rows, kept, columns, moved(embedded.embeddings, stored))
 
     def finish() -> str:
-        write_manifest(out, model.backbone.embedding_size, store, count)
+        write_manifest(out, model.backbone.embedding_size, store, shards)
         return ""
 
-    with result_folder(out, alone=part is None):
-        here, missing = world(), [int(number) for number in json.loads(on_first_rank(missing_shards))]
-        written = sorted({*range(count)} - {*missing})
-        on_every_rank(lambda: check(written[here.rank :: here.size]))
-        if part is not None:
-            missing = [number for number in missing if number % part[1] == part[0]]
-        elif merge and missing:
-            raise ValueError(f"{out}: {len(missing)} of {count} shards are missing; run the parts that embed them")
-        turns = [missing[turn : turn + here.size] for turn in range(0, len(missing), here.size)]
-        done = count - len(missing)
-        for turn in progress(turns, "embedding shards", len(turns) + done, done):
-            on_every_rank(partial(write_each, turn[here.rank : here.rank + 1]))
-        if part is not None and (others := json.loads(on_first_rank(missing_shards))):
-            raise PartEnded(
-                f"part {part[0] + 1}/{part[1]} is embedded: {count - len(others)} of {count} shards are in {out}; the "
-                "part that embeds the last one, or --merge, writes the manifest"
-            )
+    task, pieces = f"{images}, {rows} rows a shard in {store}", ranges(len(faces), rows)
+    with result_folder(out, alone=part is None) as work, WorkFolder(work, task, part, merge) as folder, working(folder):
+        shards = [*results("shards", about, pieces, partial(map, write), progress, "embedding shards")]
         on_first_rank(finish)
     return read_manifest(out / MANIFEST)

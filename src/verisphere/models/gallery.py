@@ -1,9 +1,8 @@
 """A gallery of enrolled people, and the statistic by which each probe is found in it or not."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.base.vocabulary import Embeddings, Progress, check_word, quietly
-from verisphere.base.work import Arrays, results
+from verisphere.base.work import Arrays, ranges, results
 from verisphere.decide import STATISTICS, lower_median
 from verisphere.decide.statistics import CANDIDATES, Best
 from verisphere.files.gallery_calibration import GalleryCalibration
@@ -164,17 +163,15 @@ class Gallery:
             none, nobody = np.empty((0, count)), np.empty((0, count), np.int64)
             return Searched(none, none, nobody, nobody)
 
-        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-            for number in numbers:
-                part = slice(number * _PROBES_AT_ONCE, (number + 1) * _PROBES_AT_ONCE)
-                yield vars(self._search(unit_rows(probes[part]), statistic, cohort, count))
+        def of_probes(part: range) -> Arrays:
+            return vars(self._search(unit_rows(probes[part.start : part.stop]), statistic, cohort, count))
 
         def about() -> list[object]:
             normal = [] if cohort is None else [cohort.rows]
             return [probes, self.enrolled.embeddings, self.person, statistic, count, _PROBES_AT_ONCE, *normal]
 
-        pieces = -(-len(probes) // _PROBES_AT_ONCE)
-        parts = [*results("gallery", about, pieces, compute, progress, "searching the gallery")]
+        pieces, title = ranges(len(probes), _PROBES_AT_ONCE), "searching the gallery"
+        parts = [*results("gallery", about, pieces, partial(map, of_probes), progress, title)]
         return Searched(**{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
     def check(self, statistic: str, cohort: Cohort | None) -> None:

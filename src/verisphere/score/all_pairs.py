@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from verisphere.base.device import full_float32
 from verisphere.base.vocabulary import PRECISIONS, Precision, Progress, quietly
-from verisphere.base.work import Arrays, divided, results
+from verisphere.base.work import Arrays, divided, ranges, results
 from verisphere.score.exact.limits import DENSE_RUNS, FEW_PAIRS, RUN_KEYS, TILE_ROWS
 from verisphere.score.exact.scan import Scan, Tiling
 from verisphere.score.exact.score_sample import ScoreSample
@@ -186,19 +187,19 @@ class AllPairs:
                 raise ValueError(f"more than {most:,} pairs score {least:g} or more; ask for a higher threshold")
 
         scan = self._ready([(least, math.inf)])
-        pieces = scan.pieces() if divided() else [range(tile, tile + 1) for tile in range(len(scan.tiles))]
+        pieces = scan.pieces() if divided() else ranges(len(scan.tiles), 1)
 
-        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-            for number in numbers:
-                near = [(np.empty(0), np.empty((0, 2), np.int64))]
-                for tile in pieces[number]:
-                    near += self._near(scan, tile, least)
-                    check(sum(len(scores) for scores, _ in near))
-                scores, rows = zip(*near, strict=True)
-                yield {"scores": np.concatenate(scores), "rows": np.concatenate(rows)}
+        def of_tiles(tiles: range) -> Arrays:
+            near = [(np.empty(0), np.empty((0, 2), np.int64))]
+            for tile in tiles:
+                near += self._near(scan, tile, least)
+                check(sum(len(scores) for scores, _ in near))
+            scores, rows = zip(*near, strict=True)
+            return {"scores": np.concatenate(scores), "rows": np.concatenate(rows)}
 
         about, count = lambda: [*scan.tiling.about(), float(least).hex(), most], 0
-        for part in results("near", about, len(pieces), compute, self.progress, "collecting the highest scores"):
+        title, compute = "collecting the highest scores", partial(map, of_tiles)
+        for part in results("near", about, pieces, compute, self.progress, title):
             check(count := count + len(part["scores"]))
             yield torch.from_numpy(part["scores"]), torch.from_numpy(part["rows"])
 

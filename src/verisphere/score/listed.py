@@ -128,9 +128,9 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
     pieces = runs(len(every), width) if divided() else [range(len(every))]
     outside, inside = (progress, quietly) if divided() else (quietly, progress)
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-        for number in numbers:
-            chosen = [every[strip] for strip in pieces[number]]
+    def compute(some: Iterable[range]) -> Iterator[Arrays]:
+        for piece in some:
+            chosen = every[piece.start : piece.stop]
             first, counts = chosen[0][2].start, np.zeros((2, KEY_RANGE), np.int64)
             keys = np.empty(chosen[-1][2].stop - first, np.int16)
             for lefts, rights, pairs in inside(chosen, _SCORING, len(chosen)):
@@ -151,7 +151,7 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
         return [units, precision, strips.height, *vars(listing).values()]
 
     keys, counts, start = np.empty(len(listing), np.int16), np.zeros((2, KEY_RANGE), np.int64), 0
-    for part in results("keys", about, len(pieces), compute, outside, _SCORING):
+    for part in results("keys", about, pieces, compute, outside, _SCORING):
         keys[start : start + len(part["keys"])] = part["keys"]
         start += len(part["keys"])
         counts += part["counts"]

@@ -7,6 +7,7 @@ as `pair_scores` does, so block size, precision and threads cannot change an ans
 a few times k candidates a probe, for some thousand probes at a time.
 """
 
+import itertools
 import warnings
 from collections.abc import Iterable, Iterator
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from verisphere.base.device import full_float32
 from verisphere.base.vocabulary import Precision, Progress, check_word, quietly
-from verisphere.base.work import Arrays, divided, results
+from verisphere.base.work import Arrays, divided, ranges, results
 from verisphere.score.exact.limits import LEAST_PIECES, PAIRS_A_PIECE
 from verisphere.score.exact.screen import Screen, as_product, product_type, products, rounded, true_places
 from verisphere.score.pairs import COLUMNS_SUMMED, pair_scores
@@ -75,14 +76,11 @@ def top_k(
     found = torch.empty(len(probes), k, dtype=torch.int64, device=probes.device)
     together = min(PROBES_TOGETHER, max(CANDIDATES_HELD // (4 * k + RUN_PRODUCTS), LEAST_PROBES))
     height = _gallery_rows(len(probes), len(rows), together) if divided() else len(rows)
-    parts = [range(start, min(start + together, len(probes))) for start in range(0, len(probes), together)]
-    columns = [range(start, min(start + height, len(rows))) for start in range(0, len(rows), height)]
-    pieces = [(part, column) for part in parts for column in columns]
+    pieces = [*itertools.product(ranges(len(probes), together), ranges(len(rows), height))]
     title, blocks = f"searching {len(rows):,} rows", len(pieces) * -(-len(rows) // block)
     outside, inside = (progress, quietly) if divided() else (quietly, progress)
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-        chosen = (pieces[number] for number in numbers)
+    def compute(chosen: Iterable[tuple[range, range]]) -> Iterator[Arrays]:
         steps = ((part, column, start) for part, column in chosen for start in range(0, len(column), block))
         for part, column, start in inside(steps, title, blocks):
             there, shown = slice(column.start, column.stop), slice(part.start, part.stop)
@@ -99,9 +97,7 @@ def top_k(
     def about() -> list[object]:
         return [probes, rows, k, probes.device.type, *(exclude or ())]
 
-    for (part, column), piece in zip(
-        pieces, results("nearest", about, len(pieces), compute, outside, title), strict=True
-    ):
+    for (part, column), piece in zip(pieces, results("nearest", about, pieces, compute, outside, title), strict=True):
         shown, more = slice(part.start, part.stop), [torch.from_numpy(piece[name]) for name in ("scores", "rows")]
         if column.start:  # of equal scores the lower row comes first, which the earlier columns have
             more = [torch.cat([kept[shown].cpu(), new], 1) for kept, new in zip((scores, found), more, strict=True)]

@@ -18,7 +18,7 @@ from PIL import Image
 from verisphere.base.device import choose_device
 from verisphere.base.provenance import GIVEN_LANDMARKS
 from verisphere.base.vocabulary import Progress, check_word, printable, quietly
-from verisphere.base.work import Arrays, divided, for_first_rank, results
+from verisphere.base.work import Arrays, divided, for_first_rank, ranges, results
 from verisphere.decide import Far
 from verisphere.decide.point import far_text
 from verisphere.decide.sample_size import enough_people
@@ -166,12 +166,11 @@ def align_photos(
             f"{GIVEN_LANDMARKS}{landmarks.name}",
             listed_faces(template, listed, landmarks, others=every_face),
         )
-    pieces = [range(start, min(start + _PIECE, len(crops))) for start in range(0, len(crops), _PIECE)]
     contents = file_contents(files)
     outside, inside = (progress, quietly) if divided() else (quietly, progress)
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-        chosen = [pieces[number] for number in numbers]
+    def compute(some: Iterable[range]) -> Iterator[Arrays]:
+        chosen = [*some]
         places = [place for piece in chosen for place in piece]
         photos = [files.names[place] for place in places], [contents[place] for place in places]
         faces = iter(inside(search_photographs(*photos, find, together=_PIECE), "aligning", len(places)))
@@ -195,7 +194,7 @@ def align_photos(
         how = getattr(find, "how", finder), known, template, image_format, every_face, choose_device(device).type
         return [*how, *files.names, seen.hexdigest()]
 
-    found = for_first_rank(results("crops", about, len(pieces), compute, outside, "aligning"))
+    found = for_first_rank(results("crops", about, ranges(len(crops), _PIECE), compute, outside, "aligning"))
     rows: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
     counts = Counter[str]()

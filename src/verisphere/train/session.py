@@ -21,6 +21,7 @@ from verisphere.base.device import choose_device
 from verisphere.base.distributed import world
 from verisphere.base.seeds import Stream, mixed_seed
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
+from verisphere.base.work import shared_by_ranks
 from verisphere.decide import Far
 from verisphere.files.errors import errors_naming
 from verisphere.files.lock import alone_in
@@ -262,7 +263,8 @@ def _validated(recipe: Recipe, objective: Objective, measure: Measure, progress:
     """The figures of the validation set."""
     assert recipe.validation is not None
     share_buffers(objective.backbone)
-    embeddings = extract(objective.backbone, recipe.validation, workers=recipe.workers, progress=progress, here=world())
+    with shared_by_ranks():
+        embeddings = extract(objective.backbone, recipe.validation, workers=recipe.workers, progress=progress)
     return measure(embeddings, recipe.validation_far)
 
 

@@ -246,7 +246,7 @@ def test_an_interrupted_scan_continues_where_it_was(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(scan, "_filled", None)
     assert ask() == brute(units, people)
     refused = (
-        r"the work of other inputs or options \(evaluate this\), which differ at step 1, pairs; name another folder"
+        r"the work of other inputs or options \(evaluate this\), which differ at step 01-pairs; name another folder"
     )
     for other in ({"units": units.flip(0)}, {"people": people.roll(1)}, {"block": 40}):
         with pytest.raises(ValueError, match=refused):

@@ -115,10 +115,10 @@ def score_distractors(
     pieces = runs(steps, len(probes) * distractors) if divided() else [range(sys.maxsize)]
     coming = iter(portions)
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
+    def compute(chosen: Iterable[range]) -> Iterator[Arrays]:
         read = 0
-        for number in numbers:
-            reaching, piece = Reaching(units, score, first, held, precision), pieces[number]
+        for piece in chosen:
+            reaching = Reaching(units, score, first, held, precision)
             for rows in islice(coming, piece.start - read, piece.stop - read):
                 if rows.shape[1] != units.shape[1]:
                     raise ValueError(
@@ -132,7 +132,7 @@ def score_distractors(
         return [probes.embeddings, probe, mate, held, steps, *about()]
 
     reaching = Reaching(units, score, first, held, precision)
-    for state in results("distractors", known, len(pieces), compute):
+    for state in results("distractors", known, pieces, compute):
         reaching.add(state)
     if reaching.rows != distractors:
         raise ValueError(f"{distractors:,} distractors were announced, but {reaching.rows:,} came")

@@ -5,8 +5,9 @@ person. Only mated probes that another person outranks are scored again: product
 the mate or higher, pairs that rounding leaves open are scored exactly, and each person counts once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from verisphere.base.mapped import rows_at
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Embeddings, Precision, Progress, Rule, quietly
 from verisphere.base.words import FPIRS, RANKS
-from verisphere.base.work import Arrays, divided, results
+from verisphere.base.work import Arrays, divided, ranges, results
 from verisphere.decide.identification import (
     Cmc,
     IdentificationPoint,
@@ -190,11 +191,10 @@ def people_reaching(
         return counts
     left = rounded(probes, precision)
     parts = list(_whole_people(people, block))
-    pieces = runs(len(parts), len(probes) * len(gallery)) if divided() else [range(n, n + 1) for n in range(len(parts))]
+    pieces = runs(len(parts), len(probes) * len(gallery)) if divided() else ranges(len(parts), 1)
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-        for number in numbers:
-            yield {"counts": torch.stack([of_part(parts[part]) for part in pieces[number]]).sum(0).numpy()}
+    def of_parts(piece: range) -> Arrays:
+        return {"counts": torch.stack([*map(of_part, parts[piece.start : piece.stop])]).sum(0).numpy()}
 
     def of_part(part: slice) -> Int64[Tensor, " probes"]:
         counts = torch.zeros(len(probes), dtype=torch.int64)
@@ -226,7 +226,8 @@ def people_reaching(
     def about() -> list[object]:
         return [probes, own, level, gallery, people, block]
 
-    for piece in results("outranking", about, len(pieces), compute, progress, "counting who outranks a mate"):
+    title, compute = "counting who outranks a mate", partial(map, of_parts)
+    for piece in results("outranking", about, pieces, compute, progress, title):
         counts += torch.from_numpy(piece["counts"])
     return counts
 

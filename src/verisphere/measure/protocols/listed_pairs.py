@@ -1,14 +1,15 @@
 """Listed pairs: k-fold accuracy and operating points of the LFW family, operating points of lists of millions (IJB)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 
 from verisphere.base.vocabulary import FARS, Comparisons, Embeddings, OperatingPoint, Progress, Rule, Scores, quietly
-from verisphere.base.work import Arrays, results
+from verisphere.base.work import Arrays, ranges, results
 from verisphere.decide import Accuracy, Far, Ordered, accepted_impostors, kfold_accuracy, operating_point, ordered
 from verisphere.measure.protocols.repeated_pairs import refuse_repeated
 from verisphere.score import pair_scores, unit_rows
@@ -60,13 +61,12 @@ def score_listed(embeddings: Embeddings, comparisons: Comparisons) -> Scores:
     rows, left, right = embeddings.embeddings, torch.from_numpy(comparisons.left), torch.from_numpy(comparisons.right)
     units = unit_rows(rows)
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-        for number in numbers:
-            part = slice(number * SCORED_TOGETHER, (number + 1) * SCORED_TOGETHER)
-            yield {"scores": pair_scores(units, left[part], right[part]).numpy()}
+    def of_pairs(part: range) -> Arrays:
+        place = slice(part.start, part.stop)
+        return {"scores": pair_scores(units, left[place], right[place]).numpy()}
 
-    pieces = -(-len(comparisons) // SCORED_TOGETHER)
-    parts = results("listed", lambda: [SCORED_TOGETHER, rows, left, right], pieces, compute)
+    pieces = ranges(len(comparisons), SCORED_TOGETHER)
+    parts = results("listed", lambda: [SCORED_TOGETHER, rows, left, right], pieces, partial(map, of_pairs))
     score = np.concatenate([np.empty(0), *(part["scores"] for part in parts)])
     return Scores(score, comparisons.genuine, domains_of_pairs(embeddings, comparisons))
 

@@ -82,15 +82,14 @@ class Scan:
         pieces = self.pieces() if several else [range(len(self.tiles))]
         outside, inside = (self.progress, quietly) if several else (quietly, self.progress)
 
-        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-            chosen = (pieces[number] for number in numbers)
+        def compute(chosen: Iterable[range]) -> Iterator[Arrays]:
             if self.processes > 1:
-                return self._in_processes(chosen, windows)
+                return self._in_processes(iter(chosen), windows)
             return (_filled(self.tiles, piece, windows, inside) for piece in chosen)
 
         asked = [[window.low.hex(), window.high.hex(), window.groups, window.ranks, window.slack] for window in windows]
         merged: list[Window | None] = []
-        for state in results("pairs", lambda: [*self.tiling.about(), asked], len(pieces), compute, outside, _COMPARING):
+        for state in results("pairs", lambda: [*self.tiling.about(), asked], pieces, compute, outside, _COMPARING):
             more = [_window(state, f"{number}.") for number in range(len(windows))]
             merged = [a and a.merged(b) for a, b in zip(merged, more, strict=True)] if merged else [*more]
         for window in merged:

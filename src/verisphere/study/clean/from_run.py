@@ -6,8 +6,9 @@ center, which the noise has also attracted.
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -196,21 +197,13 @@ def _cosines(
     alone = len(blocks) == 1  # then the progress over its batches is more informative
     inside, outside = (progress, quietly) if alone else (quietly, progress)
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-        for block in (blocks[number] for number in numbers):
-            embeddings = embed(
-                model,
-                faces.select(block),
-                "",
-                flip=False,
-                batch_size=batch_size,
-                workers=workers,
-                progress=inside,
-            ).embeddings
-            kept = {"embeddings": embeddings} if keep_embeddings else {}
-            yield {_COSINES: head.cosines(embeddings, labels[block.start : block.stop])} | kept
+    def of_block(block: range) -> Arrays:
+        how: dict[str, Any] = {"flip": False, "batch_size": batch_size, "workers": workers, "progress": inside}
+        embeddings = embed(model, faces.select(block), "", **how).embeddings
+        kept = {"embeddings": embeddings} if keep_embeddings else {}
+        return {_COSINES: head.cosines(embeddings, labels[block.start : block.stop])} | kept
 
-    parts = results(_COSINES, lambda: [about], len(blocks), compute, outside, "embedding")
+    parts = results(_COSINES, lambda: [about], blocks, partial(map, of_block), outside, "embedding")
     return np.concatenate([np.empty((0, head.centers.shape[1]), np.float32), *(part[_COSINES] for part in parts)])
 
 
@@ -227,13 +220,13 @@ def _nearest(
     """Whether the nearest class of each image is its own, from the embeddings among the work files."""
     own = nearest_is_own(head.centers, sub.dominant, device)
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-        for number in numbers:
-            place = slice(blocks[number].start, blocks[number].stop)
-            embeddings = files.load(_COSINES, number)["embeddings"]
-            yield {_NEAREST: own(embeddings, labels[place], cosines[place])}
+    def of_block(block: range) -> Arrays:
+        place = slice(block.start, block.stop)
+        embeddings = files.load(_COSINES, blocks.index(block))["embeddings"]
+        return {_NEAREST: own(embeddings, labels[place], cosines[place])}
 
-    parts = results(_NEAREST, lambda: [cosines], len(blocks), compute, progress, "finding the nearest classes")
+    title = "finding the nearest classes"
+    parts = results(_NEAREST, lambda: [cosines], blocks, partial(map, of_block), progress, title)
     return NearestClass(*np.concatenate([part[_NEAREST] for part in parts]).T)
 
 

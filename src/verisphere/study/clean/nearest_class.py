@@ -5,15 +5,16 @@ dominant ones are kept). Dropping sub-centers changes no embedding, hence no sco
 changes the class center that a sample is nearest to.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
-from verisphere.base.work import Arrays, results, shared_by_ranks
+from verisphere.base.work import Arrays, ranges, results, shared_by_ranks
 from verisphere.head.nearest import nearest_others
 from verisphere.head.subcenters import SubCenters
 from verisphere.score.cosine import unit
@@ -83,12 +84,13 @@ def nearest_is_own(
         labels: Int64[np.ndarray, " rows"],
         cosines: Float32[np.ndarray, "rows subcenters"],
     ) -> Bool[np.ndarray, "rows 2"]:
-        def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-            for place in (slice(number * _ROWS, (number + 1) * _ROWS) for number in numbers):
-                yield {"own": of_tile(rows[place], labels[place], cosines[place])}
+        def of_part(part: range) -> Arrays:
+            place = slice(part.start, part.stop)
+            return {"own": of_tile(rows[place], labels[place], cosines[place])}
 
         with shared_by_ranks():
-            parts = results("tiles", lambda: [rows, labels, cosines], -(-len(rows) // _ROWS), compute)
+            pieces = ranges(len(rows), _ROWS)
+            parts = results("tiles", lambda: [rows, labels, cosines], pieces, partial(map, of_part))
             return np.concatenate([np.zeros((0, 2), bool), *(part["own"] for part in parts)])
 
     return of_rows

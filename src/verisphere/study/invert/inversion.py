@@ -6,7 +6,7 @@ does not depend on the others; a finished batch is stored.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,7 +22,7 @@ from torch import Tensor
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.seeds import Stream, check_seed, mixed_seed
 from verisphere.base.vocabulary import Progress, check_word, quietly
-from verisphere.base.work import Arrays, results, working
+from verisphere.base.work import Arrays, ranges, results, working
 from verisphere.files.work import SealedFile, WorkFolder
 from verisphere.head import Head
 from verisphere.score.cosine import unit
@@ -185,21 +185,20 @@ def invert(
     """
     backbone.to(device).eval().requires_grad_(False)
     files = None if work is None else WorkFolder(work, anew=True)
-    starts = range(0, identity.count, settings.batch_size)
+    pieces = ranges(identity.count, settings.batch_size)
     images: list[UInt8[Tensor, "batch 3 height width"]] = []
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-        for number in numbers:
-            places = range(starts[number], min(starts[number] + settings.batch_size, identity.count))
-            title = f"batch {number + 1} of {len(starts)}"
-            batch = _Batch(backbone, identity, settings, places, device)
-            state = None if files is None else files.state(_IMAGES, number)
-            pixels = batch.descended(state, save_every, progress, title, partial(_show, watch, images))
-            images.append(pixels)
-            yield {"pixels": pixels.numpy()}
+    def of_batch(places: range) -> Arrays:
+        number = pieces.index(places)
+        batch = _Batch(backbone, identity, settings, places, device)
+        state = None if files is None else files.state(_IMAGES, number)
+        title = f"batch {number + 1} of {len(pieces)}"
+        pixels = batch.descended(state, save_every, progress, title, partial(_show, watch, images))
+        images.append(pixels)
+        return {"pixels": pixels.numpy()}
 
     with working(files):
-        parts = results(_IMAGES, lambda: [asdict(settings), about or {}], len(starts), compute)
+        parts = results(_IMAGES, lambda: [asdict(settings), about or {}], pieces, partial(map, of_batch))
         return torch.cat([torch.from_numpy(part["pixels"]) for part in parts])
 
 

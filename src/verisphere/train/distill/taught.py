@@ -11,8 +11,8 @@ from torch import Tensor
 
 from verisphere.backbones.extract import extract
 from verisphere.base.collectives import on_every_rank, on_first_rank
-from verisphere.base.distributed import world
 from verisphere.base.vocabulary import Progress, quietly
+from verisphere.base.work import shared_by_ranks
 from verisphere.files.disk import write_whole
 from verisphere.images.augment import Augment
 from verisphere.images.faces import Faces
@@ -133,7 +133,8 @@ class _Kept:
             return on_every_rank(lambda: self._read(path))
         network.mirrored = mirrored
         try:
-            made = extract(network, self.faces, workers=self.workers, progress=self.progress, here=world()).embeddings
+            with shared_by_ranks():
+                made = extract(network, self.faces, workers=self.workers, progress=self.progress).embeddings
         finally:
             network.mirrored = False
         if of_files is not None:

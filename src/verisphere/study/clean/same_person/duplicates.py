@@ -13,7 +13,7 @@ from jaxtyping import Float32
 from torch import Tensor
 
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
-from verisphere.base.work import Arrays, results
+from verisphere.base.work import Arrays, ranges, results
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import note_crowds
 from verisphere.files.json_values import shown
@@ -244,10 +244,10 @@ def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -
     Equal files are included, since equal bytes have equal pixels. The function holds 16 bytes an image.
     """
     first: dict[bytes, list[int]] = {}
-    pieces = torch.arange(len(faces)).split(_IMAGES_AT_ONCE * _BATCHES_A_PIECE)
+    pieces = ranges(len(faces), _IMAGES_AT_ONCE * _BATCHES_A_PIECE)
 
-    def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
-        order = torch.cat([pieces[0][:0], *(pieces[number] for number in numbers)])
+    def compute(some: Iterable[range]) -> Iterator[Arrays]:
+        order = torch.tensor([place for piece in some for place in piece], dtype=torch.int64)
         read = iter(batches(faces, order, _IMAGES_AT_ONCE, workers)) if len(order) else iter(())
         while keys := [
             hashlib.blake2b(image.contiguous().numpy().tobytes(), digest_size=16).digest()
@@ -259,7 +259,7 @@ def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -
     def about() -> list[object]:
         return [_IMAGES_AT_ONCE * _BATCHES_A_PIECE, faces.contents(range(len(faces))).hex()]
 
-    keys = (key for part in results("pixels", about, len(pieces), compute, progress, "comparing pixels")
+    keys = (key for part in results("pixels", about, pieces, compute, progress, "comparing pixels")
             for key in part["keys"])  # fmt: skip
     for place, key in enumerate(keys):
         first.setdefault(key.tobytes(), []).append(place)
