@@ -203,17 +203,16 @@ def test_parts_compute_their_pieces_and_the_last_makes_the_result(tmp_path: Path
             sums(folder, "rows", pieces=7)
 
 
-def test_pieces_that_one_part_computes_alone_are_not_computed_to_merge(tmp_path: Path):
-    """The later steps of a command, which the part that completes the first one computes."""
+def test_parts_without_a_common_disk_are_merged(tmp_path: Path):
+    """Steps after that which parts share are computed by who merges them."""
     for number in (0, 1):
-        with contextlib.suppress(PartEnded), WorkFolder(tmp_path, part=(number, 2)) as folder:
+        with contextlib.suppress(PartEnded), WorkFolder(tmp_path / str(number), part=(number, 2)) as folder:
             sums(folder)
-    with WorkFolder(tmp_path, merge=True) as folder:
-        assert sums(folder, compute=only()) == [45, 45, 44]
-        with pytest.raises(ValueError, match=r"02-more-\w+: 4 of 4 pieces are missing; run any part, or the command"):
-            sums(folder, "more", pieces=4)
-    with WorkFolder(tmp_path, part=(0, 2)) as folder:
+    shutil.copytree(tmp_path / "1", tmp_path / "0", dirs_exist_ok=True)
+    with WorkFolder(tmp_path / "0", merge=True) as folder:
         assert [*sums(folder, compute=only()), *sums(folder, "more", pieces=4)] == [45, 45, 44, 45, 45, 44, 42]
+    with WorkFolder(tmp_path / "1", merge=True) as folder, pytest.raises(ValueError, match=r"2 of 3 .*; run part 1/2$"):
+        sums(folder)
 
 
 def test_a_piece_that_another_process_has_kept_meanwhile_is_not_computed(tmp_path: Path):

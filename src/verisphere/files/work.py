@@ -123,7 +123,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
             task: the command in words, for the message that refuses another one.
             part: number of this part, from 0, and number of parts: only pieces of this part are computed in the first
                 step. The part that completes the step continues alone.
-            merge: refuse to compute pieces.
+            merge: refuse to compute pieces of the step that parts share, or of one before it.
             anew: remove the work of other inputs instead of refusing the folder.
         """
         self.folder, self.task, self.merge, self.anew = folder, task, merge, anew
@@ -149,7 +149,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         self._latest[step] = folder = self.folder / on_first_rank(lambda: self._step(turn, step, about, pieces))
         missing = self._missing(folder, pieces)
         shared = self.divides and 0 < self.parts <= pieces
-        if self.merge and missing:
+        if self.merge and self.divides and missing:
             parts = sorted({piece % self.parts for piece in missing}) if shared else ()
             named = shortened(", ".join(f"part {part + 1}/{self.parts}" for part in parts), 200)
             lacking = named or "any part, or the command without --merge"

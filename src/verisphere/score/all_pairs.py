@@ -189,17 +189,16 @@ class AllPairs:
         scan = self._ready([(least, math.inf)])
         pieces = scan.pieces() if divided() else ranges(len(scan.tiles), 1)
 
-        def of_tiles(tiles: range) -> Arrays:
-            near = [(np.empty(0), np.empty((0, 2), np.int64))]
+        def near(tiles: range) -> Arrays:
+            found = [(np.empty(0), np.empty((0, 2), np.int64))]
             for tile in tiles:
-                near += self._near(scan, tile, least)
-                check(sum(len(scores) for scores, _ in near))
-            scores, rows = zip(*near, strict=True)
+                found += self._near(scan, tile, least)
+                check(sum(len(scores) for scores, _ in found))
+            scores, rows = zip(*found, strict=True)
             return {"scores": np.concatenate(scores), "rows": np.concatenate(rows)}
 
         about, count = lambda: [*scan.tiling.about(), float(least).hex(), most], 0
-        title, compute = "collecting the highest scores", partial(map, of_tiles)
-        for part in results("near", about, pieces, compute, self.progress, title):
+        for part in results("near", about, pieces, partial(map, near), self.progress, "collecting the highest scores"):
             check(count := count + len(part["scores"]))
             yield torch.from_numpy(part["scores"]), torch.from_numpy(part["rows"])
 
