@@ -3,6 +3,7 @@
 import errno
 import resource
 from dataclasses import replace
+from mmap import MADV_NORMAL, MADV_RANDOM, MADV_WILLNEED
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from verisphere.base import mapped as mapped_rows
 from verisphere.base.mapped import few_rows_at, is_mapped, joined, room, rows_at
 from verisphere.base.vocabulary import Embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
-from verisphere.score import top_k, unit_rows
+from verisphere.score import pair_scores, top_k, unit_rows
 from verisphere.score.exact import tiles
+from verisphere.score.pairs import rough_scores
 
 
 def mapped(rows: np.ndarray) -> np.ndarray:
@@ -117,3 +119,21 @@ def test_no_space_for_a_mapped_file_is_one_line(monkeypatch: pytest.MonkeyPatch,
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.errno in (errno.EFBIG, errno.ENOSPC)
     assert not list(tmp_path.iterdir())
+
+
+def test_rows_that_are_gathered_are_asked_for_together_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    advise = mapped_rows._advise
+
+    def noted(rows: np.ndarray, advice: int, places: np.ndarray | None = None) -> None:
+        asked.append((advice, len(rows) if places is None else len(places)))
+        advise(rows, advice, places)
+
+    rows = torch.from_numpy(mapped(np.eye(8, dtype=np.float32)))
+    left, right = torch.tensor([0, 5]), torch.tensor([0, 6])
+    monkeypatch.setattr(mapped_rows, "_advise", noted)
+    assert pair_scores(rows, left, right).tolist() == rough_scores(rows, left, right).tolist() == [1, 0]
+    of_pairs = [(MADV_RANDOM, 8)] * 2 + [(MADV_WILLNEED, 2)] * 2 + [(MADV_NORMAL, 8)] * 2
+    assert asked == 2 * of_pairs
+    assert few_rows_at(rows.numpy(), np.array([6, 2])).argmax(1).tolist() == [6, 2]
+    assert asked[12:] == [(MADV_RANDOM, 8), (MADV_WILLNEED, 2), (MADV_NORMAL, 8)]

@@ -89,7 +89,7 @@ def rows_at(rows: Rows, places: Int64[np.ndarray, " places"] | Shaped[np.ndarray
 
 
 def few_rows_at(rows: Float32[np.ndarray, "rows dim"], places: Int64[np.ndarray, " places"]) -> np.ndarray:
-    """Few rows, at ascending positions, in memory; of mapped rows no neighbours are read along with them."""
+    """Few rows in memory; of mapped rows all are asked for at once, and no neighbours are read along with them."""
     with read_singly(rows):
         read_now(rows, places)
         return rows[places]

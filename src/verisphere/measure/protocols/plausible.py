@@ -329,7 +329,7 @@ def repeated_vectors(
     candidates = np.flatnonzero(same)
     for start in range(0, len(candidates), step):
         part = candidates[start : start + step]
-        same[part] = _equal(embeddings[order[part]], embeddings[order[part + 1]])
+        same[part] = _equal(few_rows_at(embeddings, order[part]), few_rows_at(embeddings, order[part + 1]))
     vector = np.concatenate([[0], np.cumsum(~same)])
     counted = vector if template is None else np.unique(np.stack([vector, template[order]]), axis=1)[0]
     rows_of = np.bincount(counted)
