@@ -34,7 +34,6 @@ WORK = ".work"
 _ABOUT = "about.json"
 _FORMAT = 1
 _STEPS = "[0-9][0-9]-*"
-_LOCKED = "locked"
 _AGAIN = "remove it, and its piece is computed again"
 _ANOTHER = "name another folder"
 _ROWS_AT_ONCE = 1 << 16
@@ -164,7 +163,8 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
                 f"{self.folder}; the part that computes the last one, or --merge, makes the result"
             )
         if shared:
-            if on_first_rank(self._locked) == _LOCKED:
+            lock = lock_file(self.folder / ".result.lock")
+            if not on_first_rank(lambda: "locked" if self._lock.enter_context(lock) else ""):
                 raise PartEnded(f"{self.folder}: all pieces of this step are there, and another part makes the result")
             self.divides = False
         return (_loaded(folder, piece) for piece in range(pieces))
@@ -241,10 +241,6 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
 
         for turn, arrays in enumerate(progress(compute(numbers()), title, done + len(pieces), done)):
             SealedFile(_piece(folder, taken[turn])).save({**arrays, _PIECE: _of_piece(folder, taken[turn])})
-
-    def _locked(self) -> str:
-        """Lock the folder for the process that makes the result; says so if another one has the lock."""
-        return "" if self._lock.enter_context(lock_file(self.folder / ".result.lock")) else _LOCKED
 
 
 def _piece(folder: Path, piece: int) -> Path:
