@@ -42,6 +42,11 @@ def calibrate(options: argparse.Namespace) -> str:
     return _of_gallery(options)
 
 
+def _check_far(options: argparse.Namespace) -> None:
+    if options.gallery is None and not options.far:
+        raise ValueError("name the FAR of a threshold for two photographs (--far 1e-3), or a --gallery and its --fpir")
+
+
 def _of_pairs(options: argparse.Namespace) -> str:
     from verisphere.base.distributed import world
     from verisphere.report.calibration_tables import calibration_text
@@ -52,8 +57,7 @@ def _of_pairs(options: argparse.Namespace) -> str:
     from verisphere.ship.review import Side, write_review
 
     refuse_unread(options, _OF_GALLERY, "it is for the threshold of a --gallery")
-    if not options.far:
-        raise ValueError("name the FAR of a threshold for two photographs (--far 1e-3), or a --gallery and its --fpir")
+    _check_far(options)
     if options.probability is None:
         refuse_unread(options, ("plot",), "it draws how reliable a --probability is")
     count = _count(options)
@@ -295,7 +299,7 @@ def add_calibrate(verbs: Verbs) -> None:
     add_accept_unrecorded(verb, "check on files")
     add_trust_code(verb)
     add_work(verb)
-    add_cost(verb, "calibrate", "file")
+    add_cost(verb, "all-pairs", "file", _check_far)
 
 
 def add_accept_training_people(verb: argparse.ArgumentParser) -> None:

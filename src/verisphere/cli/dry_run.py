@@ -3,6 +3,7 @@
 import argparse
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.cli.parsing import Outcome, options_as
@@ -62,11 +63,9 @@ def add_cost(
         check(options)
         named, against = getattr(options, of), getattr(options, "against", [])
         paths = named if isinstance(named, list) else [named]
-        if kind == "calibrate" and options.gallery is not None:
-            return cost_of("gallery", paths, [options.gallery])
-        if kind == "calibrate" and not options.far:
-            raise ValueError("name the FAR of a threshold for two photographs (--far 1e-3), or a --gallery")
-        galleries = [] if kind == "calibrate" else getattr(options, "gallery", [])
+        galleries = getattr(options, "gallery", None) or []
+        if isinstance(galleries, Path):  # of a calibration
+            return cost_of("gallery", paths, [galleries])
         others = [*galleries, *getattr(options, "distractors", []) * len(galleries)]
         redrawn = getattr(options, "intervals", False) or getattr(options, "by_person", None) or against
         passes = (getattr(options, "galleries", None) or 1) * (2 if redrawn else 1)

@@ -21,7 +21,7 @@ from verisphere.measure.sides import ONE_WAY
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 
-Kind: TypeAlias = Literal["all-pairs", "calibrate", "gallery", "identification", "duplicates", "people", "cluster"]
+Kind: TypeAlias = Literal["all-pairs", "gallery", "identification", "duplicates", "people", "cluster"]
 
 
 def _two(count: int) -> int:
@@ -32,7 +32,6 @@ def _two(count: int) -> int:
 #: clusters), and its pairs by the rows and people of a set and the rows of galleries.
 COMMANDS: Mapping[Kind, tuple[float, Callable[[int, int, int], int]]] = {
     "all-pairs": (1.68e8, lambda rows, people, enrolled: _two(rows)),
-    "calibrate": (1.68e8, lambda rows, people, enrolled: _two(rows)),
     "gallery": (1.69e8, lambda rows, people, enrolled: people * enrolled),
     "identification": (1.69e8, lambda rows, people, enrolled: rows * (enrolled or people)),
     "duplicates": (1.4e8, lambda rows, people, enrolled: _two(rows) + _two(people)),
