@@ -11,12 +11,10 @@ from typing import TypeVar
 import numpy as np
 
 from verisphere.base.collectives import on_first_rank
-from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import (
     FARS,
     Embeddings,
     ImageSource,
-    OperatingPoint,
     Origin,
     Progress,
     Redrawing,
@@ -25,14 +23,14 @@ from verisphere.base.vocabulary import (
     quietly,
 )
 from verisphere.base.work import divided
-from verisphere.decide import Far, GuaranteedThreshold, OneThreshold, exact_rate, point_at
+from verisphere.decide import Far, OneThreshold, exact_rate
 from verisphere.decide.identification import cmc
 from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
 from verisphere.files.documents import LARGEST_YAML, read_text
 from verisphere.files.errors import errors_naming
-from verisphere.files.gallery_calibration import UNTIED, GalleryCalibration
+from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.results import EvaluatedFile, Result, first_lines
@@ -40,19 +38,16 @@ from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, require_pairs
 from verisphere.measure.protocols.identification import score_probes, split_gallery
 from verisphere.measure.protocols.plausible import implausible_set
-from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set, tar_differences, tars_over_people
+from verisphere.measure.protocols.redrawn import intervals_of_set, tar_differences
 from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
+from verisphere.measure.report_calibrated import calibrated, of_gallery
 from verisphere.measure.report_control import control
 from verisphere.measure.report_findings import (
-    ALL,
     Asked,
-    Calibrated,
     Comparison,
     Contents,
     File,
     Findings,
-    Shipped,
-    ShippedGallery,
     Training,
 )
 from verisphere.measure.report_first import leading
@@ -152,9 +147,7 @@ def _made(
             pairs = PairsOfSet(_with_usable_domains(rows), asked.progress)
             findings.append(_measure(entry, rows, pairs, asked))
         sets.append(pairs)
-    shipped = (
-        _calibrated(calibration, findings, sets, asked.redrawing) if isinstance(calibration, Calibration) else None
-    )
+    shipped = calibrated(calibration, findings, sets, asked.redrawing) if isinstance(calibration, Calibration) else None
     lead = leading(findings, shipped) if findings else 0
     contents = Contents(
         title=title or (f"Report: {', '.join(titles)}" if len(titles) <= 3 else f"Report on {len(titles)} sets"),
@@ -162,7 +155,7 @@ def _made(
         findings=tuple(findings),
         comparisons=tuple(_comparisons(findings, sets, first, asked)),
         calibrated=shipped,
-        gallery=_of_gallery(calibration, findings) if isinstance(calibration, GalleryCalibration) else None,
+        gallery=of_gallery(calibration, findings) if isinstance(calibration, GalleryCalibration) else None,
         trainings=tuple(_trainings(inputs)),
         control=control(_first(findings, lead), _first(sets, lead), shipped, asked) if findings else None,
     )
@@ -299,82 +292,7 @@ def _model(origin: Origin | None, run: Path | None) -> str:
     return f"{words} It is {newest} checkpoint of {run}, {same_weights[-1].name}."
 
 
-# --- thresholds and runs ---
-
-
-def _calibrated(
-    calibration: Calibration, findings: Sequence[Findings], sets: Sequence[PairsOfSet], redrawing: Redrawing
-) -> Calibrated:
-    """The thresholds of a calibration, with their operating points on the sets that the same model made."""
-    warning = calibration.thresholds[0].warning()
-    notes, tried = [f"{warning[0].upper()}{warning[1:]}."] if warning else [], []
-    notes += [f"Probability: {calibration.probability.meaning()}."] if calibration.probability else []
-    for finding, pairs in zip(findings, sets, strict=True):
-        if calibration.origin is None:
-            notes.append(f"{finding.title}: tried on trust; the calibration does not say of which model it is.")
-        elif why_not := _not_made_as(calibration.origin, finding):
-            notes.append(f"{finding.title}: not tried; {why_not}.")
-            continue
-        elif untold := _untold(calibration.origin, finding):
-            notes.append(f"{finding.title}: tried on trust; {untold}.")
-        tried.append((finding, pairs))
-    cuts, tars = [shipped.threshold for shipped in calibration.thresholds], {}
-    for finding, pairs in tried:
-        pairs.prepare([], [], cuts)
-        tars[finding.title] = tars_over_people(pairs, finding.embeddings.embeddings, cuts, redrawing)
-    thresholds = []
-    for place, shipped in enumerate(calibration.thresholds):
-        points = {
-            finding.title: {
-                name: replace(point, tar_lower_95=tar.lower_95, tar_upper_95=tar.upper_95)
-                for name, point in _points_at(shipped, pairs).items()
-                for tar in [tars[finding.title][name][place]]
-            }
-            for finding, pairs in tried
-        }
-        redrawn = {finding.title: fars_over_people(pairs, points[finding.title], redrawing) for finding, pairs in tried}
-        thresholds.append(Shipped(shipped, points, redrawn))
-    source = File(calibration.source.file, calibration.source.sha256)
-    own = frozenset(finding.title for finding, _ in tried if finding.file.sha256 == source.sha256)
-    return Calibrated(source, tuple(thresholds), own, tuple(notes))
-
-
-def _not_made_as(calibrated: Origin, finding: Findings) -> str:
-    """Why a set is not known to be made as a calibration was; empty where it is."""
-    if finding.embeddings.origin is None:
-        return "its embeddings do not say which model made them"
-    differing = finding.embeddings.origin.differences(calibrated)
-    return f"not made as the calibration was ({', '.join(differing)})" if differing else ""
-
-
-def _untold(calibrated: Origin, finding: Findings) -> str:
-    """That the pixels of a set could not be compared with those of a calibration; empty where they could."""
-    unknown = unrecorded(calibrated, finding.embeddings.origin)
-    return f"the calibration or the set was {UNRECORDED}" if unknown else ""
-
-
-def _of_gallery(calibration: GalleryCalibration, findings: Sequence[Findings]) -> ShippedGallery:
-    """The thresholds of a gallery, with the sets that are not of its model."""
-    strangers = File(calibration.strangers.file, calibration.strangers.sha256)
-    if calibration.origin is None:
-        return ShippedGallery(strangers, calibration, (f"{UNTIED}.",))
-    sets = [
-        (finding.title, _not_made_as(calibration.origin, finding) or _untold(calibration.origin, finding))
-        for finding in findings
-    ]
-    weak = "the promise is not shown to hold for its model"
-    notes = [f"{title}: {weak}; {why_not}." for title, why_not in sets if why_not]
-    return ShippedGallery(strangers, calibration, tuple(notes))
-
-
-def _points_at(shipped: GuaranteedThreshold, pairs: PairsOfSet) -> dict[str, OperatingPoint]:
-    """The operating point of a threshold on all pairs of a set, and on each domain that has pairs of both kinds."""
-    pools = {ALL: (pairs.everything(genuine=True), pairs.everything(genuine=False)), **pairs.by_domain()}
-    return {
-        name: point_at(genuine, impostor, shipped.threshold, shipped.far_target, shipped.guarantee)
-        for name, (genuine, impostor) in pools.items()
-        if genuine.total and impostor.total
-    }
+# --- runs ---
 
 
 def _trainings(inputs: Sequence[ReportInput]) -> Iterator[Training]:
