@@ -71,9 +71,11 @@ def better_way(
     """The way by which own scores stand out most beyond chance, its score and least gain; and the score as they are.
 
     Of each person there are two images or more; or one of each, whose mirror image stands for another one. Where
-    landmarks have `doubted` that the faces are in their places, a view has to be better beyond chance and no more.
+    landmarks have `doubted` that the faces are in their places, a view has to be better beyond chance and no more. Of
+    few people no way is better.
     """
     alone = len(np.unique(person)) == len(person)
+    ways = ways if len(np.unique(person)) >= FEWEST_PEOPLE else ()
 
     def own(way: Way, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Own scores of the people, and logarithms of the lengths of the rows."""
