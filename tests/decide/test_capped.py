@@ -116,6 +116,13 @@ def test_few_accepted_pairs_are_promised_where_cantelli_allows_none():
     assert capped_rank(150, "1e-3", 2.0) == 2
 
 
+def test_whether_a_cap_can_be_had_needs_no_bound_of_thinned_people(monkeypatch):
+    monkeypatch.setattr("verisphere.decide.capped.binom", None)
+    assert largest_cap(19_001, "1e-4") == 390.0
+    assert lowest_capped_far(19_001, 2.0) == "1.67e-8"
+    assert capped_people_needed("1.1e-4", 10.0) == 294
+
+
 def test_the_lowest_far_is_possible_and_nothing_below_it():
     for people, cap in ((90, 2.0), (400, 2.0), (400, 1.2), (3000, 5.0)):
         lowest = lowest_capped_far(people, cap)

@@ -31,10 +31,10 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from numbers import Real
-from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float64, Int64
+from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from verisphere.decide.bootstrap import PairScores
@@ -48,14 +48,14 @@ _MOST_THINNED = 20_000  # people: with more, Cantelli's bound is the better one 
 HIGHEST_SEEN, STEP = 0.1, 10**0.25
 _LEAST_SHARING = 100  # pairs of accepted pairs that share a person, for c to be estimated
 _FITTED = 5  # lowest FARs with an estimate, to which a line is fitted
-_OfPeople: TypeAlias = Int64[np.ndarray, " people"]
 _ONE_SIDED = 1.645  # standard errors to a bound that holds in 95 %
 
 
 @lru_cache(maxsize=1024)
-def capped_rank(people: int, far: Far, cap: float) -> int:
+def capped_rank(people: int, far: Far, cap: float, thinned: bool = True) -> int:
     """The rank among all pairs of one image each of these people, of the score that becomes the threshold; 0 for none.
 
+    Without thinned people, whose bounds take long, it may be lower, but is 0 where it is 0 with them, and only there.
     >>> capped_rank(90, "1e-3", 2), capped_rank(89, "1e-3", 2), capped_rank(600, "1e-3", 2)
     (1, 0, 94)
     """
@@ -65,7 +65,7 @@ def capped_rank(people: int, far: Far, cap: float) -> int:
         )
     rate = float(promised_rate(far))
     cap = min(cap, 1 / rate)
-    return 1 + max(_by_cantelli(people, rate, cap), _by_suen(people, rate, cap)) if people > 2 else 0
+    return 1 + max(_by_cantelli(people, rate, cap), _by_suen(people, rate, cap, thinned)) if people > 2 else 0
 
 
 def capped_people_needed(far: Far, cap: float) -> int:
@@ -74,7 +74,7 @@ def capped_people_needed(far: Far, cap: float) -> int:
     >>> [capped_people_needed(far, cap) for far in ("1e-3", "1e-4") for cap in (2, 5, 10)]
     [90, 239, 479, 253, 266, 302]
     """
-    return first_where(lambda people: capped_rank(people, far, cap) > 0, 3)
+    return first_where(lambda people: capped_rank(people, far, cap, False) > 0, 3)
 
 
 def lowest_capped_far(people: int, cap: float) -> str | None:
@@ -84,11 +84,11 @@ def lowest_capped_far(people: int, cap: float) -> str | None:
     '9.96e-4'
     """
     rates = np.geomspace(float(SMALLEST_FAR), 0.5, 200)
-    first = next((place for place, rate in enumerate(rates.tolist()) if capped_rank(people, rate, cap)), None)
+    first = next((place for place, rate in enumerate(rates.tolist()) if capped_rank(people, rate, cap, False)), None)
     if first is None:
         return None
     between = np.geomspace(rates[max(first - 1, 0)], rates[first], 2_000).tolist()
-    far = Decimal(between[bisect_left(between, True, key=lambda rate: capped_rank(people, rate, cap) > 0)])
+    far = Decimal(between[bisect_left(between, True, key=lambda rate: capped_rank(people, rate, cap, False) > 0)])
     return f"{far.quantize(Decimal(1).scaleb(far.adjusted() - 2), ROUND_CEILING):.2e}"
 
 
@@ -99,7 +99,7 @@ def largest_cap(people: int, far: Far) -> float | None:
     (8.3, None)
     """
     caps = [digits * 10**power / 10 for power in range(6) for digits in range(10, 100)]
-    possible = bisect_left(caps, True, key=lambda cap: not capped_rank(people, far, cap))
+    possible = bisect_left(caps, True, key=lambda cap: not capped_rank(people, far, cap, False))
     return caps[possible - 1] if possible else None
 
 
@@ -111,13 +111,13 @@ def _by_cantelli(people: int, rate: float, cap: float) -> int:
     return math.floor(pairs * lowest) if lowest >= 0 else -1
 
 
-def _by_suen(people: int, rate: float, cap: float) -> int:
+def _by_suen(people: int, rate: float, cap: float, thinned: bool) -> int:
     """The largest K, or -1."""
     none_above = _none_above(people, rate, cap)
     if none_above[-1] > _CHANCE:  # and fewer people only see fewer
         return -1
     numbers, largest = np.arange(len(none_above)), 0
-    for share in _THINNED if people <= _MOST_THINNED else ():
+    for share in _THINNED if thinned and people <= _MOST_THINNED else ():
         chance = float(binom.pmf(numbers, people, share) @ none_above)
         if chance <= _CHANCE:
             largest = max(largest, math.floor(math.log(_CHANCE / chance) / -math.log1p(-(share**2))))
@@ -201,14 +201,14 @@ def observed_cap(pairs: PairScores, far: Far) -> ObservedCap | None:
     return ObservedCap(fars, caps, math.exp(value), lower, upper)
 
 
-def _degrees(people: Int64[np.ndarray, "pairs 2"], count: int) -> tuple[_OfPeople, _OfPeople]:
+def _degrees(people: Int64[np.ndarray, "pairs 2"], count: int) -> Int64[np.ndarray, "2 people"]:
     """How many accepted pairs each person has, and how many further ones their partners have in all."""
     own, other = np.concatenate([people, people[:, ::-1]]).T
     degrees = np.bincount(own, minlength=count)
-    return degrees, np.bincount(own, degrees[other] - 1, count).astype(np.int64)
+    return np.stack([degrees, np.bincount(own, degrees[other] - 1, count).astype(np.int64)])
 
 
-def _cap(sharing: int | _OfPeople, accepted: int | _OfPeople, people: int) -> Float64[np.ndarray, "..."]:
+def _cap(sharing: ArrayLike, accepted: ArrayLike, people: int) -> Float64[np.ndarray, "..."]:
     """The mean of p^2, without bias, over the square of the FAR, which is that of everybody or of each without one."""
     moment = np.asarray(sharing) / (people * (people - 1) * (people - 2))
     return np.asarray(moment / (np.asarray(accepted) / (people * (people - 1) / 2)) ** 2)
