@@ -93,6 +93,14 @@ def test_too_few_pairs_and_fars_beyond_the_tail_are_refused():
     assert tail_fars(39_900) is None
 
 
+def test_a_tail_of_equal_scores_is_refused():
+    for equal, said in ((0.25, "0.25"), (0.0, "0")):  # above where the tail begins, and there
+        score = np.minimum(normal_scores(300, 0), 0.0)
+        score[np.argsort(-score, kind="stable")[:448]] = equal
+        with pytest.raises(ValueError, match=rf"'tail' needs unequal scores; the 448 highest are all {said}$"):
+            tail_threshold(pairs_of(score, 300), "1e-4", REDRAWING, quietly)
+
+
 def test_a_tail_of_one_person_is_fitted_though_redrawn_people_may_lack_him():
     """Whoever resembles everybody makes the whole tail; a third of all redrawings are without that person."""
     people = 300

@@ -55,7 +55,7 @@ def assumed_threshold(
 
     The seed is that of the redrawings of `tail`, and of the choice of images.
     """
-    people, tail, observed = len(pairs.images), None, None
+    people, observed = len(pairs.images), None
     if cap is not None:
         if not capped_rank(people, far, cap):
             raise TooFewComparisonsError(_too_few(people, far, cap))
@@ -64,8 +64,7 @@ def assumed_threshold(
             raise ValueError(
                 f"these people contradict a cap of {cap:g} at FAR {far_text(far)}: {observed.described(far_text(far))}"
             )
-    if guarantee == "tail":
-        threshold, tail = tail_threshold(pairs, far, redrawing, progress)
+    fitted, tail = tail_threshold(pairs, far, redrawing, progress) if guarantee == "tail" else (math.nan, None)
     assumption = Assumption(guarantee, cap, observed, tail)
     rank = assumption.rank(people, far_text(far))
     if rank == 0:
@@ -73,12 +72,10 @@ def assumed_threshold(
         raise TooFewComparisonsError(
             f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed:,} people; got {people:,}"
         )
-    if rank is not None:
-        threshold = float(pairs.impostor[rank - 1])
     return GuaranteedThreshold(
         far_target=far_text(far),
         guarantee=guarantee,
-        threshold=threshold,
+        threshold=fitted if rank is None else float(pairs.impostor[rank - 1]),
         comparisons=pairs.impostor_total,
         rank=rank,
         people=people,

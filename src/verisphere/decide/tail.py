@@ -93,6 +93,8 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
         )
     start, people = float(pairs.impostor[count]), pairs.impostor_people[:count]
     excess = np.maximum(pairs.impostor[:count] - start, 0.0)
+    if excess[0] == excess[-1]:
+        raise ValueError(f"guarantee 'tail' needs unequal scores; the {count:,} highest are all {pairs.impostor[0]:g}")
     shape, scale = _fitted(excess, np.ones(count))
     # a fitted tail may end below some scores, where its share is NaN
     fitted = np.fmax(count / pairs.impostor_total / inv_boxcox(excess / scale, shape), fars[0])
