@@ -145,6 +145,10 @@ def test_rows_that_were_moved_scaled_or_rounded(room: Path, rows: Embeddings):
 def test_other_bytes_are_told_by_their_digests_and_without_them(room: Path, rows: Embeddings):
     numbers = rows.embeddings + np.random.default_rng(2).normal(0, 0.02, rows.embeddings.shape).astype(np.float32)
     assert named(asked(room, replace(rows, embeddings=numbers))) == "images of other bytes"
+    much = rows.embeddings + np.random.default_rng(4).normal(0, rows.embeddings.std(), rows.embeddings.shape)
+    answer = asked(room, replace(rows, embeddings=much.astype(np.float32)))
+    assert named(answer) == "images of other bytes"  # at a cosine of 0.7: another network's rows are not nearer either
+    assert "99 % of other images' rows" in answer.text()
     little = rows.embeddings + np.random.default_rng(2).normal(0, 0.002, rows.embeddings.shape).astype(np.float32)
     assert named(asked(room, replace(rows, embeddings=little))) == "images of other bytes"
     numbers += np.random.default_rng(3).normal(0, 0.02, rows.embeddings.shape[1]).astype(np.float32)

@@ -94,6 +94,19 @@ def test_weights_that_stay_where_they_were(run: Path, monkeypatch: pytest.Monkey
     assert "0.0001 of their length" in answer.cause.evidence
 
 
+def test_a_warm_up_that_is_longer_than_the_training(run: Path, monkeypatch: pytest.MonkeyPatch):
+    logged(run, [8.0, 8.01, 7.99, 8.0, 8.0, 8.02, 7.98, 8.0])
+    monkeypatch.setattr("verisphere.study.why.of_run.RunCase.moved", 0.05)
+    log = run / "metrics.jsonl"
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    log.write_text("".join(json.dumps({**entry, "rate": 1e-4 * at}) + "\n" for at, entry in enumerate(entries)))
+    answer = asked(run)
+    assert answer.cause is not None
+    assert answer.cause.name == "learning rate too low"
+    assert "let the rate reach 0.0007" in answer.cause.evidence
+    assert "--schedule.warmup" in answer.cause.mend
+
+
 def test_weights_that_one_step_throws_further_than_they_are_long(run: Path, monkeypatch: pytest.MonkeyPatch):
     logged(run, [9.0, 8.0, 7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.2, 4.0])
     for moved, name in ((3.0, ""), (4.0, "learning rate too high")):  # (1 + 2 * 100) ** 0.25 is 3.77

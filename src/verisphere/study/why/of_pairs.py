@@ -45,7 +45,8 @@ def labels_and_folds(case: ModelCase) -> Cause | Seen:
         evidence += f"(chi square {apart:.0f} for {len(numbers)} folds): the others' threshold is for another mixture"
         return Cause("fold rule", evidence)
     labelled = f"{int(known.sum()):,} of {len(genuine):,} labels are those of the set's people"
-    return Seen(f"{labelled}, {len(numbers)} folds" if len(numbers) > 1 else f"{labelled}, no folds")
+    folded = f"{len(numbers)} folds" if len(numbers) > 1 else "no folds"
+    return Seen(f"{labelled}, {folded}", "well" if known.any() else "too few to tell")
 
 
 def flags(case: ModelCase) -> Cause | Seen:

@@ -87,6 +87,11 @@ def rows(case: ModelCase) -> Cause | Seen:
         return Cause("norm", f"{evidence}, but their cosines with each other are: their numbers were exchanged, "
                      "negated or turned, all rows alike")  # fmt: skip
     if np.median(away[differ]) > NEAR:
+        across = (unit(ours) @ unit(theirs).T)[np.ix_(differ, differ)]
+        others = across[~np.eye(len(differ), dtype=bool)]
+        if len(differ) >= 2 * _FEWEST and np.median(np.diag(across)) > np.quantile(others, 0.99):
+            return Cause("images of other bytes", f"{evidence}, which lie nearer to it than 99 % of other images' rows "
+                         "do: the same network made them, of other versions of the images")  # fmt: skip
         return Cause("another model", f"{evidence}; no other colours, numbers or crops give them")
     return _of_errors(ours[differ], theirs[differ], evidence, digests is not None)
 
