@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from tiny_inversion import SmallNet
 from verisphere.backbones import Pixels
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.cli import main
@@ -31,6 +32,7 @@ from verisphere.study.invert.leak import LeakAsked, leak_text, run_leak
 from verisphere.study.invert.marks import read_unmarked
 from verisphere.study.invert.most_similar import MostSimilar
 from verisphere.study.invert.photographs import photographs_of, read_photographs, unit_embeddings, with_two_photographs
+from verisphere.study.invert.plan import plan_of
 from verisphere.study.invert.run import prepare
 from verisphere.study.invert.translated import pairs_to_translate, translations
 
@@ -43,6 +45,14 @@ class Noise(Pixels):
     def embed(self, images):
         """Numbers that have nothing to do with the images, but for their place."""
         return torch.randn(len(images), self.embedding_size, generator=torch.Generator().manual_seed(len(images)))
+
+
+class WithoutLayers(Pixels):
+    """A network without batch norm, whose embeddings carry no gradient, as those of a graph."""
+
+    def embed(self, images):
+        """The pixels alone."""
+        return super().embed(images).detach()
 
 
 MANY = (
@@ -376,6 +386,19 @@ def test_a_refused_one_leaves_nothing(tiny: Path, tmp_path: Path, monkeypatch, c
     assert main(given) == 2
     assert message in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("batch_norm", [0.0, 0.01])
+def test_a_network_without_a_gradient_leaves_nothing(tiny: Path, tmp_path: Path, monkeypatch, batch_norm):
+    monkeypatch.setattr(SmallNet, "embed", lambda network, images: network.layers(images).detach())
+    with pytest.raises(ValueError, match=f"^{tiny / 'run'}: SmallNet gives embeddings without a gradient"):
+        run_leak(asked(tiny, settings=replace(SHORT, batch_norm=batch_norm)), tmp_path / "out", CPU)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_adopted_graph_is_told_to_be_made_trainable_and_not_to_drop_a_term():
+    with pytest.raises(ValueError, match="without a gradient, so no image can follow one; adopt the model by"):
+        plan_of(WithoutLayers(side=8), 4, SHORT)
 
 
 def test_the_card_has_a_line(tiny: Path, tested: Path, tmp_path: Path):

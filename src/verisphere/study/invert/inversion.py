@@ -211,6 +211,17 @@ def _show(
         watch(torch.cat([*earlier, now]))
 
 
+def followed(backbone: Backbone, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
+    """The embeddings of images that have a gradient; a network whose embeddings have none is refused."""
+    embeddings: Tensor = backbone(images)
+    if not embeddings.requires_grad:
+        raise ValueError(
+            f"{type(backbone).__name__} gives embeddings without a gradient, so no image can follow one; "
+            "adopt the model by `verisphere adopt --trainable`"
+        )
+    return embeddings
+
+
 class _Batch:
     """Images that are generated together."""
 
@@ -252,12 +263,7 @@ class _Batch:
         settings = self.settings
         for group in self.adam.param_groups:
             group["lr"] = settings.rate_at(step)
-        embeddings = self.backbone(self._moved(step))
-        if not embeddings.requires_grad:
-            raise ValueError(
-                f"{type(self.backbone).__name__} gives embeddings without a gradient, so no image can follow one; "
-                "adopt the model by `verisphere adopt --trainable`"
-            )
+        embeddings = followed(self.backbone, self._moved(step))
         loss = settings.identity * self.identity.loss(embeddings, self.places)
         if self.statistics is not None:
             loss = loss + settings.batch_norm * self.statistics.distance()

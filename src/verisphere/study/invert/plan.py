@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.device import device_of
-from verisphere.study.invert.inversion import Inversion
+from verisphere.study.invert.inversion import Inversion, followed
 from verisphere.study.invert.terms import BatchNormStatistics
 from verisphere.train.dry_run.measured import saved_bytes
 
@@ -56,6 +56,7 @@ def plan_of(backbone: Backbone, images: int, settings: Inversion) -> Plan:
     """
     backbone.eval().requires_grad_(False)
     device = device_of(backbone)
+    followed(backbone, torch.zeros(1, 3, *backbone.input_size, device=device).requires_grad_())
     states = [*backbone.parameters(), *backbone.buffers()]
     counter = FlopCounterMode(display=False)
 

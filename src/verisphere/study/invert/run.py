@@ -17,6 +17,7 @@ from verisphere.base.seeds import Stream, mixed_seed
 from verisphere.base.vocabulary import ImageSource, Progress, quietly
 from verisphere.decide import exact_rate
 from verisphere.files.embeddings import read_embeddings
+from verisphere.files.errors import errors_naming
 from verisphere.files.leak_figures import UNTRAINED
 from verisphere.files.work import result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
@@ -171,7 +172,8 @@ def prepare(
         assert faces is not None
         parts = _toward_photographs(asked, model, faces, device, progress)
     identity, names, people, target, digest, photographs, pairs = parts
-    plan = plan_of(model.backbone, len(names), asked.settings)
+    with errors_naming(asked.model):
+        plan = plan_of(model.backbone, len(names), asked.settings)
     return Prepared(model, judge, identity, names, people, target, digest, photographs, pairs, plan)
 
 
