@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -150,7 +151,7 @@ def test_too_few_strangers_make_no_gallery(tmp_path, door):
 
 def test_a_spelling_of_a_name_is_refused_unless_it_is_to_be_merged(gallery):
     other = Embeddings(ENROLLED.embeddings[:1] + 0.1, identities=["PERSON000"])
-    with pytest.raises(ValueError, match="'PERSON000' is 'person000' but for case"):
+    with pytest.raises(ValueError, match=f"{re.escape(gallery.store.name)}: 'PERSON000' is 'person000' but for case"):
         gallery.enrol(NewPhotographs.of(other))
     with names_taken("merge"):
         gallery.enrol(NewPhotographs.of(other))

@@ -12,6 +12,7 @@ from verisphere.base.provenance import Origin, Preprocessing
 from verisphere.base.vocabulary import Embeddings, ImageSource
 from verisphere.cli.start import main
 from verisphere.files.bridge import Bridge
+from verisphere.files.calibration import Source
 from verisphere.files.embeddings import write_embeddings
 from verisphere.models.folder import Model
 from verisphere.ship.calibration_check import Accepted
@@ -47,7 +48,8 @@ class Turned(Bridge):
     """A map that writes the numbers of a row in the opposite order."""
 
     def __init__(self, old: Origin, new: Origin) -> None:
-        vars(self).update(old=old, new=new, fitted=())
+        sources = {side: Source(f"{side}.npz", "0" * 64, "embeddings", 1, 1) for side in ("old_source", "new_source")}
+        vars(self).update(old=old, new=new, fitted=(), **sources)
 
     def apply(self, rows):
         return np.ascontiguousarray(rows[:, ::-1])
@@ -93,6 +95,8 @@ def test_rows_cross_a_bridge_to_a_model_that_takes_other_crops(tmp_path):
     their = model.origin(ImageSource("new", None, "sphereface_112x96 by MTCNN"))
     bridge = Turned(OURS, their)
     before = LivingGallery(gallery.path)
+    with pytest.raises(ValueError, match=r"^the bridge from old_source.npz to new_source.npz: not made as .*weights"):
+        migrate(gallery, model, strangers(replace(STRANGE, origin=their)), Turned(OTHERS["weights"], their))
     done = migrate(gallery, model, strangers(replace(STRANGE, origin=their)), bridge)
     assert (done.carried, gallery.origin.source.template) == (90, "sphereface_112x96")
     with pytest.raises(ValueError, match="detector"):

@@ -214,8 +214,8 @@ class LivingGallery:
             known = spelled.setdefault(form, name)
             if known != name and decided() != "merge":
                 raise ValueError(
-                    f"{shown(name)} is {shown(known)} but for case, blanks, Unicode form, invisible letters or the "
-                    "spelling of a number; --names merge takes such names as one person"
+                    f"{store.name}: {shown(name)} is {shown(known)} but for case, blanks, Unicode form, invisible "
+                    "letters or the spelling of a number; --names merge takes such names as one person"
                 )
         added = [(name, form, secrets.token_hex(8), *about) for form, name in spelled.items() if form not in there]
         columns = "name, folded, code, consent, expires, enrolled, operator"
