@@ -15,7 +15,8 @@ from verisphere.backbones import Pixels
 from verisphere.backbones.extract import extract
 from verisphere.files.embeddings import write_embeddings
 from verisphere.images.augment import Augment, mirrored_images
-from verisphere.models.embed import open_model
+from verisphere.images.decoded_faces import InMemory
+from verisphere.models.embed import embed, open_model
 from verisphere.models.run_head import open_head
 from verisphere.train.distill.centers import mean_centers, own_centers
 from verisphere.train.distill.settings import Distillation
@@ -109,6 +110,17 @@ def test_of_several_teachers_the_mean_of_unit_embeddings_is_followed(teacher, tm
     )
     both = normalize(torch.from_numpy(embedded.embeddings[:4]), dim=1) + normalize(torch.from_numpy(rows[:4]), dim=1)
     torch.testing.assert_close(made, normalize(both, dim=1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("seed", "words"), [(0, ""), (1, "other pixels than 20 of 20 training images")])
+def test_a_file_of_other_photographs_under_the_same_names_is_named(teacher, tmp_path, caplog, seed, words):
+    recipe, model = recipe_of(teacher), open_model(teacher, CPU, trust=True)
+    pixels = (recipe.data.images(range(len(recipe.data))) + seed).to(torch.uint8)
+    faces = InMemory(pixels, recipe.data.names, recipe.data.identities)
+    write_embeddings(tmp_path / "file.npz", embed(model, faces, "faces.zip"))
+    open_teachers(settings(tmp_path / "file.npz"), recipe.data, recipe.backbone, CPU)
+    assert ("file.npz was made of" in caplog.text) == bool(words)
+    assert words in caplog.text
 
 
 def test_own_centers_are_matched_by_name(teacher):

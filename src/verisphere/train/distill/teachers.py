@@ -1,15 +1,18 @@
 """Teachers: models or embeddings files that are opened and checked before a training, and their common network."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32
+from jaxtyping import Float, Float32, Int64
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.trained_on import image_digests
+from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.json_values import shown
 from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
@@ -18,6 +21,9 @@ from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.score.cosine import unit
 from verisphere.train.distill.settings import Distillation
 
+log = logging.getLogger(__name__)
+
+_COMPARED = 32  # training images whose pixels are compared with those of an embeddings file
 #: How a recipe allows what commands allow by an option.
 _BY_A_FIELD = "allow it by --trust-code", "allow it by distill.trust_code: true"
 
@@ -148,4 +154,24 @@ def _rows_of(path: Path, faces: Faces | None) -> Float32[np.ndarray, "images dim
         raise ValueError(
             f"distill.teachers: {path}: the embedding of {shown(str(names[without[0]]), 200)} has no direction"
         )
+    if faces is not None and read.in_training is not None and read.in_training.digests is not None:
+        _warn_of_other_pixels(path, faces, read.in_training.digests[[place[name] for name in names.tolist()]], read)
     return rows
+
+
+def _warn_of_other_pixels(path: Path, faces: Faces, digests: Int64[np.ndarray, " images"], read: Embeddings) -> None:
+    """Warn where a file was made of other pixels than training images of the same names, if they are of its size."""
+    places = np.unique(np.linspace(0, len(faces) - 1, min(len(faces), _COMPARED)).astype(int))
+    try:
+        images = faces.images(places.tolist()).numpy()
+    except (ValueError, OSError):  # an unreadable image, which the training counts
+        return
+    made = None if read.origin is None else read.origin.preprocessing
+    if made is None or tuple(made.size) != images.shape[2:]:
+        return
+    if other := int((image_digests(images) != digests[places]).sum()):
+        log.warning(
+            "distill.teachers: %s was made of other pixels than %d of %d training images of the same names that were "
+            "compared; if they are not the same photographs, the student learns nothing of use",
+            path, other, len(places),
+        )  # fmt: skip
