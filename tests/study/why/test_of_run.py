@@ -103,7 +103,7 @@ def test_a_warm_up_that_is_longer_than_the_training(run: Path, monkeypatch: pyte
     answer = asked(run)
     assert answer.cause is not None
     assert answer.cause.name == "learning rate too low"
-    assert "let the rate reach 0.0007" in answer.cause.evidence
+    assert "let the rate reach 0.0007 at most" in answer.cause.evidence
     assert "--schedule.warmup" in answer.cause.mend
 
 

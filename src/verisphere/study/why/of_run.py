@@ -133,9 +133,10 @@ def rate(case: RunCase) -> Cause | Seen:
         if case.moved > far:
             return Cause(high, f"{evidence}, and {far:.2g} at most where no step is longer than the weights themselves")
         unlearned = course.trend == "hardly changed" or course.last >= _NOTHING * _loss_of(case)
-        largest = max(float(entry.get("rate", number)) for entry in read_metrics(case.run / METRICS))
-        if largest < number / _FAR_ABOVE and unlearned:
-            evidence += f"; the schedule let the rate reach {largest:.2g}: its warm-up is longer than the training"
+        rates = [entry.get("rate") for entry in read_metrics(case.run / METRICS)]
+        most = max((one for one in rates if one is not None), default=number)
+        if most < number / _FAR_ABOVE and unlearned:
+            evidence += f"; the schedule let the rate reach {most:.2g} at most: its warm-up is longer than the training"
             return Cause(low, evidence, "verisphere train RECIPE --schedule.warmup FEWER --out ANEW")
         if case.moved < _STILL and unlearned:
             return Cause(low, evidence, f"verisphere train RECIPE --optimizer.rate {number * 100:g} --out ANEW")
