@@ -85,7 +85,7 @@ def test_wrong_calls_and_inputs_are_one_line_and_leave_nothing(tmp_path: Path, r
     assert "links.csv: line 2: 'p0/9' is no face of the embeddings" in call("--together", links)
     same, two = file("same.csv", "name,other", "p0/0,p0/1"), file("two.csv", "name,other", "p0/1,p0/0")
     said = call("--together", same, "--apart", two)
-    assert "links contradict each other: 'p0/0' and 'p0/1' must be together, and may not be" in said
+    assert f"{path}: links contradict each other: 'p0/0' and 'p0/1' must be together, and may not be" in said
     photographs = file("photographs.csv", "name,photograph", "p0/0,x", "p0/0,y")
     assert "photographs.csv: line 3: 'p0/0' is already on line 2" in call("--photographs", photographs)
     assert "people.csv: there is no such file" in call("--before", tmp_path)
@@ -94,7 +94,7 @@ def test_wrong_calls_and_inputs_are_one_line_and_leave_nothing(tmp_path: Path, r
     said = call(of=tmp_path / "empty.npz")
     assert "empty.npz: 1000000 of 1000000 embeddings have length zero, the first is '0' (row 0)" in said
     monkeypatch.setattr("verisphere.ship.clusters.face_tree.MOST_PAIRS", 10)
-    assert "more than 10 pairs" in call()
+    assert f"{path}: more than 10 pairs" in call()
 
 
 def test_no_folder_is_overwritten(tmp_path: Path, run, refused):

@@ -30,6 +30,7 @@ from verisphere.files.clusters import (
 )
 from verisphere.files.disk import digest
 from verisphere.files.embeddings import known_people, read_embeddings
+from verisphere.files.errors import errors_naming
 from verisphere.files.purity import read_purity
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import is_count
@@ -117,7 +118,8 @@ def _made(
     chosen = promised or options
     threshold, margin = chosen.threshold or 0.0, chosen.margin or 0.0
     long = len(faces) ** 2 > PAIRS_KEPT
-    with nullcontext() if work is None or not long else working(WorkFolder(work, anew=True)):
+    continued = nullcontext() if work is None or not long else working(WorkFolder(work, anew=True))
+    with continued, errors_naming(embeddings):
         tree = FaceTree(faces, threshold, together, apart, confirmed, progress)
     cut = tree.cut(threshold, margin)
     clusters = _clusters(tree, cut, names, people, confirmed)
