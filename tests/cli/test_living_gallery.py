@@ -18,6 +18,7 @@ from verisphere.base.trained_on import name_digest
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.files.bridge import Bridge
+from verisphere.files.calibration import Source
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.models.build import build_backbone
 from verisphere.models.checkpoint import save_checkpoint
@@ -229,6 +230,7 @@ class Turned(Bridge):
 
     def __init__(self, people: Sequence[str] = ()) -> None:
         vars(self)["fitted"] = tuple(map(name_digest, people))
+        vars(self)["old_source"] = vars(self)["new_source"] = Source("faces.npz", "0" * 64, "embeddings", 1, 1)
 
     def apply(self, rows):
         return unit_rows(np.ascontiguousarray(rows[:, ::-1])).numpy()

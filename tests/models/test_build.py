@@ -77,7 +77,7 @@ def test_nothing_outside_the_backbones_is_reached(path, tmp_path):
     [
         "verisphere.backbones.extract.extract",
         "verisphere.backbones.extract.batches",
-        "verisphere.backbones.extract.World",
+        "verisphere.backbones.extract.TrainedOn",
     ],
 )
 def test_what_is_no_backbone_is_not_called(path):

@@ -154,8 +154,8 @@ def worker(place: str) -> dict[str, Any]:
 def shared_embeddings(folder: Path) -> np.ndarray:
     """Of all images by processes that share them, in batches of which there may be fewer than processes."""
     backbone, faces = network(folder)
-    many = extract(backbone, faces, batch_size=4, here=world(), flip=True)
-    few = extract(backbone, faces.select(range(3)), batch_size=4, here=world(), flip=True)
+    many = extract(backbone, faces, batch_size=4, flip=True)
+    few = extract(backbone, faces.select(range(3)), batch_size=4, flip=True)
     assert np.array_equal(few.embeddings, many.embeddings[:3])
     return many.embeddings
 
