@@ -26,9 +26,10 @@ def drawn(classes: int, subcenters: int, size: int, batch: int, dtype: torch.dty
     return centers, query, labels
 
 
-def below_best(share: float):
-    """A floor below the best cosine; where none is known, below all."""
-    return lambda nearest: nearest.amax(1).nan_to_num(neginf=-2.0) - share
+def below_best(centers: torch.Tensor, query: torch.Tensor, share: float):
+    """A floor below the cosine to the center that is known to be near; where none is known, below all."""
+    cosine = query @ F.normalize(centers.flatten(0, 1), dim=1).T
+    return lambda leader: cosine.gather(1, leader.clamp(min=0)[:, None])[:, 0].where(leader >= 0, -2.0) - share
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -37,7 +38,7 @@ def test_no_pair_is_missed(dtype, classes, subcenters, size, batch, monkeypatch)
     monkeypatch.setitem(__import__("verisphere.head.screened").head.screened.PRODUCTS, "cpu", 1024)
     kind = torch.float64 if dtype == torch.float64 else torch.float32
     centers, query, labels = drawn(classes, subcenters, size, batch, kind)
-    near = screened(dtype, centers).near(query, labels, None, below_best(0.1), 10**6)
+    near = screened(dtype, centers).near(query, labels, None, below_best(centers, query, 0.1), 10**6)
     cosine = query.double() @ F.normalize(centers.flatten(0, 1).double(), dim=1).T
     known = labels >= 0
     for number in range(subcenters):
@@ -54,7 +55,7 @@ def test_no_pair_is_missed(dtype, classes, subcenters, size, batch, monkeypatch)
 
 def test_few_pairs_remain():
     centers, query, labels = drawn(5000, 1, 64, 8)
-    near = screened(torch.float32, centers).near(query, labels, None, below_best(0.05), 10**6)
+    near = screened(torch.float32, centers).near(query, labels, None, below_best(centers, query, 0.05), 10**6)
     assert len(near.row) < 8 * 50
 
 
@@ -66,25 +67,55 @@ def test_a_turned_center_is_found_within_its_bound():
     turned = torch.zeros(400, 1)
     turned[7] = (F.normalize(moved[7, 0], dim=0) - F.normalize(centers[7, 0], dim=0)).norm() * 1.001
     cosine = query @ F.normalize(moved[:, 0], dim=1).T
-    near = screen.near(query, labels, turned, below_best(0.0), 10**6)
+    near = screen.near(query, labels, turned, below_best(moved, query, 0.0), 10**6)
     mine = (near.row == 2) & (near.center == 7)
     bounds = [(float(low), float(high)) for low, high in zip(near.at_least[mine], near.at_most[mine], strict=True)]
     assert all(low <= cosine[2, 7] <= high for low, high in bounds)
     centers.copy_(moved)
     screen.renew(torch.tensor([7]))
-    again = screen.near(query, labels, None, below_best(2.0), 10**6)
+    again = screen.near(query, labels, None, below_best(centers, query, 2.0), 10**6)
     value = again.at_least[(again.row == 2) & (again.center == 7)]
     assert cosine[2, 7] - 0.03 < value <= cosine[2, 7]
+
+
+@pytest.mark.parametrize("count", [3, 32], ids=["a few", "some"])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_no_turned_center_is_missed_and_it_opens_no_pairs_of_others(dtype, count):
+    drawn_centers, query, labels = drawn(400, 1, 64, 8, torch.float64 if dtype == torch.float64 else torch.float32)
+    near_row = query[torch.arange(400) % 8]
+    across = F.normalize(drawn_centers[:, 0] - (drawn_centers[:, 0] * near_row).sum(1, keepdim=True) * near_row, dim=1)
+
+    def at(cosine: torch.Tensor) -> torch.Tensor:
+        return (cosine[:, None] * near_row + (1 - cosine**2).sqrt()[:, None] * across)[:, None]
+
+    cosines = torch.full((400,), 0.58, dtype=query.dtype)
+    cosines[:8] = 0.7
+    cosines[8 : 8 + count] = 0.55
+    cosines[48:50] = 0.66
+    centers = at(cosines)
+    screen = screened(dtype, centers)
+    cosines[8 : 8 + count], cosines[48:50] = 0.66, 0.55
+    centers.copy_(at(cosines))
+    turned = torch.zeros(400, 1)
+    turned[8 : 8 + count] = turned[48:50] = 0.14  # acos(0.55) - acos(0.66) = 0.1375
+    labels[:] = -1
+    labels[2] = 2
+    near = screen.near(query, labels, turned, below_best(centers, query, 0.05), 18 + count)
+    exact = (query.double() @ centers[:, 0].double().T)[near.row, near.center]
+    assert (near.at_least <= exact).all()
+    assert (near.at_most >= exact).all()
+    wanted = {(number % 8, number) for number in range(8 + count) if number != 2}
+    assert wanted <= set(zip(near.row.tolist(), near.center.tolist(), strict=True))
 
 
 def test_a_row_without_direction_cannot_be_decided():
     centers, query, labels = drawn(50, 1, 8, 3)
     centers[4] = 0.0
     with pytest.raises(Undecided, match="off by inf"):
-        screened(torch.bfloat16, centers).near(query, labels, None, below_best(0.1), 10**6)
+        screened(torch.bfloat16, centers).near(query, labels, None, below_best(centers, query, 0.1), 10**6)
     centers, query, labels = drawn(500, 1, 8, 3)
     with pytest.raises(Undecided, match="more than 10 pairs"):
-        screened(torch.float32, centers).near(query, labels, None, below_best(1.0), 10)
+        screened(torch.float32, centers).near(query, labels, None, below_best(centers, query, 1.0), 10)
 
 
 def test_what_a_row_has_lost_is_bounded():

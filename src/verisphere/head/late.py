@@ -92,7 +92,7 @@ class LateCenters:
 
     def rows(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"]:
         """Centers as they are now."""
-        return self._current(classes)[0]
+        return self._current(classes, both=False)[0]
 
     def momentum(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"] | None:
         """Their momentum as it is now; None without momentum."""
@@ -158,11 +158,11 @@ class LateCenters:
         turned = of_momentum.abs() * self._across / length
         return torch.where(length > 0, 1.0001 * turned, torch.inf).nan_to_num(nan=torch.inf)
 
-    def _current(self, classes: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Centers and momentum as they are now."""
+    def _current(self, classes: Tensor, both: bool = True) -> tuple[Tensor, Tensor | None]:
+        """Centers as they are now, and their momentum unless the centers alone are needed."""
         assert self._centers is not None, "of comes before"
-        momentum = None if self._buffer is None else self._buffer.detach().index_select(0, classes)
         rows = self._centers.detach().index_select(0, classes)
+        momentum = None if self._buffer is None else self._buffer.detach().index_select(0, classes)
         if not self._behind:
             return rows, momentum
         matrices = self._matrices.index_select(0, self._since.index_select(0, classes))
@@ -170,7 +170,8 @@ class LateCenters:
         now = rows * matrices[0, 0]
         if momentum is None:
             return now, None
-        return now.addcmul_(momentum, matrices[0, 1]), momentum.mul_(matrices[1, 1]).addcmul_(rows, matrices[1, 0])
+        now.addcmul_(momentum, matrices[0, 1])
+        return now, momentum.mul_(matrices[1, 1]).addcmul_(rows, matrices[1, 0]) if both else None
 
     def _measure(self, classes: Tensor, rows: Tensor, momentum: Tensor | None) -> None:
         """Record the momentum of classes that have just been written, beside their centers."""

@@ -6,6 +6,7 @@ product of low precision, with these bounds, finds every center whose cosine can
 """
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Literal, NamedTuple
@@ -24,12 +25,14 @@ ScreenType = Literal["int8", "bfloat16", "float32"]
 NUMBER_BYTES: dict[ScreenType, int] = {"int8": 1, "bfloat16": 2, "float32": 0}
 
 #: Largest number of a chunk's products, by device.
-PRODUCTS = {"cpu": 2**19, "cuda": 2**27}
+PRODUCTS = {"cpu": 2**21, "cuda": 2**27}
 RUN = 64  # products whose maximum is compared before they are
 ROUNDED_AT_ONCE = {"cpu": 2**19, "cuda": 2**25}  # numbers, by device
-RAISED_AFTER = 2.0  # the floors rise when the part of the centers that has been seen has grown by this
+RAISED_AFTER = 3.0  # the floors rise when the part of the centers that has been seen has grown by this
 #: What rounding to the type takes at most from a product on its way out; and rounding a float64 to float32 first.
 _STORED = {torch.bfloat16: 2.0**-8, torch.int8: 2.0**-22, torch.float32: 2.0**-22, torch.float64: 2.0**-22}
+WIDE = 1 / 128  # share of the columns that are written one by one
+SAMPLED = 4096  # centers that tell the error of most
 _NOTHING = -10_000  # a product that marks the own class, or no class
 
 
@@ -42,14 +45,14 @@ def fastest_type(device: str) -> ScreenType:
     if device != "cpu":
         return "bfloat16"
     seconds: dict[ScreenType, float] = {}
-    rows = torch.ones(64, 256)
+    rows = torch.ones(128, 512)
     for name in ("float32", "bfloat16", "int8"):
         left = rows.to(getattr(torch, name))
         right, best = left.repeat(8, 1), float("inf")
-        for _ in range(3):
-            started = time.perf_counter()
+        for _ in range(5):
+            started = time.thread_time()
             products(left, right)
-            best = min(best, time.perf_counter() - started)
+            best = min(best, time.thread_time() - started)
         seconds[name] = best * (1.1 if name == "int8" else 1.0)
     if not exact_int8(rows.shape[1]):
         del seconds["int8"]
@@ -125,7 +128,7 @@ class CenterScreen:
         query: Float[Tensor, "batch columns"],
         labels: Int64[Tensor, "batch"],
         turned: Float32[Tensor, "classes subcenters"] | None,
-        floor: Callable[[Float[Tensor, "batch nearest"]], Float[Tensor, "batch"]],
+        floor: Callable[[Int64[Tensor, "batch"]], Float[Tensor, "batch"]],
         most: int,
     ) -> Near:
         """Every pair of a row and a center of another class whose cosine may be above the row's floor.
@@ -134,7 +137,7 @@ class CenterScreen:
             query: rows of length 1.
             labels: class of each row, which is excluded; -1 excludes none.
             turned: how far each direction may be from that of the stored center; None if none has moved.
-            floor: a function of lower bounds of each row's largest cosines, whose result is at most the row's floor.
+            floor: gives a lower bound of each row's floor, by the number of a center near it; -1 where none is known.
             most: largest number of pairs that may remain open.
 
         Raises:
@@ -146,36 +149,54 @@ class CenterScreen:
         summing = 0.0 if self._dtype == torch.int8 else 4 * query.shape[1] * torch.finfo(self._sums).eps
         fixed = lost + summing + 2 * _STORED[self._dtype]
         longest = 1.0 + lost
-        error = fixed + longest * float(off.max())
-        if not error < 0.5:
-            raise Undecided(f"the screen may be off by {error:.3g} in cosine")
+        if not fixed + longest * float(off.max()) < 0.5:
+            raise Undecided(f"the screen may be off by {fixed + longest * float(off.max()):.3g} in cosine")
         batch, per_class, count = len(query), self._centers.shape[1], len(self._scale)
-        best = query.new_full((batch, 1), -torch.inf)
-        floors = floor(best)
-        own = labels[:, None] * per_class + torch.arange(per_class, device=labels.device)
+        usual = 1.05 * off[:: max(count // SAMPLED, 1)].median() + 0.001
+        error = fixed + longest * float(usual)
+        # what the products of the few centers that are off by more are raised by, so that one bound holds for all
+        raised = (off - usual).clamp(min=0.0) * (longest / unit)
+        raised = raised.ceil().int() if self._dtype == torch.int8 else raised.to(self._room.dtype)
+        raised = torch.nn.functional.pad(raised, (0, -count % RUN))
+        wide = true_places(raised > 0)
+        known = (labels >= 0).nonzero()[:, 0].repeat_interleave(per_class)
+        own = (labels[known] * per_class).add_(torch.arange(len(known), device=labels.device) % per_class)
+        own, order = own.sort()
+        known, own_places, wide_places = known[order], own.tolist(), wide.tolist()
+        leading: Tensor | None = None
+        leader = labels.new_full((batch,), -1)
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        seen = raised = total = 0
+        seen = compared = total = 0
         for first, product in self._products(left, batch):
-            here = (labels[:, None] >= 0) & (own >= first) & (own < first + product.shape[1])
-            product[here.nonzero()[:, 0], own[here] - first] = _nothing(product.dtype)
+            columns, last = product.shape[1] // RUN, first + product.shape[1]
+            some = wide[bisect_left(wide_places, first) : bisect_left(wide_places, last)]
+            if len(some) > WIDE * product.shape[1]:
+                product += raised[first:last]
+            else:
+                product[:, some - first] += raised[some]
+            here = slice(bisect_left(own_places, first), bisect_left(own_places, last))
+            product[known[here], own[here] - first] = _nothing(product.dtype)
             runs = product.view(-1, RUN)
-            columns = product.shape[1] // RUN
-            whole = runs.view(_WHOLE[product.element_size()])  # maxima of whole numbers are several times faster
+            # maxima of whole numbers are several times faster; the bits of negative numbers fall as these rise
+            whole = runs.view(_WHOLE[product.element_size()])
             tops = whole.amax(1).view(batch, columns)
-            highest = tops.amax(1)
-            value = highest.view(product.dtype).float() * unit
-            # the bits of negative numbers fall as these rise, so that their maximum is not known
-            known = value > 0 if product.is_floating_point() else highest > _nothing(product.dtype)
-            best = best.maximum(torch.where(known, value - error, -torch.inf)[:, None].to(best))
-            seen += product.shape[1]
-            if seen >= RAISED_AFTER * raised or first + product.shape[1] >= count:
-                floors, raised = floors.maximum(floor(best)), seen
-            cut = ((floors - error) / unit).float()
-            cut = cut - 1e-6 * cut.abs() if product.is_floating_point() else cut.floor() - 1
-            cut = cut.clamp(min=_nothing(product.dtype) / 2).to(product.dtype)
-            least = cut.view(whole.dtype)
-            if product.is_floating_point():
-                least = least.masked_fill(cut <= 0, torch.iinfo(whole.dtype).min)
+            highest, best = tops.max(1)
+            if leading is None:
+                floors = query.new_full((batch,), -torch.inf)
+                leading = torch.full_like(highest, 0 if product.is_floating_point() else _nothing(product.dtype))
+            leads = true_places(highest > leading)
+            leading = highest.maximum(leading)
+            best = best.index_select(0, leads)
+            leader[leads] = first + best * RUN + whole.index_select(0, leads * columns + best).argmax(1)
+            seen = last
+            if seen >= RAISED_AFTER * compared or last >= count:
+                floors, compared = floors.maximum(floor(leader)), seen
+                cut = ((floors - error) / unit).float()
+                cut = cut - 1e-6 * cut.abs() if product.is_floating_point() else cut.floor() - 1
+                cut = cut.clamp(min=_nothing(product.dtype) / 2).to(product.dtype)
+                least = cut.view(whole.dtype)
+                if product.is_floating_point():
+                    least = least.masked_fill(cut <= 0, torch.iinfo(whole.dtype).min)
             hit = true_places(tops >= least[:, None])
             row = torch.div(hit, columns, rounding_mode="floor")
             inside = runs.index_select(0, hit)
@@ -183,13 +204,16 @@ class CenterScreen:
             run = torch.div(place, RUN, rounding_mode="floor")
             row = row.index_select(0, run)
             center = (hit.index_select(0, run) - row * columns) * RUN + place - run * RUN + first
-            parts.append((row, center, inside.view(-1).index_select(0, place).float() * unit))
+            parts.append((row, center, inside.view(-1).index_select(0, place).float()))
             total += len(row)
             if total > most:
                 raise Undecided(f"more than {most:,} pairs of a row and a center may be near")
         row, center, value = (torch.cat(column) for column in zip(*parts, strict=True))
+        inside = center < count
+        row, center, value = row[inside], center[inside], value[inside]
+        value = (value - raised.index_select(0, center)) * unit
         wide = fixed + longest * off.index_select(0, center)
-        near = (value + wide >= floors.index_select(0, row)) & (center < count)
+        near = value + wide >= floors.index_select(0, row)
         return Near(row[near], center[near], (value - wide)[near], (value + wide)[near])
 
     @property

@@ -31,14 +31,14 @@ log = logging.getLogger(__name__)
 
 Screening = Literal["auto", "int8", "bfloat16", "float32"]
 
-#: A center is rounded again once its direction may have turned by more: two thirds of a logit at scale 64.
-SLACK = 0.01
+#: A center is rounded again once its direction may have turned by more: 1.3 logits at scale 64, for itself alone.
+SLACK = 0.02
 #: The screen cannot decide if more than this share of all pairs remains open; so many are always allowed.
-OPEN_SHARE, OPEN_PAIRS = 1 / 32, 2**18
+OPEN_SHARE, OPEN_PAIRS = 1 / 32, 2**19
 #: The same for pairs whose exact cosines are computed, each of which costs as much as a hundred screened ones.
 EXACT_SHARE, EXACT_PAIRS = 1 / 128, 2**16
 #: Pairs of each row that are computed first, the nearest that the floor is taken from, and numbers multiplied at once.
-FIRST_PAIRS, NEAREST, MULTIPLIED_AT_ONCE = 8, 64, 2**20
+FIRST_PAIRS, NEAREST, MULTIPLIED_AT_ONCE = 8, 64, 2**19
 #: More than rounding moves a cosine of float32.
 ROUNDING = 1e-5
 #: A cosine below all others, for a row whose own class another rank holds.
@@ -224,7 +224,9 @@ class Sparse(WholeEngine):
         screen, turned = self._kept.screen_of(centers, dtype)
         search = Search(self._kept.late, request.loss, request.query, request.labels, request.subcenters)
         pairs = len(request.labels) * centers.shape[:2].numel()
-        near = screen.near(search.query, search.labels, turned, search.floor, max(int(OPEN_SHARE * pairs), OPEN_PAIRS))
+        near = screen.near(
+            search.query, search.labels, turned, search.floor_by, max(int(OPEN_SHARE * pairs), OPEN_PAIRS)
+        )
         classes = search.classes(*near, max(int(EXACT_SHARE * pairs), EXACT_PAIRS))
         return classes, self._kept.late.rows(classes)
 
@@ -252,6 +254,12 @@ class Search:
         every = torch.arange(len(query), device=query.device)
         own = self._cosines(every, labels.clamp(min=0))
         self._own = own.masked_fill(labels == NO_CLASS, FAR)
+
+    def floor_by(self, center: Int64[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """The floor by one center near each row, where its number is not -1."""
+        row = torch.arange(len(center), device=center.device)
+        cosine = self._cosines(row, torch.div(center.clamp(min=0), self._subcenters.count, rounding_mode="floor"))
+        return self.floor(cosine.masked_fill(center < 0, -torch.inf)[:, None])
 
     def floor(self, nearest: Float[Tensor, "batch nearest"]) -> Float[Tensor, "batch"]:
         """The cosine up to which other classes have no gradient, by lower bounds of the largest cosines to some."""
@@ -321,12 +329,10 @@ class Search:
 
     def _cosines(self, row: Tensor, of_class: Tensor) -> Float[Tensor, " pairs"]:
         """The exact cosine of each pair of a row and a class, pooled over its sub-centers."""
-        classes, position = of_class.unique(return_inverse=True)
-        units = compared_rows(self._late.rows(classes).to(self.query.dtype), "cosine")
-        at_once = max(MULTIPLIED_AT_ONCE // units.shape[1:].numel(), 1)
+        at_once = max(MULTIPLIED_AT_ONCE // (self._subcenters.count * self.query.shape[1]), 1)
         parts = [
-            torch.einsum("pd,pkd->pk", self.query[some], units[those])
-            for some, those in zip(row.split(at_once), position.split(at_once), strict=True)
+            torch.einsum("pd,pkd->pk", self.query[some], compared_rows(self._late.rows(those).to(self.query), "cosine"))
+            for some, those in zip(row.split(at_once), of_class.split(at_once), strict=True)
         ]
         return self._subcenters.pooled(torch.cat(parts))
 
