@@ -91,10 +91,10 @@ def test_no_turned_center_is_missed_and_it_opens_no_pairs_of_others(dtype, count
     cosines = torch.full((400,), 0.58, dtype=query.dtype)
     cosines[:8] = 0.7
     cosines[8 : 8 + count] = 0.55
-    cosines[48:50] = 0.66
+    cosines[48:50] = 0.54
     centers = at(cosines)
     screen = screened(dtype, centers)
-    cosines[8 : 8 + count], cosines[48:50] = 0.66, 0.55
+    cosines[8 : 8 + count], cosines[48:50] = 0.66, 0.42
     centers.copy_(at(cosines))
     turned = torch.zeros(400, 1)
     turned[8 : 8 + count] = turned[48:50] = 0.14  # acos(0.55) - acos(0.66) = 0.1375
