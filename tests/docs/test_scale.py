@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta
 
 from verisphere.decide.sample_size import comparisons_needed
-from verisphere.measure.cost import _AT_A_HIGH_FAR, _HELD, _LINKAGE, COMMANDS
+from verisphere.measure.cost import _AT_A_HIGH_FAR, _HELD, COMMANDS, EACH
 
 TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
 FACES = 1_414_214, 44_721_360, 100_000_000
@@ -38,9 +38,10 @@ def test_hours_and_dollars_follow_from_the_rate(beginning: str, rate: float) -> 
 
 
 def test_bytes_and_linkage() -> None:
-    assert f"{ceil(1 / _LINKAGE):,}"[:3] == cells("linkage of")[1][:3]
+    linkage = EACH["cluster"]
+    assert f"{ceil(1 / linkage):,}"[:3] == cells("linkage of")[1][:3]
     assert [float(cell.split()[0]) for cell in cells("linkage of")[2:4]] == [
-        pytest.approx(rows * _LINKAGE / 3600, rel=0.04) for rows in FACES[:2]
+        pytest.approx(rows * linkage / 3600, rel=0.04) for rows in FACES[:2]
     ]
     assert cells("mapped while")[1] == f"{round(_HELD * 2048):,} bytes"
 

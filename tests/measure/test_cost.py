@@ -1,5 +1,8 @@
 """What a command would take of a set: counted by hand, by the same rates for a file and for shards."""
 
+import json
+import zipfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +14,10 @@ from shard_writer import written
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
-from verisphere.measure.cost import COMMANDS, cost_of
+from verisphere.files.matrices import write_matrix
+from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
+from verisphere.measure.cost import COMMANDS, EACH, Cost, FirstPieces, cost_of
+from verisphere.measure.render import render_zip
 
 
 @pytest.fixture
@@ -21,6 +27,16 @@ def files(tmp_path: Path) -> dict[str, Path]:
     write_embeddings(tmp_path / "other.npz", rows)
     write_embeddings(tmp_path / "wide.npz", Embeddings(np.ones((11, 512), np.float32), identities=np.arange(11)))
     write_embeddings(tmp_path / "few.npz", rows.take(np.arange(5)))
+    (tmp_path / "pairs.csv").write_text("left,right,label\n000000,000001,1\n000002,000003,1\n000000,000009,0\n")
+    (tmp_path / "meta.txt").write_text("".join(f"{row:06} {row // 2} 1\n" for row in range(10)))
+    (tmp_path / "templates.txt").write_text("0 1 1\n0 2 0\n\n1 3 0\n1 4 0\n")
+    (tmp_path / "people.csv").write_text("TEMPLATE_ID,SUBJECT_ID\n0,7\n1,8\n2,9\n")
+    (tmp_path / "features").mkdir()
+    for name in ("a.bin", "b.bin"):
+        write_matrix(tmp_path / "features" / name, np.ones((256, 1), np.float32))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.yaml").write_text("")
+    write_embeddings(tmp_path / "run" / "five.npz", rows.take(np.arange(5)))
     return {"file": tmp_path / "set.npz", "shards": written(tmp_path / "set", rows, at_once=5)}
 
 
@@ -37,8 +53,8 @@ def test_short_work_is_told_in_seconds(files: dict[str, Path]) -> None:
 def test_pairs_bytes_and_hours_are_those_of_a_count_by_hand(kind, pairs, files: dict[str, Path]) -> None:
     costs = {name: cost_of(kind, [path], fars=["1e-4"]) for name, path in files.items()}
     for cost in costs.values():
-        assert (cost.rows, cost.dim, cost.pairs, cost.read) == (10, 256, pairs, 10 * 256 * 4)
-        further = 3.3e-4 * 10 if kind == "cluster" else 0
+        assert (cost.rows, cost.dim, cost.pairs, cost.bytes) == (10, 256, pairs, 10 * 256 * 4)
+        further = EACH["cluster"] * 10 if kind == "cluster" else 0
         assert cost.cpu_hours * 3600 == pytest.approx(pairs / (2 * COMMANDS[kind][0]) + further)
         assert f"{pairs} at most" in cost.text()
     assert costs["file"].memory == costs["shards"].memory + costs["shards"].mapped
@@ -68,6 +84,16 @@ def test_the_pairs_of_another_model_count_by_the_length_of_its_rows(files: dict[
         ("evaluate identification set.npz --gallery set --distractors other.npz", 2 * 100),
         ("calibrate set.npz --gallery set --fpir 1e-1 --out out.json", 5 * 10),
         ("clean duplicates set.npz --no-images --out out", 10),
+        ("evaluate pairs set.npz --pairs pairs.csv", 3),
+        ("evaluate pairs set.npz --pairs pairs.csv --against set", 2 * 3),
+        ("evaluate distractors set.npz --distractors other.npz", 10 * 10),
+        ("evaluate distractors set.npz --distractors other.npz --distractors features", 10 * 12),
+        ("evaluate ijb set.npz --meta meta.txt --pairs templates.txt", 4),
+        ("evaluate ijb set.npz --meta meta.txt --gallery people.csv --probes people.csv", 3 * 3),
+        ("evaluate ijb set.npz --meta meta.txt --pairs templates.txt --gallery people.csv --probes people.csv", 4 + 9),
+        ("evaluate two-sets set.npz few.npz", 10 * 5),
+        ("report set.npz wide.npz", 2 * (45 + 55)),
+        ("report run set.npz", 2 * (10 + 45)),
     ],
 )
 def test_what_multiplies_the_pairs_counts(
@@ -93,9 +119,9 @@ def test_a_high_far_of_a_calibration_takes_as_long_as_that_of_an_evaluation(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("evaluate all-pairs set.npz --plot out.png", "--dry-run compares nothing: omit --plot"),
-        ("evaluate all-pairs set.npz --curve out.csv", "--dry-run compares nothing: omit --curve"),
-        ("evaluate all-pairs set.npz --work work", "--dry-run compares nothing: omit --work"),
+        ("evaluate all-pairs set.npz --plot out.png", "--dry-run computes nothing: omit --plot"),
+        ("evaluate all-pairs set.npz --curve out.csv", "--dry-run computes nothing: omit --curve"),
+        ("evaluate all-pairs set.npz --work work", "--dry-run computes nothing: omit --work"),
         ("evaluate identification set.npz --distractors set.npz", "--distractors are enrolled beside the people of a"),
         ("evaluate identification set.npz --gallery set --galleries 2", "--galleries draws a gallery from one file"),
         ("evaluate identification set.npz --galleries 0", "galleries must be at least 1, got 0"),
@@ -107,6 +133,10 @@ def test_a_high_far_of_a_calibration_takes_as_long_as_that_of_an_evaluation(
         ("clean duplicates set.npz --threshold 5 --out out", "threshold is 5.0; a threshold of scores lies above -1"),
         ("cluster set.npz --threshold 5 --out out", "--threshold 5: allowed are scores above -1 and below 1"),
         ("embed net.yaml faces.zip --out x.csv", "--out x.csv: an embeddings file ends in .npz"),
+        ("evaluate pairs set.npz other.npz --pairs pairs.csv", "2 embeddings files for 1 list of pairs"),
+        ("evaluate ijb set.npz --meta meta.txt", "there is nothing to evaluate: give --pairs (1:1)"),
+        ("evaluate distractors set.npz --distractors other.npz --distractors other.npz", "other.npz: named twice"),
+        ("report set.npz set.npz", "set.npz: named twice; a report shows it once"),
         ("calibrate set.npz --out out.json", "name the FAR of a threshold for two photographs"),
     ],
 )
@@ -126,6 +156,8 @@ def test_what_a_dry_run_does_not_use_is_refused(
         ["clean", "duplicates", "set.npz", "--out", "out"],
         ["cluster", "set.npz", "--threshold", "0.5", "--out", "out"],
         ["calibrate", "set.npz", "--far", "1e-1", "--out", "out.json"],
+        ["evaluate", "pairs", "set.npz", "--pairs", "pairs.csv"],
+        ["report", "set.npz", "--out", "report"],
     ],
 )
 def test_dry_runs_write_nothing(
@@ -138,27 +170,72 @@ def test_dry_runs_write_nothing(
     assert sorted(Path().iterdir()) == before
 
 
-def test_embedding_is_timed_on_one_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
-    from verisphere.measure.render import render_zip
-
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The current folder with nine drawn faces, and their photographs' landmarks, a suite of one set, and a network."""
     monkeypatch.chdir(tmp_path)
-    render_zip(SyntheticFaces(people=3, images=2, seed=3), Path("faces.zip"), None)
+    render_zip(SyntheticFaces(people=3, images=3, seed=3), Path("faces.zip"), None)
+    with zipfile.ZipFile("faces.zip") as faces:
+        names = [name for name in faces.namelist() if name.endswith(".png")]
+        points = [[38.3, 51.7], [73.5, 51.5], [56.0, 71.7], [41.5, 92.4], [70.7, 92.2]]
+        Path("landmarks.json").write_text(json.dumps({name: {"landmarks": points} for name in names}))
+        for number, name in enumerate(names[:4]):
+            place = Path("suite", "lfw", f"P{number // 2}", f"P{number // 2}_000{number % 2 + 1}.png")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(faces.read(name))
+    Path("suite", "lfw", "pairs.txt").write_text("1\t1\nP0\t1\t2\nP0\t1\tP1\t1\n")
+    Path("suite", "cplfw").mkdir()
     Path("net.yaml").write_text(
         "class_path: verisphere.backbones.MobileFaceNet\ninit_args: {embedding_size: 8, width: 0.1, activation: relu}\n"
     )
     threads = torch.get_num_threads()
-    assert not main(["embed", "net.yaml", "faces.zip", "--out", "out.npz", "--batch-size", "2", "--dry-run"])
+    yield
     torch.set_num_threads(threads)
-    said = capsys.readouterr().out
-    assert "6 rows of 8 numbers; nothing was computed" in said
-    assert "by 2 images in" in said
-    assert not Path("out.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces", "bytes_of_pieces"),
+    [
+        ("embed net.yaml faces.zip --out out.npz --batch-size 2", 5, 5 * (2 * 8 * 4 + 2 * 8)),
+        ("embed net.yaml faces.zip --out shards --batch-size 2 --store int8", 5, 5 * (2 * 8 * 4 + 2 * 8)),
+        ("evaluate suite suite --model net.yaml --batch-size 1", 3, 3 * (8 * 4 + 8)),
+        ("align faces.zip crops --landmarks landmarks.json", 1, None),
+    ],
+)
+def test_work_on_images_is_timed_by_its_first_piece(
+    words: str, pieces: int, bytes_of_pieces: int | None, images: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Cost] = []
+    monkeypatch.setattr(FirstPieces, "cost", lambda *told, cost=FirstPieces.cost: made.append(cost(*told)) or made[-1])
+    before = sorted(Path().rglob("*"))
+    assert not main([*words.split(), "--device", "cpu", "--dry-run"])
+    assert sorted(Path().rglob("*")) == before
+    assert made[0].pieces == pieces
+    assert made[0].bytes > 1000 if bytes_of_pieces is None else made[0].bytes == bytes_of_pieces
+    assert 0 < made[0].cpu_hours < 1
+    assert f"nothing more was computed\npieces   about {pieces}" in made[0].text()
+
+
+def test_a_work_folder_beside_a_dry_run_is_refused(images: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["embed", "net.yaml", "faces.zip", "--out", "out.npz", "--work", "work", "--dry-run"]) == 2
-    assert "--dry-run keeps nothing: omit --work" in capsys.readouterr().err
+    assert "--dry-run computes nothing: omit --work" in capsys.readouterr().err
     assert not Path("work").exists()
+
+
+def test_what_ends_first_is_named(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    cost = cost_of("all-pairs", [files["file"]])
+    assert "first    hours end: memory and disk suffice here" in cost.text()
+    assert "first    memory ends: " in replace(cost, memory=2**60).text()
+    assert "first    the disk ends: " in replace(cost, mapped=2**60).text()
+
+
+def test_templates_and_probes_alone_are_held(files: dict[str, Path]) -> None:
+    paths = [files["file"]]
+    numbers = [cost_of("ijb", paths, held=held).memory for held in (5, 1)]
+    assert numbers[0] - numbers[1] == 3.25 * 4 * 4 * 256
+    of_both = [cost_of("distractors", paths, others).memory for others in (paths, [files["shards"]])]
+    assert cost_of("distractors", paths, [files["file"].with_name("other.npz")]).memory - of_both[0] == 600 * 10
+    assert of_both[1] < of_both[0] + 600 * 10  # rows of shards are mapped
 
 
 def test_rows_that_cannot_be_compared_are_refused(files: dict[str, Path]) -> None:

@@ -2,10 +2,12 @@
 
 import ctypes
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -43,6 +45,17 @@ def device_of(network: nn.Module) -> torch.device:
     """The device of a network's weights; the CPU for a network without any."""
     weights = chain(network.parameters(), network.buffers())
     return next((tensor.device for tensor in weights), torch.device("cpu"))
+
+
+def memory_of(device: torch.device) -> int:
+    """Bytes that one process could use: all memory of a GPU, or the free memory of the machine."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    meminfo = Path("/proc/meminfo")
+    for line in meminfo.read_text().splitlines() if meminfo.exists() else ():
+        if line.startswith("MemAvailable"):
+            return 1024 * int(line.split()[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.base.words import STATISTIC_NAMES, printable
-from verisphere.cli.dry_run import add_cost
+from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
@@ -299,7 +299,7 @@ def add_calibrate(verbs: Verbs) -> None:
     add_accept_unrecorded(verb, "check on files")
     add_trust_code(verb)
     add_work(verb)
-    add_cost(verb, "all-pairs", "file", _check_far)
+    add_cost(verb, cost_of_rows("all-pairs", "file", _check_far))
 
 
 def add_accept_training_people(verb: argparse.ArgumentParser) -> None:

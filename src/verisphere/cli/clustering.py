@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.base.words import printable
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded
-from verisphere.cli.dry_run import add_cost
+from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_input, add_output
@@ -69,7 +69,7 @@ def add_cluster(verbs: Verbs) -> None:
     add_input(verb, "--faces", f"also make a page with pictures of this: {SET}", metavar="SET")
     add_trust_code(verb)
     add_work(verb)
-    add_cost(verb, "cluster", check=_cluster_options)
+    add_cost(verb, cost_of_rows("cluster", check=_cluster_options))
 
 
 def purity(options: argparse.Namespace) -> Outcome:

@@ -2,8 +2,10 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from verisphere.base.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS
+from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.evaluation_options import (
     add_far,
     add_feature_norm,
@@ -17,24 +19,39 @@ from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_
 from verisphere.cli.results import add_json, add_plot
 from verisphere.cli.working import add_work
 
+if TYPE_CHECKING:
+    from verisphere.measure.distractors import DistractorOptions
+
 #: The protocols, each with its target FARs of verification and FPIRs of identification.
 LAYOUTS = {"megaface": (MEGAFACE_FARS, ()), "trillion-pairs": (TRILLION_FARS, TRILLION_FPIRS)}
 
 
 def evaluate_distractors(options: argparse.Namespace) -> Outcome:
     """MegaFace and Trillion-Pairs: each photo of a probe person as the mate among distractors."""
-    from verisphere.measure import distractors
+    from verisphere.measure.distractors import evaluate_distractors as run
+
+    return run(options.layout, options.probes, options.distractors, _asked(options))
+
+
+def _asked(options: argparse.Namespace) -> "DistractorOptions":
+    """The options, which are checked beside the files."""
+    from verisphere.measure.distractors import DistractorOptions, check_paths
 
     fars, fpirs = LAYOUTS[options.layout]
     asked = options_as(
-        distractors.DistractorOptions,
+        DistractorOptions,
         options,
         ranks=options.rank or (1,),
         fars=options.far or fars,
         fpirs=options.fpir or fpirs,
         progress=progress(),
     )
-    return distractors.evaluate_distractors(options.layout, options.probes, options.distractors, asked)
+    check_paths(options.distractors, asked)
+    return asked
+
+
+def _counted(options: argparse.Namespace) -> dict[str, Any]:
+    return {"others": options.distractors, "ending": options.ending}
 
 
 def add_distractors(kinds: Verbs) -> None:
@@ -88,3 +105,4 @@ def add_distractors(kinds: Verbs) -> None:
     add_plot(verb, "the CMC")
     add_screen(verb, "float32")
     add_work(verb)
+    add_cost(verb, cost_of_rows("distractors", "probes", _asked, _counted))

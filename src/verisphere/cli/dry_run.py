@@ -3,8 +3,9 @@
 import argparse
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from verisphere.cli.parsing import Outcome, options_as
 from verisphere.cli.results import add_json
@@ -42,14 +43,9 @@ def add_dry_run(verb: argparse.ArgumentParser, what: str, processes: bool = True
     add_json(verb, "with --dry-run: also write the figures as JSON")
 
 
-def add_cost(
-    verb: argparse.ArgumentParser,
-    kind: "Kind",
-    of: str = "embeddings",
-    check: Callable[[argparse.Namespace], object] = vars,
-) -> None:
-    """Add `--dry-run` to a verb that compares embeddings, which are in this option, once its options are checked."""
-    what = "compare nothing; print pairs, bytes, CPU hours by measured rates, and memory"
+def add_cost(verb: argparse.ArgumentParser, cost: Callable[[argparse.Namespace], Outcome]) -> None:
+    """Add `--dry-run` to a verb that measures, which asks a function what the verb would take."""
+    what = "compute nothing; print pieces, pairs, bytes, CPU hours, memory, and which of them ends first"
     verb.add_argument("--dry-run", action="store_true", help=what)
     run = verb.get_default("verb")
 
@@ -57,30 +53,59 @@ def add_cost(
     def run_or_say(options: argparse.Namespace) -> Outcome:
         if not options.dry_run:
             return run(options)
+        named = (*options.files, *options.folders)
+        useless = [name for name in named if getattr(options, name) and name not in _OF_COST]
+        if useless:
+            figures = " (--json writes figures)" if "json" in options.files else ""
+            raise ValueError(f"--dry-run computes nothing: omit --{useless[0].replace('_', '-')}{figures}")
+        return cost(options)
+
+    verb.set_defaults(verb=run_or_say)
+
+
+def cost_of_rows(
+    kind: "Kind",
+    of: str = "embeddings",
+    check: Callable[[argparse.Namespace], object] = vars,
+    lists: Callable[[argparse.Namespace], dict[str, Any]] = lambda options: {},
+) -> Callable[[argparse.Namespace], Outcome]:
+    """What a verb would take whose rows are in this option, once its options are checked and its lists counted."""
+
+    def cost(options: argparse.Namespace) -> Outcome:
         from verisphere.measure.cost import cost_of
 
-        refuse_outputs(options, "compares")
         check(options)
         named, against = getattr(options, of), getattr(options, "against", [])
         paths = named if isinstance(named, list) else [named]
         galleries = getattr(options, "gallery", None) or []
         if isinstance(galleries, Path):  # of a calibration
             return cost_of("gallery", paths, [galleries])
-        others = [*galleries, *getattr(options, "distractors", []) * len(galleries)]
-        redrawn = getattr(options, "intervals", False) or getattr(options, "by_person", None) or against
+        counted = lists(options)
+        others = counted.pop("others", [*galleries, *getattr(options, "distractors", []) * len(galleries)])
+        redrawn = getattr(options, "intervals", kind == "report") or getattr(options, "by_person", None) or against
         passes = (getattr(options, "galleries", None) or 1) * (2 if redrawn else 1)
         compared: Kind = "people" if getattr(options, "no_images", False) else kind
-        return cost_of(compared, paths, others, getattr(options, "far", None) or (), passes, against)
+        fars = getattr(options, "far", None) or ()
+        return cost_of(compared, counted.pop("paths", paths), others, fars, passes, against, **counted)
 
-    verb.set_defaults(verb=run_or_say)
+    return cost
 
 
-def refuse_outputs(options: argparse.Namespace, does: str) -> None:
-    """Refuse a dry run with a file or a folder that it does not write."""
-    useless = [name for name in (*options.files, *options.folders) if getattr(options, name) and name not in _OF_COST]
-    if useless:
-        figures = " (--json writes figures)" if "json" in options.files else ""
-        raise ValueError(f"--dry-run {does} nothing: omit --{useless[0].replace('_', '-')}{figures}")
+def cost_of_images(
+    of: str, run: Callable[[argparse.Namespace], object], held: bool = True
+) -> Callable[[argparse.Namespace], Outcome]:
+    """What a verb would take of the images in this option, which runs up to the first piece of each step."""
+
+    def cost(options: argparse.Namespace) -> Outcome:
+        from verisphere.base.work import working
+        from verisphere.measure.cost import FirstPieces, NotComputed
+
+        work, options.workers = FirstPieces(), 0  # processes that read images are not timed
+        with working(work), suppress(NotComputed):
+            run(options)
+        return work.cost(str(getattr(options, of)), held)
+
+    return cost
 
 
 def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:

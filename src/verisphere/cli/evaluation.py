@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.base.words import FARS, REPLICATES, check_titles
-from verisphere.cli.dry_run import add_cost
+from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.evaluation_options import (
     add_comparing,
     add_far,
@@ -55,6 +55,18 @@ def _check_sets(options: argparse.Namespace) -> None:
     if options.against and len(options.embeddings) > 1:
         raise ValueError(f"--against compares two models on one file, not on {len(options.embeddings)}; omit it")
     check_titles("embeddings files", [title_of(path) for path in options.embeddings])
+
+
+def _check_pairs(options: argparse.Namespace) -> None:
+    from verisphere.measure.listed import check_lists
+
+    check_lists(options.embeddings, options.pairs, _options(options), options.against)
+
+
+def _listed(options: argparse.Namespace) -> dict[str, int]:
+    from verisphere.measure.listed import read_list
+
+    return {"listed": sum(len(read_list(path).genuine) for path in options.pairs)}
 
 
 def _options(options: argparse.Namespace) -> "Options":
@@ -132,6 +144,7 @@ def add_pairs(kinds: Verbs) -> None:
     _redrawing(verb)
     _curve(verb)
     add_work(verb)
+    add_cost(verb, cost_of_rows("pairs", check=_check_pairs, lists=_listed))
 
 
 def add_all_pairs(kinds: Verbs) -> None:
@@ -151,7 +164,7 @@ def add_all_pairs(kinds: Verbs) -> None:
     _redrawing(verb)
     _curve(verb)
     _scan(verb)
-    add_cost(verb, "all-pairs", check=_check_sets)
+    add_cost(verb, cost_of_rows("all-pairs", check=_check_sets))
 
 
 def _evaluation(

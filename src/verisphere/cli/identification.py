@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from verisphere.base.words import FPIRS, RANKS
-from verisphere.cli.dry_run import add_cost
+from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.evaluation_options import (
     add_closed_set,
     add_feature_norm,
@@ -114,4 +114,4 @@ def add_identification(kinds: Verbs) -> None:
     add_plot(verb, "CMC and TPIR over FPIR")
     add_screen(verb, "float32")
     add_work(verb)
-    add_cost(verb, "identification", "probes", drawn_gallery)
+    add_cost(verb, cost_of_rows("identification", "probes", drawn_gallery))

@@ -3,8 +3,10 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from verisphere.base.words import FARS, IJB_FPIRS, RANKS
+from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.evaluation_options import (
     add_closed_set,
     add_far,
@@ -19,11 +21,22 @@ from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_
 from verisphere.cli.results import add_input, add_json
 from verisphere.cli.working import add_work
 
+if TYPE_CHECKING:
+    from verisphere.files.ijb import IjbFiles
+    from verisphere.measure.ijb import IjbOptions
+
 
 def evaluate_ijb(options: argparse.Namespace) -> Outcome:
     """IJB-B and IJB-C: templates compared 1:1 over a list, and 1:N in galleries."""
-    from verisphere.files.ijb import IjbFiles
     from verisphere.measure import ijb
+
+    return ijb.evaluate_ijb(options.embeddings, *_asked(options))
+
+
+def _asked(options: argparse.Namespace) -> "tuple[IjbFiles, IjbOptions]":
+    """The files and the options, which are checked."""
+    from verisphere.files.ijb import IjbFiles
+    from verisphere.measure.ijb import IjbOptions
 
     files = IjbFiles(
         options.meta, options.pairs, options.scores, tuple(options.gallery), options.probes, options.covariates
@@ -31,7 +44,7 @@ def evaluate_ijb(options: argparse.Namespace) -> Outcome:
     _refuse_without(options, ("fpir", "rank", "closed_set"), files.galleries, "1:N, which takes --gallery and --probes")
     _refuse_without(options, ("far", "keep_repeated", "group_by"), files.pairs, "1:1, which takes --pairs")
     asked = options_as(
-        ijb.IjbOptions,
+        IjbOptions,
         options,
         fars=options.far or FARS,
         fpirs=open_set_fpirs(options, IJB_FPIRS),
@@ -39,7 +52,24 @@ def evaluate_ijb(options: argparse.Namespace) -> Outcome:
         group_names=_group_names(options.group_name),
         progress=progress(),
     )
-    return ijb.evaluate_ijb(options.embeddings, files, asked)
+    return files, asked
+
+
+def _counted(options: argparse.Namespace) -> dict[str, Any]:
+    """The listed pairs and the pairs of a probe and an enrolled template, and the templates."""
+    from verisphere.files.ijb.images import read_images
+    from verisphere.files.ijb.people import read_people
+
+    pairs, listed = 0, 0
+    if options.pairs is not None:
+        with options.pairs.open("rb") as lines:
+            listed = sum(1 for line in lines if line.strip())
+    if options.gallery:
+        pairs = len(read_people(options.probes).templates) * sum(
+            len(read_people(path).templates) for path in options.gallery
+        )
+    templates = read_images(options.meta).numbered()[0]
+    return {"others": [], "listed": listed, "products": pairs, "held": len(templates)}
 
 
 def _refuse_without(options: argparse.Namespace, names: Sequence[str], given: object, what: str) -> None:
@@ -113,3 +143,4 @@ def add_ijb(kinds: Verbs) -> None:
     verb.add_argument("--skip-empty", action="store_true", help="exclude groups without impostor or genuine pairs")
     add_json(verb)
     add_work(verb)
+    add_cost(verb, cost_of_rows("ijb", check=_asked, lists=_counted))

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from verisphere.cli.dry_run import refuse_outputs
+from verisphere.cli.dry_run import add_cost, cost_of_images
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
     SET,
@@ -91,6 +91,7 @@ def add_align(verbs: Verbs) -> None:
     add_trust_code(verb)
     add_device(verb)
     add_work(verb)
+    add_cost(verb, cost_of_images("source", align, held=False))
 
 
 def _add_for_far(verb: argparse.ArgumentParser) -> None:
@@ -103,17 +104,19 @@ def _add_for_far(verb: argparse.ArgumentParser) -> None:
 
 def embed(options: argparse.Namespace) -> str:
     """Embed aligned images with a trained model, or an untrained one."""
-    if options.dry_run:
-        from verisphere.measure.cost import cost_of_embedding
-        from verisphere.models.embed import is_one_file
-
-        refuse_outputs(options, "keeps")
-        is_one_file(options.out, options.shards, options.store)
-        return options_as(cost_of_embedding, options, **embedding_options(options)).text()
     from verisphere.models.embed import embed_faces
 
     how = embedding_options(options) | {"merge": options.merge_parts, "progress": progress()}
     return options_as(embed_faces, options, **how)
+
+
+def _embed_one_file(options: argparse.Namespace) -> str:
+    """Embed into a file, also where a folder of shards is asked for, whose pieces are shards."""
+    from verisphere.models.embed import is_one_file
+
+    if not is_one_file(options.out, options.shards, options.store):
+        options.out, options.shards, options.store = options.out.with_suffix(".npz"), None, "float32"
+    return embed(options)
 
 
 def add_embed(verbs: Verbs) -> None:
@@ -146,8 +149,7 @@ def add_embed(verbs: Verbs) -> None:
     _add_for_far(verb)
     add_embedding_options(verb)
     add_work(verb, itself=lambda options: not options.out.suffix)
-    what = "embed one batch alone; print CPU hours by its time, bytes and memory"
-    verb.add_argument("--dry-run", action="store_true", help=what)
+    add_cost(verb, cost_of_images("faces", _embed_one_file))
 
 
 def add_embedding_options(verb: argparse.ArgumentParser) -> None:

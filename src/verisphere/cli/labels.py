@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from verisphere.cli.dry_run import add_cost
+from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_output
@@ -194,7 +194,7 @@ def _add_duplicates(kinds: Verbs) -> None:
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write; new unless --merge")
     add_trust_code(verb)
     add_work(verb, merge=False)
-    add_cost(verb, "duplicates", check=_check_thresholds)
+    add_cost(verb, cost_of_rows("duplicates", check=_check_thresholds))
 
 
 def _add_overlap(kinds: Verbs) -> None:

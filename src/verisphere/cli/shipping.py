@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from verisphere.base.words import DROP_FARS, FARS, SMALLER_PRECISIONS
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded, model_and_faces
+from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import (
@@ -257,6 +258,18 @@ def report(options: argparse.Namespace) -> Outcome:
     )
 
 
+def _embedded(options: argparse.Namespace) -> dict[str, list[Path]]:
+    """The embeddings that a report shows; those that a model folder would make are not known yet."""
+    from verisphere.measure.report_inputs import files_of
+    from verisphere.models.folder import is_model_folder
+
+    files = [file for file, run in files_of(options.runs) if file != run]
+    if not files or (makes := next(filter(is_model_folder, files), None)):
+        which = f"{makes}: a model folder, whose" if files else f"{options.runs[0]}: a run without embeddings, whose"
+        raise ValueError(f"{which} rows are not there yet; embed --dry-run says what they take")
+    return {"paths": files}
+
+
 def add_report(verbs: Verbs) -> None:
     """Add `report`."""
     verb = new_verb(
@@ -288,3 +301,4 @@ def add_report(verbs: Verbs) -> None:
     verb.add_argument("--title", help="of the page")
     verb.add_argument("--degrees", action="store_true", help="draw scores as angles in degrees (ArcFace, figure 10)")
     add_work(verb)
+    add_cost(verb, cost_of_rows("report", "runs", lists=_embedded))

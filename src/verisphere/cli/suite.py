@@ -2,8 +2,10 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from verisphere.base.words import printable
+from verisphere.cli.dry_run import add_cost, cost_of_images
 from verisphere.cli.evaluation_options import add_feature_norm, add_rule
 from verisphere.cli.images import add_embedding_options, embedding_options
 from verisphere.cli.messages import progress
@@ -11,17 +13,17 @@ from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_
 from verisphere.cli.results import add_json, show_result
 from verisphere.cli.working import add_work
 
+if TYPE_CHECKING:
+    from verisphere.measure.suite.result import SuiteResult
+
 
 def evaluate_suite(options: argparse.Namespace) -> Outcome:
     """Every published set in a folder, each image embedded once, in one table with the mean over sets."""
     from verisphere.base.distributed import world
-    from verisphere.measure.suite.run import run_suite
-    from verisphere.measure.suite.task import SuiteOptions
 
     if options.json is not None:
         _refuse_to_replace_what_is_read(options.json, options.folder, options.embeddings)
-    asked = options_as(SuiteOptions, options, fars=tuple(options.far or ()), progress=progress())
-    result = options_as(run_suite, options, model=options.model, options=asked, **embedding_options(options))
+    result = _run(options)
     if not result.failed or not world().first:
         return result
     show_result(options, result)
@@ -30,6 +32,14 @@ def evaluate_suite(options: argparse.Namespace) -> Outcome:
         f"{options.folder}: {len(failed)} of {len(result.sets)} sets could not be evaluated: "
         f"{printable(', '.join(failed))}"
     )
+
+
+def _run(options: argparse.Namespace) -> "SuiteResult":
+    from verisphere.measure.suite.run import run_suite
+    from verisphere.measure.suite.task import SuiteOptions
+
+    asked = options_as(SuiteOptions, options, fars=tuple(options.far or ()), progress=progress())
+    return options_as(run_suite, options, model=options.model, options=asked, **embedding_options(options))
 
 
 def _refuse_to_replace_what_is_read(out: Path, *folders: Path | None) -> None:
@@ -78,3 +88,4 @@ def add_suite(kinds: Verbs) -> None:
     add_json(verb)
     add_embedding_options(verb)
     add_work(verb)
+    add_cost(verb, cost_of_images("folder", _run))

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 from verisphere.base.words import FARS
+from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.evaluation_options import add_comparing, add_far, add_feature_norm, add_rule
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
@@ -44,3 +45,4 @@ def add_two_sets(kinds: Verbs) -> None:
     add_json(verb)
     add_comparing(verb)
     add_work(verb)
+    add_cost(verb, cost_of_rows("two-sets", "left", lists=lambda options: {"others": [options.right]}))

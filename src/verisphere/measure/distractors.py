@@ -154,7 +154,7 @@ def evaluate_distractors(
         distractors: embeddings files, matrices of features or folders of feature files; read one after the other.
         options: the figures that are computed, and the pictures that are excluded.
     """
-    _check_paths(distractors, options)
+    check_paths(distractors, options)
     notes: list[str] = []
     shown_probes, source = _probes(probes, options, notes)
     noisy = _noisy(options.noisy_probes, [shown_probes.names], [probes], notes)[0]
@@ -201,7 +201,8 @@ def evaluate_distractors(
     )
 
 
-def _check_paths(distractors: Sequence[Path], options: DistractorOptions) -> None:
+def check_paths(distractors: Sequence[Path], options: DistractorOptions) -> None:
+    """Refuse a file that is named twice, and a list of distractors for several features."""
     places = [real_path(path) for path in distractors]
     for path, place in zip(distractors, places, strict=True):
         if places.count(place) > 1:

@@ -59,23 +59,8 @@ def evaluate_pairs(
         options: the options of every evaluation.
         against: other models' embeddings of the same images, each in one file for all lists.
     """
-    check_redrawing(options)
     paths, lists = _several(path), _several(pairs)
-    if len(paths) not in (1, len(lists)):
-        raise ValueError(
-            f"{len(paths)} embeddings files for {len(lists)} {'list' if len(lists) == 1 else 'lists'} of pairs; name "
-            "one file for all lists, or one for each"
-        )
-    if against and len(paths) > 1:
-        raise ValueError("--against takes one embeddings file for all lists; name one of ours for all lists, too")
-    if options.points_only and (against or options.calibration or options.intervals or options.curve):
-        raise ValueError(
-            "--points-only makes no score of each pair, which --against, --calibration, --intervals, --curve and "
-            "--plot need"
-        )
-    if len(set(lists)) < len(lists):
-        raise ValueError(f"{max(lists, key=lists.count)}: the list is named twice")
-    _check_packs(lists, len(paths))
+    check_lists(paths, lists, options, against)
     opened = {file: read_embeddings(file) for file in dict.fromkeys(paths)}
     origins = {file: embeddings.origin for file, embeddings in opened.items()}
     check_one_model(origins)
@@ -137,6 +122,26 @@ def evaluate_pairs(
     )
 
 
+def check_lists(paths: Sequence[Path], lists: Sequence[Path], options: Options, against: Sequence[Path]) -> None:
+    """Refuse files and lists that do not go together, and options that exclude each other."""
+    check_redrawing(options)
+    if len(paths) not in (1, len(lists)):
+        raise ValueError(
+            f"{len(paths)} embeddings files for {len(lists)} {'list' if len(lists) == 1 else 'lists'} of pairs; name "
+            "one file for all lists, or one for each"
+        )
+    if against and len(paths) > 1:
+        raise ValueError("--against takes one embeddings file for all lists; name one of ours for all lists, too")
+    if options.points_only and (against or options.calibration or options.intervals or options.curve):
+        raise ValueError(
+            "--points-only makes no score of each pair, which --against, --calibration, --intervals, --curve and "
+            "--plot need"
+        )
+    if len(set(lists)) < len(lists):
+        raise ValueError(f"{max(lists, key=lists.count)}: the list is named twice")
+    _check_packs(lists, len(paths))
+
+
 def _several(given: Path | Sequence[Path]) -> list[Path]:
     return [given] if isinstance(given, Path) else list(given)
 
@@ -145,7 +150,8 @@ def _is_pack(path: Path) -> bool:
     return path.suffix.lower() == BIN_SUFFIX
 
 
-def _read(path: Path) -> PairList:
+def read_list(path: Path) -> PairList:
+    """A list of pairs: one that `read_pairs` reads, or a verification set of InsightFace (.bin)."""
     return read_bin_pairs(path) if _is_pack(path) else read_pairs(path)
 
 
@@ -179,7 +185,7 @@ def _rows(
     parts: list[tuple[Path, ListedRows]] = []
     sources: list[EvaluatedFile] = []
     for path, (file, embeddings) in zip(lists, files, strict=True):
-        listed = _read(path)
+        listed = read_list(path)
         sources += [_evaluated_list(part, path) for part in listed.files or (path,)]
         images = "" if embeddings.origin is None else Path(embeddings.origin.images).name
         if _is_pack(path) and images.lower().endswith(BIN_SUFFIX) and images != path.name:

@@ -52,18 +52,7 @@ def report_inputs(
     origin of the embeddings states. A model folder embeds the faces, as it ships.
     """
     given = open_faces(faces, trust=trust) if faces is not None else None
-    files: list[tuple[Path, Path | None]] = []
-    for path in paths:
-        if path.is_dir() and manifest_of(path) is None and not is_model_folder(path):
-            require_run(path)
-            in_run = [place for place in sorted(path.iterdir()) if _has_embeddings(place)]
-            files += [(file, path) for file in in_run] or [(path, path)]
-        else:
-            files.append((path, None))
-    places = Counter(real_path(path) for path, _ in files)
-    repeated = [path for path, _ in files if places[real_path(path)] > 1]
-    if repeated:
-        raise ValueError(f"{repeated[0]}: named twice; a report shows it once")
+    files = files_of(paths)
     titles = distinct_titles([path for path, _ in files])
     inputs = []
     for title, (path, run) in zip(titles, files, strict=True):
@@ -77,6 +66,23 @@ def report_inputs(
         first = next((entry.no_faces for entry in inputs if entry.embeddings is not None), "there are none")
         raise ValueError(f"{faces}: its images are not those of the embeddings: {first}")
     return inputs
+
+
+def files_of(paths: Sequence[Path]) -> list[tuple[Path, Path | None]]:
+    """The embeddings that a report of these paths shows, each with its run, and the runs without embeddings."""
+    files: list[tuple[Path, Path | None]] = []
+    for path in paths:
+        if path.is_dir() and manifest_of(path) is None and not is_model_folder(path):
+            require_run(path)
+            in_run = [place for place in sorted(path.iterdir()) if _has_embeddings(place)]
+            files += [(file, path) for file in in_run] or [(path, path)]
+        else:
+            files.append((path, None))
+    places = Counter(real_path(path) for path, _ in files)
+    repeated = [path for path, _ in files if places[real_path(path)] > 1]
+    if repeated:
+        raise ValueError(f"{repeated[0]}: named twice; a report shows it once")
+    return files
 
 
 def require_run(path: Path) -> None:

@@ -36,7 +36,7 @@ from verisphere.losses.sphereface2 import SphereFace2
 from verisphere.pairs import AnchorFace
 from verisphere.pairs.pair_term import PairTerm, Training
 from verisphere.train.dry_run.measured import BackboneCost, measure_backbone, measure_dense, saved_bytes
-from verisphere.train.dry_run.text import DryRun, DryRunOptions, dry_run, memory_of
+from verisphere.train.dry_run.text import DryRun, DryRunOptions, dry_run
 from verisphere.train.dry_run.traffic import Collective, head_collectives
 from verisphere.train.dry_run.training_cost import Measurements, Memory, training_cost
 from verisphere.train.recipe import Recipe, read_recipe

@@ -1,6 +1,5 @@
 """A dry run: the cost of a training as text and JSON."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import torch
 
-from verisphere.base.device import choose_device
+from verisphere.base.device import choose_device, memory_of
 from verisphere.files.results import Result
 from verisphere.report.tables import table
 from verisphere.train.dry_run.training_cost import MOST_CLASSES, MOST_IMAGES, Memory, TrainingCost, training_cost
@@ -134,17 +133,6 @@ def dry_run(path: Path, overrides: Sequence[str], options: DryRunOptions) -> Dry
         check_plateau(read.recipe)
     cost, images = options.cost(read.recipe)
     return DryRun(cost, read.recipe, None if images is None else images // read.recipe.batch_size)
-
-
-def memory_of(device: torch.device) -> int:
-    """Bytes that one process could use: all memory of a GPU, or the free memory of the machine."""
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    meminfo = Path("/proc/meminfo")
-    for line in meminfo.read_text().splitlines() if meminfo.exists() else ():
-        if line.startswith("MemAvailable"):
-            return 1024 * int(line.split()[1])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _head(cost: TrainingCost, recipe: Recipe, steps_per_epoch: int | None) -> str:
