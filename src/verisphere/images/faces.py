@@ -90,7 +90,7 @@ class Faces(ABC):
 class Selection(Faces):
     """A part of another set, which reads the images."""
 
-    def __init__(self, faces: Faces, indices: Sequence[int]) -> None:
+    def __init__(self, faces: Faces, indices: Sequence[int] | Int64[np.ndarray, " images"]) -> None:
         self.faces = faces
         self.indices = np.asarray(indices, np.int64)
         self.names, self.identities = take(faces.names, self.indices), take(faces.identities, self.indices)

@@ -4,19 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int64, UInt8
-from torch import Tensor
+from jaxtyping import Int64
 
 from verisphere.base.identity import names_taken
-from verisphere.base.vocabulary import ImageSource
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList, read_labels
-from verisphere.images.faces import Faces
-from verisphere.images.packs.columns import take
+from verisphere.images.faces import Faces, Selection
 
 
-class Relabelled(Faces):
+class Relabelled(Selection):
     """The images of another set that a list names, with the identities, and the domains if it has any, of the list.
 
     Lists come from `verisphere clean` (`kept.txt`), `clean noise`, `clean duplicates` and `clean overlap`; see
@@ -43,26 +40,12 @@ class Relabelled(Faces):
     """
 
     def __init__(self, faces: Faces, path: str | Path) -> None:
-        self.faces, self.names_rule = faces, faces.names_rule
         with names_taken(faces.names_rule):
-            self.indices, labels = relabelled(faces.names, path)
-        self.names, self.identities = labels.names, labels.identities
-        self.true_identities = labels.true_identities
-        domains = None if faces.domains is None else take(faces.domains, self.indices)
-        self.domains = domains if labels.domains is None else labels.domains
-
-    @property
-    def source(self) -> ImageSource:
-        """Source of the images of the other set."""
-        return self.faces.source
-
-    def contents(self, indices: Sequence[int]) -> bytes:
-        """The digest that the other set has for the images at these positions."""
-        return self.faces.contents(self.indices[list(indices)].tolist())
-
-    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
-        """The images at these positions of the list."""
-        return self.faces.images(self.indices[list(indices)].tolist())
+            indices, labels = relabelled(faces.names, path)
+        super().__init__(faces, indices)
+        self.names, self.identities, self.true_identities = labels.names, labels.identities, labels.true_identities
+        if labels.domains is not None:
+            self.domains = labels.domains
 
 
 def relabelled(names: Sequence[str], path: str | Path) -> tuple[Int64[np.ndarray, " listed"], LabelList]:
