@@ -139,35 +139,6 @@ def read_npy(path: str | Path) -> np.ndarray:
             raise ValueError(f"{path}: not an .npy file of plain numbers or text: {error}") from None
 
 
-def npy_portions(
-    path: Path, shape: tuple[int, int], dtype: np.dtype, rows_at_once: int, note: Callable[[bytes], object]
-) -> Iterator[np.ndarray]:
-    """An empty array once the header of an .npy file is read and has this shape and type; then the rows, in portions.
-
-    All bytes of the file are passed to `note`, such as the update of a digest.
-    """
-    check_file(path)
-    with open(path, "rb", opener=regular) as file:
-
-        def read(count: int) -> bytes:
-            content = file.read(count)
-            note(content)
-            return content
-
-        try:
-            found, kind, fortran, length = _header(read)
-            _check_length(found, kind, length, path.stat().st_size)
-            if (found, kind, fortran) != (shape, dtype, False):
-                order = ", column by column" if fortran else ""
-                raise ValueError(f"it holds {kind} {found}{order}, where {dtype} {shape} is stated")
-            yield np.empty((0, shape[1]), dtype)
-            for start in range(0, shape[0], rows_at_once):
-                count = min(rows_at_once, shape[0] - start)
-                yield _filled(read, count * shape[1], dtype).reshape(count, shape[1])
-        except ValueError as error:
-            raise ValueError(f"{path}: not an .npy file of the rows that are stated: {error}") from None
-
-
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.ndarray:
     """An array; its entry must be exactly as long as its header states."""
     with _entry(archive, entry, size) as read:

@@ -9,10 +9,9 @@ exactly, and every reader takes them so: all figures are those of the stored row
 stored is measured: no score differs by more than the sum of both rows' `moved` from that of the rows as embedded.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -27,7 +26,7 @@ from verisphere.files.disk import check_file, digest, write_text, write_whole
 from verisphere.files.documents import read_json, read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json, shown
-from verisphere.files.npz import npy_portions, read_npz
+from verisphere.files.npz import read_npy, read_npz
 
 Store: TypeAlias = Literal["float32", "float16", "int8"]
 
@@ -153,17 +152,17 @@ def read_shards(path: Path) -> dict[str, np.ndarray]:
     for shard, arrays in zip(manifest.shards, columns, strict=True):
         if differing := [name for name in OF_ALL if name in arrays and arrays[name] != columns[0][name]]:
             raise ValueError(f"{folder / shard.name}.npz: {differing[0]} differs from that of the first shard")
-    portions = [_portions(folder, shard, manifest) for shard in manifest.shards]
-    for of_shard in portions:
-        next(of_shard)  # the header of every shard is checked before space is taken for all rows
+    width = manifest.dim * np.dtype(manifest.store).itemsize
+    for shard in manifest.shards:  # before space is taken for all rows
+        if not (path := folder / f"{shard.name}.npy").is_file():
+            raise FileNotFoundError(f"{path}: a shard that {MANIFEST} names is missing")
+        if (size := path.stat().st_size) < shard.rows * width:
+            raise ValueError(f"{path}: {size:,} bytes, and its {shard.rows:,} rows take {shard.rows * width:,}")
     rows = room((manifest.rows, manifest.dim), torch.float32, mapped=True).numpy()
     start = 0
-    for of_shard, arrays in zip(portions, columns, strict=True):
-        units, first = arrays.get("units"), start
-        for part in of_shard:
-            stop = start + len(part)
-            rows[start:stop] = widened(part, None if units is None else units[start - first : stop - first])
-            start = stop
+    for shard, arrays in zip(manifest.shards, columns, strict=True):
+        rows[start : start + shard.rows] = widened(_rows(folder, shard, manifest), arrays.get("units"))
+        start += shard.rows
     of_rows = {name: np.concatenate([arrays[name] for arrays in columns]) for name in columns[0] if name in OF_ROWS}
     of_rows.pop("units", None)
     return {"embeddings": rows, **of_rows, **{name: columns[0][name] for name in columns[0] if name in OF_ALL}}
@@ -193,15 +192,15 @@ def _columns(folder: Path, shard: Shard, manifest: Manifest) -> dict[str, np.nda
     return arrays
 
 
-def _portions(folder: Path, shard: Shard, manifest: Manifest) -> Iterator[np.ndarray]:
-    """An empty array once the header of a shard's rows is checked, then the rows, whose digest is compared at last."""
-    path = folder / f"{shard.name}.npy"
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: a shard that {MANIFEST} names is missing")
-    known = hashlib.sha256()
-    yield from npy_portions(path, (shard.rows, manifest.dim), np.dtype(manifest.store), _ROWS_AT_ONCE, known.update)
-    if known.hexdigest() != shard.sha256:
+def _rows(folder: Path, shard: Shard, manifest: Manifest) -> np.ndarray:
+    """The stored rows of a shard, in the shape and the type that the manifest states."""
+    path, stated = folder / f"{shard.name}.npy", ((shard.rows, manifest.dim), np.dtype(manifest.store))
+    rows = read_npy(path)
+    if (rows.shape, rows.dtype) != stated:
+        raise ValueError(f"{path}: it holds {rows.dtype} {rows.shape}, where {stated[1]} {stated[0]} is stated")
+    if digest(path) != shard.sha256:
         raise ValueError(f"{path}: not the file that {MANIFEST} names, by its SHA-256; it was changed or damaged")
+    return rows
 
 
 # --- what a stored row is ---
