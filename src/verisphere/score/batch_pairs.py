@@ -228,7 +228,7 @@ class BatchPairs:
                 window.add(part, stretch)
                 window.narrow()
         if self.world.size > 1:
-            joined = (window.joined(gathered_arrays) for window in wanted)
+            joined = map(_joined, wanted)
             wanted = [window for window in joined if window is not None]
         for window in wanted:
             window.finish()
@@ -240,6 +240,16 @@ class BatchPairs:
                 self.units, self.labels, self.groups, self.stored, self._shared, self.precision, self.keys
             )
         return self._tiles
+
+
+def _joined(window: Window) -> Window | None:
+    """One window of all pairs, of those that the ranks have filled with their shares; None if they share no scores."""
+    state, joined = window.state(), list[Window | None]()
+    of_ranks = {name: gathered_arrays(array) for name, array in state.items() if array.ndim}
+    for rank in range(len(of_ranks["ends"])):
+        other = Window.from_state(state | {name: arrays[rank] for name, arrays in of_ranks.items()})
+        joined = [joined[0] and joined[0].merged(other) if joined else other]
+    return joined[0]
 
 
 def _answer(window: Window, rank: int, groups: frozenset[int]) -> tuple[float, float]:

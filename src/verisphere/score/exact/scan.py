@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
-from verisphere.base.mapped import is_mapped
 from verisphere.base.vocabulary import Precision, Progress, quietly
 from verisphere.base.work import Arrays, divided, results
 from verisphere.score.exact.limits import LEAST_PIECES, PAIRS_A_BATCH, PAIRS_A_PIECE
@@ -51,9 +50,8 @@ class Tiling:
 
     def about(self) -> list[object]:
         """What determines the pairs of each tile and their scores, and not the screen."""
-        sides = [side for side in (self.left, self.right) if side is not None]
         numbers = _VERSION, PAIRS_A_BATCH, self.block, self.across, self.left.units.device.type
-        return [*numbers, *(part for side in sides for part in (side.units, side.people, side.domains, side.origin))]
+        return [*numbers, self.left, self.right]
 
 
 class Scan:
@@ -117,10 +115,7 @@ class Scan:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="verisphere-")))
         for name, side in (("left", self.tiling.left), ("right", self.tiling.right)):
             if side is not None:
-                if is_mapped(side.units):
-                    side.units.numpy().tofile(folder / f"{name}.rows")
-                else:
-                    np.save(folder / f"{name}.npy", side.units.cpu().numpy())
+                side.units.numpy().tofile(folder / f"{name}.rows")
                 np.savez(folder / f"{name}.npz", people=side.people, domains=side.domains, origin=side.origin)
         tiling = self.tiling
         settings = (tiling.across, tiling.precision, tiling.span, tiling.block)
@@ -205,13 +200,9 @@ def _end_with_parent(folder: Path) -> None:
 def _side(path: Path) -> Side:
     rows = path.with_suffix(".rows")
     with np.load(path.with_suffix(".npz")) as columns:
-        if rows.exists():
-            numbers = rows.stat().st_size // torch.float32.itemsize
-            units = torch.from_file(str(rows), shared=True, size=numbers, dtype=torch.float32)
-            units = units.view(len(columns["people"]), -1)
-        else:
-            units = torch.from_numpy(np.load(path.with_suffix(".npy"), mmap_mode="c"))
-        return Side(units, columns["people"], columns["domains"], columns["origin"])
+        numbers = rows.stat().st_size // torch.float32.itemsize
+        units = torch.from_file(str(rows), shared=True, size=numbers, dtype=torch.float32)
+        return Side(units.view(len(columns["people"]), -1), columns["people"], columns["domains"], columns["origin"])
 
 
 def _fill_piece(piece: range, windows: Sequence[Window]) -> Arrays:

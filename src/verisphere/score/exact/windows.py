@@ -6,7 +6,7 @@ than a rank needs; scores that leave it at the top are counted, scores that leav
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -142,27 +142,6 @@ class Window:
         chosen = np.isin(self.groups, list(groups))
         passed = (self.score > threshold) & chosen[self.group]
         return int(self.above[chosen].sum()) + int(self.count[passed].sum())
-
-    def joined(self, gathered: Callable[[np.ndarray], list[np.ndarray]]) -> "Window | None":
-        """One window of all pairs, from the windows for the same question that the ranks have filled with their shares.
-
-        The windows may have been narrowed to different ends; the result covers their intersection, None if it is empty.
-
-        Args:
-            gathered: gathers an array from all ranks.
-        """
-        ends = np.stack(gathered(np.array([self.low, self.high])))
-        low, high = float(ends[:, 0].max()), float(ends[:, 1].min())
-        if low > high:
-            return None
-        self._shrink(low, high)
-        score, group, count = (np.concatenate(gathered(array)) for array in (self.score, self.group, self.count))
-        window = Window(low, high, self.groups, self.ranks, self.total, self.slack)
-        window.above = np.stack(gathered(self.above)).sum(0)
-        window.score, window.group, window.count = counted(score, group, count)
-        seen = np.stack(gathered(np.array([self.room, self.seen, self.patches])))
-        window.room, window.seen, window.patches = int(seen[:, 0].max()), int(seen[:, 1].sum()), int(seen[:, 2].sum())
-        return window
 
     def emptied(self) -> "Window":
         """A window for the same question that holds no pair."""
