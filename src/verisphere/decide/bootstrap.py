@@ -114,11 +114,6 @@ class PairScores:
         """Whether every impostor pair is present."""
         return len(self.impostor) == self.impostor_total
 
-    def about(self) -> list[object]:
-        """What determines figures of these pairs."""
-        scores = self.genuine, self.genuine_person, self.impostor, self.impostor_people
-        return [*scores, self.images, self.listed, self.floor]
-
 
 class TooFewScoresError(ValueError):
     """The impostor scores that are present do not reach the target FAR in a replicate.
@@ -185,14 +180,7 @@ def over_redrawn(
     about: About,
     progress: Progress = quietly,
 ) -> Float64[np.ndarray, "*figures replicates"]:
-    """Figures of each replicate of `draws_of`, whose runs are pieces of work.
-
-    Args:
-        people: number of people who are redrawn.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        figures: the figures of some replicates.
-        about: everything else that determines the figures.
-        progress: reports the progress over the runs.
+    """Figures of each replicate of `draws_of`, whose runs are pieces; `about` has all else that determines them.
 
     Raises:
         TooFewScoresError: the figures of a run raise it.
@@ -208,12 +196,11 @@ def over_redrawn(
                 found = {"too_few": np.array(str(error))}
             yield found
 
-    def known() -> list[object]:
-        return [people, redrawing.replicates, redrawing.seed, *about()]
-
     parts: list[np.ndarray] = []
     runs = -(-redrawing.replicates // _run(people))
-    for part in results("redrawn", known, range(runs), compute, progress, "redrawing people"):
+    for part in results(
+        "redrawn", lambda: [people, redrawing, about()], range(runs), compute, progress, "redrawing people"
+    ):
         if "too_few" in part:
             raise TooFewScoresError(str(part["too_few"]))
         parts.append(part["figures"])
@@ -294,7 +281,4 @@ def redrawn_thresholds(
     def thresholds(weights: Weights) -> Float64[np.ndarray, " replicates"]:
         return thresholds_of(pairs, weights, [far])[0]
 
-    def about() -> list[object]:
-        return [*pairs.about(), str(exact_rate(far))]
-
-    return over_redrawn(len(pairs.images), redrawing, thresholds, about, progress)
+    return over_redrawn(len(pairs.images), redrawing, thresholds, lambda: [pairs, exact_rate(far)], progress)

@@ -152,7 +152,7 @@ def point_intervals(
         tars = tars_at(pairs, weights, thresholds_of(pairs, weights, fars))
         return np.stack([tars, fars_at(pairs, weights, fixed[:, 0])])
 
-    tars, rates = over_redrawn(people, redrawing, both, lambda: _about(pairs, fars), progress)
+    tars, rates = over_redrawn(people, redrawing, both, lambda: [pairs, *map(exact_rate, fars)], progress)
     found = []
     for place, target in enumerate(fars):
         cut = float(fixed[place, 0])
@@ -306,12 +306,8 @@ def tars_redrawn(
     def tars(weights: Weights) -> Float64[np.ndarray, "fars replicates"]:
         return tars_at(pairs, weights, thresholds_of(pairs, weights, fars))
 
-    replicates = over_redrawn(len(pairs.images), redrawing, tars, lambda: _about(pairs, fars), progress)
+    replicates = over_redrawn(len(pairs.images), redrawing, tars, lambda: [pairs, *map(exact_rate, fars)], progress)
     return tuple(map(Redrawn, values, replicates))
-
-
-def _about(pairs: PairScores, fars: Sequence[Far]) -> list[object]:
-    return [*pairs.about(), *(str(exact_rate(far)) for far in fars)]
 
 
 def rates_at(
@@ -342,10 +338,7 @@ def rates_at(
         far = np.concatenate([fars_at(pairs, weights, cut) for pairs in sets])
         return np.stack([far, np.concatenate([tars_at(pairs, weights, fixed) for pairs in sets])])
 
-    def about() -> list[object]:
-        return [threshold, *(part for pairs in sets for part in pairs.about())]
-
-    far, tar = over_redrawn(people.pop(), redrawing, rates, about, progress)
+    far, tar = over_redrawn(people.pop(), redrawing, rates, lambda: [threshold, sets], progress)
     return far, tar
 
 

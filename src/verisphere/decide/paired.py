@@ -65,10 +65,7 @@ def spread_redrawn(
     def spreads(weights: Weights) -> Float64[np.ndarray, "3 replicates"]:
         return _spreads(pooled, parts, weights, far)
 
-    def about() -> list[object]:
-        return [str(exact_rate(far)), *(known for pairs in (pooled, *parts) for known in pairs.about())]
-
-    replicates = over_redrawn(people, redrawing, spreads, about, progress)
+    replicates = over_redrawn(people, redrawing, spreads, lambda: [exact_rate(far), pooled, parts], progress)
     figures = zip(value, replicates, strict=True)
     return RedrawnSpread(*(Redrawn(float(whole), redrawn_values, spread=True) for whole, redrawn_values in figures))
 

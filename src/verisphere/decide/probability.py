@@ -198,7 +198,7 @@ class WeighedScores:
         sums = [np.bincount(place, one, len(borders) + 1) for one in (stated, weight)]
         with np.errstate(invalid="ignore"):  # a bin without comparisons, or nobody with a genuine one was drawn
             stated, of_all = sums[0] / sums[1], observed(everyone(len(of_person)))[:, 0]
-            runs = over_redrawn(len(of_person), redrawing, observed, lambda: [borders, *pairs.about()], progress)
+            runs = over_redrawn(len(of_person), redrawing, observed, lambda: [borders, pairs], progress)
         seen = np.flatnonzero(np.isfinite(stated * of_all)).tolist()
         intervals = tuple(percentile_interval(float(of_all[number]), runs[number]) for number in seen)
         return replace(found, stated=tuple(stated[seen].tolist()), observed=intervals)

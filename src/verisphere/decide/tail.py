@@ -115,7 +115,7 @@ def tail_threshold(pairs: PairScores, far: Far, redrawing: Redrawing, progress: 
         weighed = ((weights.each(people, np.array([place]))[0].astype(float), total) for place, total in totals)
         return np.array([beyond(*one) for one in weighed])
 
-    ordered = np.sort(over_redrawn(len(pairs.images), redrawing, each, lambda: [rate, *pairs.about()], progress))
+    ordered = np.sort(over_redrawn(len(pairs.images), redrawing, each, lambda: [rate, pairs], progress))
     return start + float(ordered[math.ceil(0.95 * redrawing.replicates) - 1]), tail
 
 

@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -263,12 +264,16 @@ def _of_piece(folder: Path, piece: int) -> np.ndarray:
 
 
 def digest_of(parts: Sequence[object]) -> str:
-    """SHA-256 of arrays, tensors, numbers and words."""
+    """SHA-256 of arrays, tensors, numbers and words, and of lists and dataclasses of these."""
     digest = hashlib.sha256()
     for part in parts:
         array = part.cpu().numpy() if isinstance(part, torch.Tensor) else part
+        if is_dataclass(array):
+            array = [getattr(array, field.name) for field in fields(array)]
+        if isinstance(array, list | tuple):
+            array = digest_of(array)
         if not isinstance(array, np.ndarray):
-            digest.update(f"{json.dumps(array)}\n".encode())
+            digest.update(f"{json.dumps(array, default=str)}\n".encode())
             continue
         digest.update(f"{array.dtype.str} {array.shape}\n".encode())
         rows = np.atleast_1d(array)

@@ -48,22 +48,8 @@ def embed_in_shards(
     """Embed images into a folder of shards, and write its manifest last.
 
     Shards are pieces of work, which the ranks of a joined group divide. A shard has whole batches, so its rows are
-    those of `embed` for the whole set.
-
-    Args:
-        model: the model.
-        faces: the images.
-        images: the path of the images, for the origin.
-        out: the folder.
-        rows: rows of a shard, rounded up to whole batches; None for the default.
-        store: type of the stored numbers.
-        how: flip, batch_size, workers and precision, as `embed` takes them.
-        progress: reports the progress over the shards.
-        part: number of this part, from 0, and number of parts, as a `WorkFolder` takes them.
-        merge: refuse to compute a shard.
-
-    Raises:
-        PartEnded: the shards of the part are there, and others are missing.
+    those of `embed` for the whole set, which has the options `how`. Images have a path, for the origin; a part, and
+    `merge`, are those of a `WorkFolder`.
     """
     rows, batch = ROWS if rows is None else rows, max(how["batch_size"], 1)  # `embed` refuses a wrong batch size
     if rows < 1:
