@@ -69,7 +69,11 @@ EACH = [pytest.param(verb, marks=() if verb in QUICK else pytest.mark.slow) for 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("inputs")
+    return inputs(tmp_path_factory.mktemp("inputs"))
+
+
+def inputs(place: Path) -> Path:
+    """The inputs of all verbs, in this folder."""
     (place / "network.yaml").write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 4}\n")
     random_numbers = np.random.default_rng(0)
     from PIL import Image
