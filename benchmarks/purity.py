@@ -1,7 +1,9 @@
 """How often the promise of `verisphere purity` holds: in drawn worlds, and in LFW (docs/clusters.md).
 
-`python benchmarks/purity.py LFW.npz` takes half an hour on one core and writes purity.csv beside this file, the source
-of the table in docs/clusters.md; without a file it draws the worlds alone. Seeds are fixed.
+`python benchmarks/purity.py LFW.npz` takes an hour on one core and writes purity.csv beside this file, the source of
+the table in docs/clusters.md; without a file it draws the worlds alone, and the rows of LFW stay. Seeds are fixed. The
+loosest thresholds of the libraries of the worlds are kept in purity_worlds.npz: a killed run continues, and a larger
+number of populations adds to those that are there. Delete that file when clusters change.
 
 A population is divided into libraries of different people. `expected` takes 19 of them, and the twentieth is the next
 library; `confident` takes 59, and its threshold is right where at most 5 % of all libraries drawn in that world are
@@ -21,15 +23,17 @@ from scipy.sparse import coo_array
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide.purity import LIBRARIES_FAIL, figures_of, libraries_of
+from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import read_embeddings
 from verisphere.score import unit_rows
 from verisphere.score.linkage import average_linkage
 from verisphere.score.near_pairs import near_pairs
 from verisphere.ship.clusters.face_tree import MOST_PAIRS, FaceTree
-from verisphere.ship.clusters.purity import Library
+from verisphere.ship.clusters.purity import STEP, Library
 
 ROWS = Path(__file__).with_name("purity.csv")
-POPULATIONS, LIBRARIES, FACES, IMPURITY = 170, 60, 60, 0.02
+WORLDS = Path(__file__).with_name("purity_worlds.npz")
+POPULATIONS, LIBRARIES, FACES, IMPURITY = 500, 60, 60, 0.02
 OF_LFW, FACES_OF_LFW, IMPURITY_OF_LFW = 500, 150, 0.01
 CALIBRATING, FACES_OF_59, FLOOR_OF_59 = 59, 100, 0.25  # no threshold of 59 libraries of LFW is as low as the floor
 IN_GENERAL = 60  # populations of LFW whose libraries show what fails in general
@@ -74,17 +78,33 @@ def recall(found: list[Library], threshold: float) -> float:
     return float(np.mean([one.figures(FaceTree(one.faces, threshold), threshold).recall for one in found]))
 
 
+def drawn_libraries(number: int, draw: Draw, one: int) -> list[Library]:
+    """The libraries of a population of a world."""
+    random = np.random.default_rng([number, one])
+    return libraries(population(draw, random), FACES, random)[:LIBRARIES]
+
+
+def loosest_of(number: int, draw: Draw) -> np.ndarray:
+    """The loosest threshold of each library in steps, a row for each population; kept ones are not looked for again."""
+    kept = dict(np.load(WORLDS)) if WORLDS.exists() else {}
+    steps = [*kept.get(draw.__name__, ())]
+    for one in range(len(steps), POPULATIONS):
+        loosest = [library.loosest(IMPURITY) for library in drawn_libraries(number, draw, one)]
+        steps.append(np.rint(np.array(loosest) / STEP).astype(np.uint8))
+        if one % 20 == 19:
+            kept[draw.__name__] = np.array(steps)
+            write_whole(WORLDS, lambda path: np.savez_compressed(path, **kept))
+            print(draw.__name__, one + 1, flush=True)
+    return np.array(steps[:POPULATIONS])
+
+
 def worlds() -> Iterator[list[object]]:
     """Rows of the drawn worlds."""
     for number, draw in enumerate((alike, hard, families)):
-        loosest, recalls = np.empty((POPULATIONS, LIBRARIES)), []
-        for one in range(POPULATIONS):
-            random = np.random.default_rng([number, one])
-            drawn = libraries(population(draw, random), FACES, random)[:LIBRARIES]
-            loosest[one] = [library.loosest(IMPURITY) for library in drawn]
-            if one < 20:
-                recalls.append((recall(drawn, loosest[one, :19].max()), recall(drawn, loosest[one, :59].max())))
-            print(draw.__name__, one, flush=True)
+        loosest, recalls = loosest_of(number, draw), []
+        for one in range(20):
+            drawn, strict = drawn_libraries(number, draw, one), (loosest[one, :19].max(), loosest[one, :59].max())
+            recalls.append([recall(drawn, round(steps * STEP, 3)) for steps in strict])
         of_twenty = loosest.reshape(-1, 20)
         kept = of_twenty[:, 19] <= of_twenty[:, :19].max(1)
         found = np.mean(recalls, axis=0)
@@ -184,15 +204,17 @@ def held(rows: list[dict[str, str]]) -> str:
 
 
 def main() -> None:
-    """Write all rows, each world when it is finished."""
+    """Write all rows, each when it is finished; those of sets that are not named stay."""
+    paths, former = [Path(path) for path in sys.argv[1:]], read_rows() if ROWS.exists() else []
     with ROWS.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["world", "faces", "impurity", "guarantee", "draws", "held", "recall"])
-        paths = map(Path, sys.argv[1:])
-        rows = [*(rows(path) for path in paths for rows in (lfw, lfw_confident)), worlds()]
-        for row in (row for part in rows for row in part):
-            table.writerow(row)
-            file.flush()
+        if not paths:
+            table.writerows(row.values() for row in former if row["world"] == "LFW")
+        for part in [*(rows(path) for path in paths for rows in (lfw, lfw_confident)), worlds()]:
+            for row in part:
+                table.writerow(row)
+                file.flush()
 
 
 if __name__ == "__main__":

@@ -128,21 +128,17 @@ def test_a_person_whose_name_looks_like_a_formula_is_read_as_it_was(folder: Path
 def test_wrong_links_are_one_line_with_their_place(tmp_path: Path, other: str, lines: list[str], said: str):
     (tmp_path / "links.csv").write_text("\n".join(lines))
     with pytest.raises(ValueError, match=r"links\.csv: ") as error:
-        read_links(tmp_path / "links.csv", other, {"a", "b"})
+        read_links(tmp_path / "links.csv", other, {"a": 0, "b": 1})
     assert said in str(error.value)
 
 
 def test_links_and_photographs_of_faces(tmp_path: Path):
     (tmp_path / "links.csv").write_text("other,name,why\nb,a,twins\n\n")
-    assert read_links(tmp_path / "links.csv", "other", {"a", "b"}) == [("a", "b")]
+    assert read_links(tmp_path / "links.csv", "other", {"a": 5, "b": 3}) == [(5, 3)]
     # a photograph may be named like a face; of its faces those are paired that are in the embeddings
     (tmp_path / "links.csv").write_text("name,photograph\na,a\nc,2\nz,a\nd,a\nb,a\ne,2\n")
-    assert read_links(tmp_path / "links.csv", "photograph", set("abcde")) == [
-        ("c", "e"),
-        ("a", "b"),
-        ("a", "d"),
-        ("b", "d"),
-    ]
+    rows = {name: row for row, name in enumerate("abcde")}
+    assert read_links(tmp_path / "links.csv", "photograph", rows) == [(0, 3), (0, 1), (3, 1), (2, 4)]
 
 
 def test_other_files_are_no_clusters(folder: Path):

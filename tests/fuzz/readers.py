@@ -30,7 +30,7 @@ from fuzz.containers import (
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
 from fuzz.seeds import small_set
 from fuzz.seeds_from_elsewhere import NEEDED, PACKS
-from fuzz.seeds_of_clusters import FACES
+from fuzz.seeds_of_clusters import FACES, ROWS
 from verisphere.backbones import OnnxNetwork
 from verisphere.files.calibration import read_calibration
 from verisphere.files.clusters import read_clusters, read_links
@@ -398,9 +398,9 @@ READERS = {
     ),
     "clusters": Reader(("clusters",), lambda folder: read_clusters(folder).text(), ("clusters",)),
     "people of clusters": Reader(("clusters",), lambda folder: read_people_of_clusters(folder, FACES), ("people",)),
-    "links of faces": Reader(("links",), lambda folder: read_links(folder / "links.csv", "other", FACES)),
+    "links of faces": Reader(("links",), lambda folder: read_links(folder / "links.csv", "other", ROWS)),
     "photographs of faces": Reader(
-        ("photographs of faces",), lambda folder: read_links(folder / "photographs.csv", "photograph", FACES)
+        ("photographs of faces",), lambda folder: read_links(folder / "photographs.csv", "photograph", ROWS)
     ),
     "promises of purity": Reader(("promise of purity",), _promise_of_purity),
     "verdicts": Reader(("verdicts",), lambda folder: read_verdicts(folder / "review.csv")),

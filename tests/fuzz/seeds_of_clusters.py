@@ -11,6 +11,7 @@ from verisphere.files.purity import AtSize, Joined, Purity
 from verisphere.files.results import EvaluatedFile
 
 FACES = tuple("abcdefg")
+ROWS = {name: row for row, name in enumerate(FACES)}
 
 
 def clusters(folder: Path) -> dict[str, Files]:

@@ -8,7 +8,7 @@ import pytest
 from verisphere.base.work import working
 from verisphere.files.work import WorkFolder
 from verisphere.score import unit_rows
-from verisphere.score.linkage import ContradictionError, average_linkage
+from verisphere.score.linkage import average_linkage
 from verisphere.score.near_pairs import near_pairs
 
 
@@ -58,9 +58,18 @@ def test_two_people_are_never_merged():
     ],
 )
 def test_a_contradiction_names_two_rows(links):
-    with pytest.raises(ContradictionError, match="must be together, and may not be") as error:
+    said = "links contradict each other: '[ab]' and 'c' must be together, and may not be"
+    with pytest.raises(ValueError, match=said):
+        groups(turned(0, 1, 2), 0.9, names=["a", "b", "c"], **links)
+    with pytest.raises(ValueError, match="'[01]' and '2' must be together"):
         groups(turned(0, 1, 2), 0.9, **links)
-    assert 2 in error.value.rows
+
+
+def test_a_person_is_known_of_a_whole_group_and_of_its_other_looks():
+    units = turned(0, 5, 80, 85, 45, 47)
+    assert groups(units, 0.78) == [0, 0, 1, 1, 1, 1]
+    people = np.array([7, -1, -1, 9, -1, -1])
+    assert groups(units, 0.78, people=people, together=[(1, 4)]) == [0, 0, 1, 1, 2, 2]
 
 
 def test_near_pairs_in_pieces_are_those_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,10 +1,9 @@
 """The folder of clusters: `people.csv`, which a person may edit, `clusters.json` for programs; and lists of links."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, groupby
-from operator import itemgetter
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -235,29 +234,30 @@ def _finished(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def read_links(path: Path, other: str, names: Collection[str]) -> list[tuple[str, str]]:
-    """Reads the pairs of faces of a CSV with the columns `name` and `other`, or `name` and `photograph`.
+def read_links(path: Path, other: str, rows: Mapping[str, int]) -> list[tuple[int, int]]:
+    """Reads the pairs of faces of a CSV with the columns `name` and `other`, or `name` and `photograph`, as rows.
 
     Every line names two different faces of the embeddings. Of photographs, with each other on which faces are paired,
     those lines are kept that name one, and a face has one photograph.
     """
-    of_photographs, links, lines = other == "photograph", list[tuple[str, str]](), []
-    for line, cells in table_rows(path, ("name", other), about="it has a line for each link")[1]:
-        if not all(cell.strip() for cell in cells) or (cells[0] == cells[1] and not of_photographs):
-            raise ValueError(f"{path}: line {line}: {shown(','.join(cells), 200)} is no link of two")
-        absent = [cell for cell in cells[: 1 if of_photographs else 2] if cell not in names]
-        if absent and not of_photographs:
-            raise ValueError(f"{path}: line {line}: {shown(absent[0], 200)} is no face of the embeddings")
-        lines.append((line, cells[0]))
-        links += [] if absent else [(cells[0], cells[1])]
-    if of_photographs:
-        refuse_repeats(path, lines)
-    if lines and not links:
+    of_photographs, lines = other == "photograph", []
+    for line, (name, to) in table_rows(path, ("name", other), about="it has a line for each link")[1]:
+        if not (name.strip() and to.strip()) or (name == to and not of_photographs):
+            raise ValueError(f"{path}: line {line}: {shown(f'{name},{to}', 200)} is no link of two")
+        if not (of_photographs or {name, to} <= rows.keys()):
+            absent = to if name in rows else name
+            raise ValueError(f"{path}: line {line}: {shown(absent, 200)} is no face of the embeddings")
+        lines.append((line, name, to))
+    if not of_photographs:
+        return [(rows[name], rows[to]) for _, name, to in lines]
+    refuse_repeats(path, [(line, name) for line, name, _ in lines])
+    on: dict[str, list[int]] = {}
+    for _, name, photograph in lines:
+        if name in rows:
+            on.setdefault(photograph, []).append(rows[name])
+    if lines and not on:
         raise ValueError(
             f"{path}: none of what it names ({counted(len(lines), 'face')}) is in the embeddings, first "
             f"{shown(lines[0][1], 200)}"
         )
-    if not of_photographs:
-        return links
-    on = groupby(sorted(links, key=itemgetter(1)), key=itemgetter(1))
-    return [pair for _, faces in on for pair in combinations(sorted(name for name, _ in faces), 2)]
+    return [pair for faces in on.values() for pair in combinations(faces, 2)]

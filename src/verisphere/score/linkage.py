@@ -74,14 +74,6 @@ def linked(pairs: Int64[np.ndarray, "pairs 2"], rows: int) -> Int64[np.ndarray, 
     return np.asarray(np.argsort(np.argsort(first))[number])
 
 
-class ContradictionError(ValueError):
-    """Two rows that must be together and may not be: `rows`."""
-
-    def __init__(self, left: int, right: int) -> None:
-        super().__init__(f"rows {left} and {right} must be together, and may not be")
-        self.rows = left, right
-
-
 def average_linkage(
     units: Float32[np.ndarray, "rows dim"],
     pairs: Int64[np.ndarray, "pairs 2"],
@@ -89,6 +81,7 @@ def average_linkage(
     together: Iterable[Sequence[int]] = (),
     apart: Iterable[Sequence[int]] = (),
     people: Int64[np.ndarray, " rows"] | None = None,
+    names: Sequence[object] | np.ndarray | None = None,
     progress: Progress = quietly,
 ) -> Tree:
     """The tree of all merges whose average score reaches the floor.
@@ -108,17 +101,18 @@ def average_linkage(
             group is so from all groups that are one person with it.
         apart: pairs of rows that are never merged, not even with others between them.
         people: number of each row's person where it is known, else -1: two people are never merged.
-
-    Raises:
-        ContradictionError: two rows that must be together and may not be.
+        names: names of the rows for the ValueError about two that must be together and may not be.
     """
-    growing = _Groups(units, pairs, floor, people)
-    for left, right in apart:
-        growing.apart.setdefault(left, set()).add(right)
-        growing.apart.setdefault(right, set()).add(left)
+    growing = _Groups(units, pairs, floor)
+    for row in np.flatnonzero(() if people is None else people >= 0).tolist():
+        growing.known[row] = {-1: int(people[row])}  # type: ignore[index]
+    for link, pair in enumerate(apart):
+        for side, row in enumerate(pair):
+            growing.known.setdefault(row, {})[link] = side
     for left, right in sorted((min(pair), max(pair)) for pair in together):
         if growing.forbidden(left, right):
-            raise ContradictionError(left, right)
+            one, other = (str(row if names is None else names[row])[:200] for row in (left, right))
+            raise ValueError(f"links contradict each other: {one!r} and {other!r} must be together, and may not be")
         growing.unite(left, right)
     for _ in progress(growing.merge(), "linking", len(units)):
         pass
@@ -134,33 +128,33 @@ class _Groups:
     """Groups of rows while they grow; a group goes by the lowest of its rows."""
 
     def __init__(
-        self,
-        units: Float32[np.ndarray, "rows dim"],
-        pairs: Int64[np.ndarray, "pairs 2"],
-        floor: float,
-        people: Int64[np.ndarray, " rows"] | None,
+        self, units: Float32[np.ndarray, "rows dim"], pairs: Int64[np.ndarray, "pairs 2"], floor: float
     ) -> None:
         rows = len(units)
         self.sums, self.sizes, self.floor = units.astype(np.float64), np.ones(rows, np.int64), floor
         # kin leads each group to one of those that are one person with it
         self.group, self.node, self.kin = np.arange(rows), np.arange(rows), np.arange(rows)
-        self.person = np.full(rows, -1) if people is None else people.copy()
+        self.known: dict[int, dict[int, int]] = {}  # what is known of kin: its person, and its side of links
         one_way = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(rows, rows))
         both = (one_way + one_way.T).tocsr()
         self.near = [both.indices[start:end] for start, end in pairwise(both.indptr)]
-        self.apart: dict[int, set[int]] = {}
         self.children: list[tuple[int, int]] = []
         self.scores: list[float] = []
         self.larger: list[int] = []
+
+    def forbidden(self, one: int, other: int) -> bool:
+        """Whether two groups show two people: something that is known of both differs."""
+        known = (self.known.get(kin, {}) for kin in _ends(self.kin, np.array([one, other])).tolist())
+        few, many = sorted(known, key=len)
+        return any(many.get(key, side) != side for key, side in few.items())
 
     def unite(self, one: int, other: int) -> None:
         """Two groups show one person."""
         one, other = sorted(_ends(self.kin, np.array([one, other])).tolist())
         if one != other:
             self.kin[other] = one
-            self.person[one] = max(self.person[one], self.person[other])
-            if other in self.apart:
-                self.apart.setdefault(one, set()).update(self.apart.pop(other))
+            if other in self.known:
+                self.known.setdefault(one, {}).update(self.known.pop(other))
 
     def merge(self) -> Iterator[int]:
         """Merge the pair with the highest score, then the next; yields each row that leads no group that can grow.
@@ -170,51 +164,36 @@ class _Groups:
         waiting = [(-np.inf, row) for row in range(len(self.group))]
         while waiting:
             noted, row = heappop(waiting)
-            if self.group[row] == row:
-                nearest, score = self._nearest(row)
-                if nearest >= 0:
-                    if score == -noted:
-                        self._merge(min(row, nearest), max(row, nearest), score)
-                    heappush(waiting, (-score, row))
-                    continue
-            yield row
+            nearest, score = self._nearest(row) if self.group[row] == row else (-1, -np.inf)
+            if nearest < 0:
+                yield row
+                continue
+            heappush(waiting, (-score, row))
+            if score == -noted:
+                one, other = sorted((row, nearest))
+                self.children.append((int(self.node[one]), int(self.node[other])))
+                self.scores.append(score)
+                self.larger.append(int(max(self.sizes[one], self.sizes[other])))
+                self.node[one] = len(self.group) + len(self.children) - 1
+                self.sums[one] += self.sums[other]
+                self.sizes[one] += self.sizes[other]
+                self.group[other] = one
+                self.near[one] = np.concatenate([self.near[one], self.near[other]])
+                self.near[other] = self.near[other][:0]
+                self.unite(one, other)
 
     def _nearest(self, tip: int) -> tuple[int, float]:
-        """The nearest group that may be merged, of equal ones the first."""
+        """The nearest group that may be merged, of equal ones the first; -1 for none."""
         near = np.unique(_ends(self.group, self.near[tip]))
         scores = (self.sums[near] * self.sums[tip]).sum(1) / (self.sizes[near] * self.sizes[tip])
         kept = (scores >= self.floor) & (near != tip)
         near, scores = near[kept], scores[kept]
-        while len(near):
-            best = int(scores.argmax())
-            if not self.forbidden(tip, int(near[best])):
-                self.near[tip] = near
-                return int(near[best]), float(scores[best])
+        best = int(scores.argmax()) if len(near) else -1
+        while best >= 0 and self.known and self.forbidden(tip, int(near[best])):
             near, scores = np.delete(near, best), np.delete(scores, best)
+            best = int(scores.argmax()) if len(near) else -1
         self.near[tip] = near
-        return -1, -np.inf
-
-    def _merge(self, one: int, other: int, score: float) -> None:
-        self.children.append((int(self.node[one]), int(self.node[other])))
-        self.scores.append(score)
-        self.larger.append(int(max(self.sizes[one], self.sizes[other])))
-        self.node[one] = len(self.group) + len(self.children) - 1
-        self.sums[one] += self.sums[other]
-        self.sizes[one] += self.sizes[other]
-        self.group[other] = one
-        self.near[one] = np.concatenate([self.near[one], self.near[other]])
-        self.near[other] = self.near[other][:0]
-        self.unite(one, other)
-
-    def forbidden(self, one: int, other: int) -> bool:
-        """Whether two groups show two people."""
-        one, other = _ends(self.kin, np.array([one, other])).tolist()
-        if self.person[one] != self.person[other] and min(self.person[one], self.person[other]) >= 0:
-            return True
-        if len(self.apart.get(one, ())) > len(self.apart.get(other, ())):
-            one, other = other, one
-        rows = self.apart.get(one)
-        return bool(rows) and bool((_ends(self.kin, np.fromiter(rows, np.int64)) == other).any())  # type: ignore[arg-type]
+        return (-1, -np.inf) if best < 0 else (int(near[best]), float(scores[best]))
 
 
 def _ends(leads: Int64[np.ndarray, " groups"], groups: Int[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:

@@ -102,10 +102,10 @@ def _made(
     source, names = evaluated(embeddings, faces), faces.names.tolist()
     if images is not None:
         check_embedded(embeddings, names, images)
-    people, confirmed = ({}, {}) if options.before is None else read_people(options.before, names)
-    gone = confirmed.keys() - set(names)
-    confirmed = {name: person for name, person in confirmed.items() if name not in gone}
-    together, apart = _links(options, set(names), people, confirmed)
+    row = {name: number for number, name in enumerate(names)}
+    people, said = ({}, {}) if options.before is None else read_people(options.before, names)
+    confirmed = {name: person for name, person in said.items() if name in row}
+    links = _links(options, row, people, confirmed)
     if people and people.keys().isdisjoint(names):
         raise ValueError(
             f"{options.before}: nothing of it ({counted(len(people), 'face')}) is in {embeddings}, which has to "
@@ -120,9 +120,10 @@ def _made(
     long = len(faces) ** 2 > PAIRS_KEPT
     continued = nullcontext() if work is None or not long else working(WorkFolder(work, anew=True))
     with continued, errors_naming(embeddings):
-        tree = FaceTree(faces, threshold, together, apart, confirmed, progress)
+        tree = FaceTree(faces, threshold, *links, progress)
     cut = tree.cut(threshold, margin)
-    clusters = _clusters(tree, cut, names, people, confirmed)
+    free = tree.without_links(threshold, progress) if confirmed else cut.grouped
+    clusters = _clusters(cut, free, names, people, confirmed)
     made = Clusters(
         source=source,
         threshold=threshold,
@@ -131,7 +132,7 @@ def _made(
         clusters=clusters,
         proposals=_proposals(tree, cut, [cluster.person for cluster in clusters], faces.names),
         before=None if options.before is None else digest(options.before / PEOPLE),
-        gone=tuple(sorted(gone)),
+        gone=tuple(sorted(said.keys() - row.keys())),
         promise=None if promised is None else promised.promise_for(faces, source),
         known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
         implausible=implausible_set(known_people(faces, embeddings)) if options.known else (),
@@ -141,22 +142,23 @@ def _made(
 
 
 def _links(
-    options: ClusterOptions, names: set[str], people: dict[str, str], confirmed: dict[str, str]
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """The pairs of faces that show one person, and two, by all files.
+    options: ClusterOptions, row: dict[str, int], people: dict[str, str], confirmed: dict[str, str]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]], Int64[np.ndarray, " rows"]]:
+    """The pairs of rows that show one person, and two, by all files, and the number of each row's confirmed person.
 
     A confirmed face is also together with the first one of its person that is not confirmed.
     """
 
-    def read(path: Path | None, other: str = "other") -> list[tuple[str, str]]:
-        return [] if path is None else read_links(path, other, names)
+    def read(path: Path | None, other: str = "other") -> list[tuple[int, int]]:
+        return [] if path is None else read_links(path, other, row)
 
-    first: dict[str, str] = {}
-    for name, person in people.items():
-        if name in names and name not in confirmed:
-            first.setdefault(person, name)
-    same = [(name, first[person]) for name, person in confirmed.items() if person in first]
-    return [*same, *read(options.together)], [*read(options.apart), *read(options.photographs, "photograph")]
+    first, person = dict[str, int](), np.full(len(row), -1)
+    for name, written in people.items():
+        if name in row and name not in confirmed:
+            first.setdefault(written, row[name])
+    same = [(row[name], first[written]) for name, written in confirmed.items() if written in first]
+    person[[row[name] for name in confirmed]] = np.unique([*confirmed.values()], return_inverse=True)[1]
+    return [*same, *read(options.together)], [*read(options.apart), *read(options.photographs, "photograph")], person
 
 
 def _people(
@@ -182,15 +184,13 @@ def _people(
 
 
 def _clusters(
-    tree: FaceTree, cut: Cut, names: list[str], before: dict[str, str], confirmed: dict[str, str]
+    cut: Cut, free: Int64[np.ndarray, " rows"], names: list[str], before: dict[str, str], confirmed: dict[str, str]
 ) -> tuple[Cluster, ...]:
-    """The clusters with their faces, and the faces that are grouped otherwise than before, or than without links."""
+    """The clusters with their faces; those grouped otherwise than before, or than where they are `free` of links."""
     person, cluster_of = _people(cut.grouped, names, before, confirmed)
     alone = now = [person[cluster] for cluster in cut.grouped.tolist()]
     if confirmed:
-        free = tree.without_links().cut(cut.threshold).grouped
-        known = set(person)
-        without = _people(free, names, dict(zip(names, now, strict=True)), {})[0]
+        without, known = _people(free, names, dict(zip(names, now, strict=True)), {})[0], {*person}
         alone = [without[cluster] if without[cluster] in known else ANOTHER for cluster in free.tolist()]
     clusters: list[tuple[list[Face], list[Face]]] = [([], []) for _ in person]
     for row in np.argsort(-cut.own, kind="stable").tolist():

@@ -1,11 +1,10 @@
-"""The tree of the faces of a library, and its clusters at a threshold, whatever the order of the rows.
+"""The tree of the faces of a library, and its clusters at a threshold.
 
-Rows are taken in the order of their names, and every step is exact, so neither the order of a file nor threads nor
-processes change a cluster.
+Every step is exact, so neither threads nor processes change a cluster; nor does the order of a file where rows are
+given in the order of their names.
 """
 
-import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from jaxtyping import Float64, Int64
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.decide.purity import UNSURE
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.linkage import SMALLER_GROUPS_PAY, ContradictionError, average_linkage, linked
+from verisphere.score.linkage import average_linkage, linked
 from verisphere.score.near_pairs import near_pairs
 
 MOST_PAIRS = 100_000_000  # near pairs that are held, 40 bytes each
@@ -58,59 +57,37 @@ class FaceTree:
         self,
         faces: Embeddings,
         floor: float,
-        together: Iterable[tuple[str, str]] = (),
-        apart: Iterable[tuple[str, str]] = (),
-        people: Mapping[str, str] | None = None,
+        together: Iterable[Sequence[int]] = (),
+        apart: Iterable[Sequence[int]] = (),
+        person: Int64[np.ndarray, " rows"] | None = None,
         progress: Progress = quietly,
     ) -> None:
-        """Link the faces.
+        """Link the faces, whose identities are not looked at, for clusters at thresholds from the floor on.
 
-        Args:
-            faces: a row for each face; identities are not looked at.
-            floor: lowest threshold at which clusters will be asked for.
-            together: pairs of names of faces that show one person.
-            apart: pairs of names that show two.
-            people: person of each name that a person has confirmed; all faces of one are together, those of two apart.
-            progress: reports the progress over pairs and over faces.
-
-        Raises:
-            ValueError: links that contradict each other, or name a face that is not there; too many near pairs.
+        The rows of a pair show one person (together), or two (apart). The numbers of people are those of rows that a
+        person has confirmed, else -1: all rows of one are together, those of two apart.
         """
         if not -1 < floor <= 1:
             raise ValueError(f"the floor is {floor}; a threshold of scores lies above -1 and is at most 1")
-        self.floor, self.order, self.progress = floor, np.argsort(faces.names), progress
-        self.names = faces.names[self.order]
-        known, first = sorted((people or {}).items()), dict[str, str]()
-        same = [(first.setdefault(person, name), name) for name, person in known]
-        self.together = _rows_of([*together, *(pair for pair in same if pair[0] != pair[1])], self.names)
-        self.apart, self.person = _rows_of(apart, self.names), np.full(len(faces), -1)
-        number = {person: place for place, person in enumerate(first)}
-        self.person[_rows_of(same, self.names)[:, 1]] = [number[person] for _, person in known]
-        units = unit_rows(faces.embeddings[self.order])
+        self.floor, self.person = floor, np.full(len(faces), -1) if person is None else person
+        known = np.flatnonzero(self.person >= 0)
+        _, first, number = np.unique(self.person[known], return_index=True, return_inverse=True)
+        same = np.stack([known[first[number]], known], 1)
+        self.together = np.concatenate([np.array([*together], np.int64).reshape(-1, 2), same])
+        self.apart = np.array([*apart], np.int64).reshape(-1, 2)
+        units = unit_rows(faces.embeddings)
         near = near_pairs(units, floor, progress=progress, most=MOST_PAIRS)
         self.pairs, self.scores = np.stack([near.left, near.right], 1), near.score  # the highest score first
         del near  # of a million faces a gigabyte
         self.units = units.numpy()
-        self._link()
+        links = self.together.tolist(), self.apart.tolist(), self.person, faces.names
+        self.tree = average_linkage(self.units, self.pairs, floor, *links, progress=progress)
+        self.heights = self.tree.heights()
 
-    def _link(self) -> None:
-        links = self.together.tolist(), self.apart.tolist(), self.person
-        try:
-            self.tree = average_linkage(self.units, self.pairs, self.floor, *links, progress=self.progress)
-        except ContradictionError as error:
-            left, right = (str(self.names[row])[:200] for row in error.rows)
-            raise ValueError(
-                f"links contradict each other: {left!r} and {right!r} must be together, and may not be"
-            ) from None
-        self.heights = self.tree.heights(SMALLER_GROUPS_PAY)
-
-    def without_links(self) -> "FaceTree":
-        """The tree of the same faces by their embeddings alone."""
-        free = copy.copy(self)
-        free.together = free.apart = self.together[:0]
-        free.person = np.full(len(self.names), -1)
-        free._link()
-        return free
+    def without_links(self, threshold: float, progress: Progress = quietly) -> Int64[np.ndarray, " rows"]:
+        """Number of each row's cluster at a threshold by the embeddings alone, the largest first."""
+        tree = average_linkage(self.units, self.pairs, self.floor, progress=progress)
+        return _largest_first(tree.labels(threshold, tree.heights()))
 
     def cut(self, threshold: float, margin: float = 0.0) -> Cut:
         """The clusters at a threshold that is at least the floor.
@@ -120,8 +97,7 @@ class FaceTree:
         if threshold < self.floor:
             raise ValueError(f"a threshold of {threshold:g} is below the floor of these merges, {self.floor:g}")
         part = self.tree.labels(threshold, self.heights)
-        label = linked(part[self.together], int(part.max()) + 1)[part]
-        label = np.argsort(np.argsort(-np.bincount(label), kind="stable"))[label]
+        label = _largest_first(linked(part[self.together], int(part.max()) + 1)[part])
         sizes = np.bincount(part)
         together = np.argsort(part, kind="stable")
         sums = np.add.reduceat(self.units[together].astype(np.float64), np.cumsum(sizes) - sizes)
@@ -132,9 +108,7 @@ class FaceTree:
         reach = int(np.searchsorted(-self.scores, -threshold, side="right"))
         other, nearest = self._other(part, label, sums / sizes[:, None], self.pairs[:reach])
         unsure = (other >= threshold) & (other > own - margin) & (self.person < 0)
-        cluster = np.where(unsure, UNSURE, label)
-        back = np.argsort(self.order)
-        return Cut(threshold, cluster[back], label[back], own[back], other[back], nearest[back])
+        return Cut(threshold, np.where(unsure, UNSURE, label), label, own, other, nearest)
 
     def _other(
         self,
@@ -166,11 +140,6 @@ class FaceTree:
         return other, nearest
 
 
-def _rows_of(pairs: Iterable[tuple[str, str]], names: np.ndarray) -> Int64[np.ndarray, "pairs 2"]:
-    """Rows of pairs of names; names are sorted."""
-    named = np.array([*pairs], dtype=str).reshape(-1, 2)
-    rows = np.searchsorted(names, named)
-    known = names[np.minimum(rows, len(names) - 1)] == named
-    if not known.all():
-        raise ValueError(f"a link names {str(named[~known][0])[:200]!r}, which is no face of this library")
-    return rows
+def _largest_first(label: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
+    """The same groups numbered by their size, of equals the former number."""
+    return np.asarray(np.argsort(np.argsort(-np.bincount(label), kind="stable"))[label])

@@ -27,13 +27,13 @@ from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausi
 from verisphere.ship.clusters.face_tree import FaceTree
 
 STEP = 0.005  # between thresholds that are tried
-FIRST_FLOOR, LOWER_BY, LOWEST = 0.5, 0.1, 0.0  # floors of the trees, until a library is impure somewhere above one
-FEW = 2_000  # faces of which all pairs above the lowest floor are held at once
+FLOORS = (0.5, 0.3, 0.2, 0.1, 0.0)  # of the trees, until a library is impure somewhere above one
+FEW = 500  # faces whose tree above the lowest floor takes less time than several trees
 SCORES_TOGETHER = 0.02  # merges whose scores differ by less count together
-MERGES_BELOW = 0.2  # how far below the threshold merges are looked at
+MERGES_BELOW, LOWEST = 0.2, -0.1  # how far below the threshold merges are looked at, and their lowest scores
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Library:
     """Faces of people with these numbers, clustered at thresholds that are tried; see `FaceTree.cut` for the margin."""
 
@@ -51,21 +51,17 @@ class Library:
         Leaving unsure faces alone lowers the impurity or keeps it, and without that it only rises as the threshold
         falls; so the first threshold that can be impure is found by halving.
         """
-        floor = LOWEST if len(self.faces) < FEW else FIRST_FLOOR
-        while True:
+        for floor in FLOORS if len(self.faces) > FEW else FLOORS[-1:]:
             tree = FaceTree(self.faces, floor)
-            person = self.person[tree.order]
             thresholds = np.round(np.arange(1, floor - STEP / 2, -STEP), 3).tolist()
 
-            def impure(threshold: float, tree: FaceTree = tree, person: np.ndarray = person) -> bool:
-                return figures_of(tree.tree.labels(threshold, tree.heights), person).impurity > target
+            def impure(threshold: float, tree: FaceTree = tree) -> bool:
+                return figures_of(tree.tree.labels(threshold, tree.heights), self.person).impurity > target
 
             for place in range(bisect_left(thresholds, True, key=impure), len(thresholds)):
                 if self.figures(tree, thresholds[place]).impurity > target:
                     return float(thresholds[place - 1])  # at 1 nothing is merged
-            if floor <= LOWEST:
-                return floor
-            floor = round(floor - LOWER_BY, 3)
+        return FLOORS[-1]
 
 
 def calibrate_purity(
@@ -102,7 +98,8 @@ def calibrate_purity(
     person = np.unique(known.embeddings.identities, return_inverse=True)[1]
 
     def libraries(size: int) -> list[Library]:
-        rows = libraries_of(person, size, numpy_generator(seed))
+        drawn = libraries_of(person, size, numpy_generator(seed))
+        rows = [of_one[np.argsort(known.embeddings.names[of_one])] for of_one in drawn]
         return [Library(known.embeddings.take(of_one), person[of_one], margin) for of_one in rows]
 
     drawn = libraries(faces)
@@ -143,12 +140,12 @@ def calibrate_purity(
 
 def _joined(libraries: Sequence[Library], threshold: float) -> tuple[Joined, ...]:
     """Merges of clusters of known people that the threshold does not make, by what they score."""
-    floor = max(threshold - MERGES_BELOW, LOWEST - LOWER_BY)
+    floor = max(threshold - MERGES_BELOW, LOWEST)
     edges = np.arange(floor, threshold, SCORES_TOGETHER)
     counts = np.zeros((2, len(edges)), int)
     for library in libraries:
         faces = FaceTree(library.faces, floor)
-        held = [Counter([one]) for one in library.person[faces.order].tolist()]
+        held = [Counter([one]) for one in library.person.tolist()]
         differ = []  # whether the two clusters of a merge are mostly of two people
         for left, right in faces.tree.children.tolist():
             differ.append(held[left].most_common(1)[0][0] != held[right].most_common(1)[0][0])
