@@ -13,7 +13,7 @@ import csv
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -162,7 +162,7 @@ def at_prices(faces: Embeddings) -> Iterator[tuple[str, Iterator[Labelled]]]:
         if not trees:
             trees.append(FaceTree(faces, FLOOR))
         (tree,) = trees
-        tree.heights = tree.tree.heights(price)
+        tree.tree = replace(tree.tree, price=price)
         for threshold in thresholds(0.36, 0.52):
             yield threshold, f"threshold {threshold:.2f}", [tree.cut(float(threshold)).cluster]
 

@@ -152,7 +152,7 @@ def lfw_confident(path: Path) -> Iterator[list[object]]:
         pairs = np.stack([among.row, among.col], 1)[among.data >= floor].astype(np.int64)
         some, pairs = np.unique(pairs, return_inverse=True)  # rows without a near pair are alone
         tree = average_linkage(units.numpy()[rows[some]], pairs.reshape(-1, 2), floor)
-        labels = tree.labels(floor, tree.heights())
+        labels = tree.labels(floor)
         wrong = figures_of(labels, person[rows[some]]).impurity * len(some) if len(some) else 0.0
         if wrong / len(rows) <= IMPURITY_OF_LFW:
             return floor

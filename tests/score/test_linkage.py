@@ -1,5 +1,7 @@
 """Average linkage from near pairs alone is that of all pairs, whatever the order of the rows; and links hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -27,7 +29,7 @@ def tree_of(units: np.ndarray, floor: float, **links: list[tuple[int, int]]) -> 
 
 
 def labels_of(tree: Tree, threshold: float, price: float = 0.0) -> list[int]:
-    return tree.labels(threshold, tree.heights(price)).tolist()
+    return replace(tree, price=price).labels(threshold).tolist()
 
 
 def renumbered(labels: np.ndarray) -> list[int]:
@@ -77,8 +79,8 @@ def test_a_merge_of_small_groups_must_score_more():
     """At a price of 0.1, two single rows that score 0.96 hold to 0.86, and a row and two rows of 0.7 to 0.65."""
     units = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], np.float32)
     tree = tree_of(units, 0.5)
-    assert tree.heights(0.1) == pytest.approx([0.86, 0.65], abs=1e-6)
-    assert tree.heights(0.0) == pytest.approx([0.96, 0.7], abs=1e-6)
+    assert tree.heights == pytest.approx([0.86, 0.65], abs=1e-6)
+    assert replace(tree, price=0.0).heights == pytest.approx([0.96, 0.7], abs=1e-6)
     assert labels_of(tree, 0.87, 0.1) == [0, 1, 2, 3]
     assert labels_of(tree, 0.85, 0.1) == [0, 1, 1, 2]
     assert labels_of(tree, 0.66, 0.1) == [0, 1, 1, 2]
@@ -88,7 +90,7 @@ def test_a_merge_of_small_groups_must_score_more():
 def test_a_later_merge_of_larger_groups_holds_what_is_inside():
     """Two pairs at 0.70 less 0.1 are below their own merge at 0.68 less 0.05, so all four rows come together there."""
     tree = Tree(4, np.array([[0, 1], [2, 3], [4, 5]]), np.array([0.70, 0.69, 0.68]), np.array([1, 1, 2]))
-    assert tree.heights(0.1) == pytest.approx([0.63, 0.63, 0.63])
+    assert tree.heights == pytest.approx([0.63, 0.63, 0.63])
     assert labels_of(tree, 0.62, 0.1) == [0, 0, 0, 0]
     assert labels_of(tree, 0.64, 0.1) == [0, 1, 2, 3]
 

@@ -1,5 +1,6 @@
 """What is known of rows beside their scores, in average linkage; and near pairs that are found piece by piece."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ def turned(*degrees: float) -> np.ndarray:
 
 def groups(units: np.ndarray, threshold: float, **links) -> list[int]:
     tree = average_linkage(units, all_pairs(len(units)), 0.0, **links)
-    return tree.labels(threshold, tree.heights(0.0)).tolist()
+    return replace(tree, price=0.0).labels(threshold).tolist()
 
 
 def test_rows_that_are_together_are_merged_only_by_their_scores():
@@ -58,10 +59,10 @@ def test_two_people_are_never_merged():
     ],
 )
 def test_a_contradiction_names_two_rows(links):
-    said = "links contradict each other: '[ab]' and 'c' must be together, and may not be"
+    said = r"links contradict each other: '[ab]' and 'c' must be together, and may not be"
     with pytest.raises(ValueError, match=said):
         groups(turned(0, 1, 2), 0.9, names=["a", "b", "c"], **links)
-    with pytest.raises(ValueError, match="'[01]' and '2' must be together"):
+    with pytest.raises(ValueError, match=r"'[01]' and '2' must be together"):
         groups(turned(0, 1, 2), 0.9, **links)
 
 

@@ -240,24 +240,22 @@ def read_links(path: Path, other: str, rows: Mapping[str, int]) -> list[tuple[in
     Every line names two different faces of the embeddings. Of photographs, with each other on which faces are paired,
     those lines are kept that name one, and a face has one photograph.
     """
-    of_photographs, lines = other == "photograph", []
+    of_photographs, lines, linked = other == "photograph", [], dict[object, list[int]]()
     for line, (name, to) in table_rows(path, ("name", other), about="it has a line for each link")[1]:
-        if not (name.strip() and to.strip()) or (name == to and not of_photographs):
+        named = [name] if of_photographs else [name, to]
+        if not (name.strip() and to.strip()) or named == [to, to]:
             raise ValueError(f"{path}: line {line}: {shown(f'{name},{to}', 200)} is no link of two")
-        if not (of_photographs or {name, to} <= rows.keys()):
-            absent = to if name in rows else name
-            raise ValueError(f"{path}: line {line}: {shown(absent, 200)} is no face of the embeddings")
-        lines.append((line, name, to))
-    if not of_photographs:
-        return [(rows[name], rows[to]) for _, name, to in lines]
-    refuse_repeats(path, [(line, name) for line, name, _ in lines])
-    on: dict[str, list[int]] = {}
-    for _, name, photograph in lines:
-        if name in rows:
-            on.setdefault(photograph, []).append(rows[name])
-    if lines and not on:
+        absent = [cell for cell in named if cell not in rows]
+        if absent and not of_photographs:
+            raise ValueError(f"{path}: line {line}: {shown(absent[0], 200)} is no face of the embeddings")
+        lines.append((line, name))
+        if not absent:
+            linked.setdefault(to if of_photographs else line, []).extend(rows[cell] for cell in named)
+    if of_photographs:
+        refuse_repeats(path, lines)
+    if lines and not linked:
         raise ValueError(
             f"{path}: none of what it names ({counted(len(lines), 'face')}) is in the embeddings, first "
             f"{shown(lines[0][1], 200)}"
         )
-    return [pair for faces in on.values() for pair in combinations(faces, 2)]
+    return [pair for faces in linked.values() for pair in combinations(faces, 2)]

@@ -9,6 +9,7 @@ since links make one merge forbid another. Groups wait by their score with the n
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
 
@@ -33,29 +34,32 @@ class Tree:
         children: the two nodes of each merge, a row or an earlier merge.
         scores: average score between the rows of the two nodes.
         sizes: number of rows of the larger node of each merge.
+        price: what a merge must score above a threshold, over this size.
     """
 
     rows: int
     children: Int64[np.ndarray, "merges 2"]
     scores: Float64[np.ndarray, " merges"]
     sizes: Int64[np.ndarray, " merges"]
+    price: float = SMALLER_GROUPS_PAY
 
-    def heights(self, price: float = SMALLER_GROUPS_PAY) -> Float64[np.ndarray, " merges"]:
+    @cached_property
+    def heights(self) -> Float64[np.ndarray, " merges"]:
         """The highest threshold at which the rows of each merge are together.
 
-        A merge holds at thresholds up to its score less `price` over the number of rows of its larger node, or where a
-        later merge of the same rows holds. So the groups at a lower threshold contain those at a higher one.
+        A merge holds at thresholds up to its score less what its size pays, or where a later merge of the same rows
+        holds. So the groups at a lower threshold contain those at a higher one.
         """
-        held = self.scores - price / self.sizes
+        held = self.scores - self.price / self.sizes
         for merge in range(len(held) - 1, -1, -1):
             inside = self.children[merge] - self.rows
             inside = inside[inside >= 0]
             held[inside] = np.maximum(held[inside], held[merge])
         return held
 
-    def labels(self, threshold: float, heights: Float64[np.ndarray, " merges"]) -> Int64[np.ndarray, " rows"]:
-        """Number of each row's group at a threshold, given `heights`; groups are numbered by their first row."""
-        merged = np.flatnonzero(heights >= threshold)
+    def labels(self, threshold: float) -> Int64[np.ndarray, " rows"]:
+        """Number of each row's group at a threshold; groups are numbered by their first row."""
+        merged = np.flatnonzero(self.heights >= threshold)
         pairs = np.stack([self.children[merged].ravel(), np.repeat(merged + self.rows, 2)], 1)
         return linked(pairs, self.rows + len(self.scores))[: self.rows]
 

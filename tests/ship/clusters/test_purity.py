@@ -78,7 +78,7 @@ def test_unsure_faces_never_add_to_the_impurity():
     tree = FaceTree(faces, 0.1)
     seen = 0
     for threshold in np.arange(0.1, 0.9, 0.05):
-        whole = figures_of(tree.tree.labels(threshold, tree.heights), person)
+        whole = figures_of(tree.tree.labels(threshold), person)
         for margin in (0.0, 0.1, 0.3):
             found = Library(faces, person, margin).figures(tree, threshold)
             assert found.impurity <= whole.impurity

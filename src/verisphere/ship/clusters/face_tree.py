@@ -82,12 +82,11 @@ class FaceTree:
         self.units = units.numpy()
         links = self.together.tolist(), self.apart.tolist(), self.person, faces.names
         self.tree = average_linkage(self.units, self.pairs, floor, *links, progress=progress)
-        self.heights = self.tree.heights()
 
     def without_links(self, threshold: float, progress: Progress = quietly) -> Int64[np.ndarray, " rows"]:
         """Number of each row's cluster at a threshold by the embeddings alone, the largest first."""
         tree = average_linkage(self.units, self.pairs, self.floor, progress=progress)
-        return _largest_first(tree.labels(threshold, tree.heights()))
+        return _largest_first(tree.labels(threshold))
 
     def cut(self, threshold: float, margin: float = 0.0) -> Cut:
         """The clusters at a threshold that is at least the floor.
@@ -96,7 +95,7 @@ class FaceTree:
         """
         if threshold < self.floor:
             raise ValueError(f"a threshold of {threshold:g} is below the floor of these merges, {self.floor:g}")
-        part = self.tree.labels(threshold, self.heights)
+        part = self.tree.labels(threshold)
         label = _largest_first(linked(part[self.together], int(part.max()) + 1)[part])
         sizes = np.bincount(part)
         together = np.argsort(part, kind="stable")

@@ -56,7 +56,7 @@ class Library:
             thresholds = np.round(np.arange(1, floor - STEP / 2, -STEP), 3).tolist()
 
             def impure(threshold: float, tree: FaceTree = tree) -> bool:
-                return figures_of(tree.tree.labels(threshold, tree.heights), self.person).impurity > target
+                return figures_of(tree.tree.labels(threshold), self.person).impurity > target
 
             for place in range(bisect_left(thresholds, True, key=impure), len(thresholds)):
                 if self.figures(tree, thresholds[place]).impurity > target:
@@ -144,14 +144,14 @@ def _joined(libraries: Sequence[Library], threshold: float) -> tuple[Joined, ...
     edges = np.arange(floor, threshold, SCORES_TOGETHER)
     counts = np.zeros((2, len(edges)), int)
     for library in libraries:
-        faces = FaceTree(library.faces, floor)
+        tree = FaceTree(library.faces, floor).tree
         held = [Counter([one]) for one in library.person.tolist()]
         differ = []  # whether the two clusters of a merge are mostly of two people
-        for left, right in faces.tree.children.tolist():
+        for left, right in tree.children.tolist():
             differ.append(held[left].most_common(1)[0][0] != held[right].most_common(1)[0][0])
             held.append(held[left] + held[right])
-        worth = faces.tree.scores - SMALLER_GROUPS_PAY / faces.tree.sizes
-        later = (faces.heights < threshold) & (worth >= floor)
+        worth = tree.scores - SMALLER_GROUPS_PAY / tree.sizes
+        later = (tree.heights < threshold) & (worth >= floor)
         place = np.searchsorted(edges, worth[later], side="right") - 1
         wrong = place[np.array(differ, bool)[later]]
         counts += [np.bincount(merges, minlength=len(edges)) for merges in (place, wrong)]
