@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings, Redrawing
 from verisphere.decide import PairScores, differences_of, one_threshold, operating_point, point_intervals, split_domains
 from verisphere.files.embeddings import read_embeddings, write_embeddings
@@ -339,6 +340,19 @@ def test_against_a_file_that_lacks_images_or_names_other_people(write):
     renamed = write("renamed.npz", Embeddings(ours.embeddings, ours.names, np.roll(ours.identities, 1)))
     with pytest.raises(ValueError, match=r"renamed\.npz: it gives some of the images to other people"):
         evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [renamed])
+
+
+def test_against_a_file_of_exchanged_photographs(write):
+    ours, nobody = faces(6, 3), np.zeros(18, bool)
+
+    def of(name: str, digests: np.ndarray) -> Path:
+        known = RowsInTraining(nobody, nobody, False, "", digests)
+        return write(name, Embeddings(ours.embeddings, ours.names, ours.identities, in_training=known))
+
+    path, exchanged = of("ours.npz", np.arange(18)), of("exchanged.npz", np.roll(np.arange(18), 3))
+    with pytest.raises(ValueError, match=r"exchanged\.npz: 18 of 18 rows were made of .* 'p5/15\.jpg' there: embed the"):
+        evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [exchanged])
+    assert evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [of("crops.npz", np.arange(18, 36))]).differences
 
 
 def test_a_difference_inside_the_noise_is_said_so_in_words(tmp_path: Path, write):

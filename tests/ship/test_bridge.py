@@ -10,6 +10,7 @@ import pytest
 
 from two_models import NEW, OLD, saved, two_models
 from verisphere.base.trained_on import RowsInTraining, name_digest
+from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import TooFewComparisonsError
 from verisphere.files.bridge import read_bridge
 from verisphere.files.embeddings import write_embeddings
@@ -244,6 +245,21 @@ def test_rows_of_other_photographs_give_no_bridge():
     moved = replace(new, embeddings=np.roll(new.embeddings, 100, axis=0))
     with pytest.raises(ValueError, match=r"no map separates held-out people .*; do the names fit the rows"):
         promised_map(old, moved, "1e-1")
+
+
+def test_exchanged_photographs_are_refused_and_other_crops_are_not(tmp_path: Path):
+    old, new = two_models(NEEDED)
+    nobody, pixels = np.zeros(len(old), bool), np.arange(len(old))
+
+    def of(side: Embeddings, digests: np.ndarray) -> Embeddings:
+        return replace(side, in_training=RowsInTraining(nobody, nobody, False, "", digests))
+
+    within = np.concatenate([[1, 0], pixels[2:]])
+    said = r"new.npz: 2 of 216 rows were made of .* in .*old.npz, by their pixels; the first, 'p0/0', is 'p0/1' there"
+    with pytest.raises(ValueError, match=said):
+        make_bridge(*saved(tmp_path, of(old, pixels), of(new, within)), "1e-1")
+    for other_crops in (pixels + 1000, np.where(pixels % 2, pixels, pixels + 1000)):
+        assert make_bridge(*saved(tmp_path, of(old, pixels), of(new, other_crops)), "1e-1")
 
 
 def test_people_of_a_training_promise_nothing_about_new_people(tmp_path: Path):

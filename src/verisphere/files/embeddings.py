@@ -270,6 +270,28 @@ def same_people(*sets: tuple[str | Path, Embeddings]) -> list[Embeddings]:
     ]
 
 
+def check_same_images(ours: Embeddings, first: str | Path, theirs: Embeddings, second: str | Path) -> None:
+    """Refuse rows in one order, under the same names, whose photographs were exchanged, by the digests of their pixels.
+
+    Crops of another size or alignment have other digests; a row is exchanged only if the first file has its pixels
+    under another name.
+
+    Raises:
+        ValueError: with the number of such rows, and the first; nothing is compared where a side has no digests.
+    """
+    one, other = (part.in_training and part.in_training.digests for part in (ours, theirs))
+    if one is None or other is None:
+        return
+    exchanged = (one != other) & np.isin(other, one)
+    if exchanged.any():
+        row = int(exchanged.argmax())
+        raise ValueError(
+            f"{second}: {exchanged.sum():,} of {len(exchanged):,} rows were made of a photograph that has another name "
+            f"in {first}, by their pixels; the first, {shown(str(theirs.names[row]))}, is "
+            f"{shown(str(ours.names[int((one == other[row]).argmax())]))} there: embed the same photographs by both"
+        )
+
+
 def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     """Several sets as one set with domains: the domains of each set, or the name of a set without domains.
 

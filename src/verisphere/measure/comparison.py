@@ -18,7 +18,7 @@ from verisphere.decide import (
     whole_thresholds,
 )
 from verisphere.decide.point import far_text
-from verisphere.files.embeddings import read_templates, same_people
+from verisphere.files.embeddings import check_same_images, read_templates, same_people
 from verisphere.measure.evaluation import Difference
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.listed_pairs import ListedPairsResult
@@ -104,11 +104,14 @@ def same_rows(embeddings: Embeddings, file: Path, feature_norm: FeatureNorm = "k
     if missing:
         raise ValueError(f"{file}: {len(missing)} of {len(embeddings)} images are missing, the first is {missing[0]!r}")
     rows = np.array([row[str(name)] for name in embeddings.names])
-    ours, theirs = same_people(("the embeddings compared with it", embeddings), (file, other))
+    compared = "the embeddings compared with it"
+    ours, theirs = same_people((compared, embeddings), (file, other))
     if not np.array_equal(theirs.identities[rows], ours.identities):
         raise ValueError(f"{file}: it gives some of the images to other people, so the two cannot be compared")
+    other = other.take(rows)
+    check_same_images(embeddings, compared, other, file)
     return replace(
-        other.take(rows),
+        other,
         identities=embeddings.identities,
         domains=embeddings.domains,
         names_rule=embeddings.names_rule,

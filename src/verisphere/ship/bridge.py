@@ -19,7 +19,7 @@ from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.guarantee import disjoint_pairs, independent_threshold
 from verisphere.decide.sample_size import Guarantee, lowest_far, people_needed
 from verisphere.files.bridge import Bridge
-from verisphere.files.embeddings import same_people
+from verisphere.files.embeddings import check_same_images, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.bridge import FEWEST_FITTED, MOST_FITTED, LinearMap, fit_map
@@ -94,6 +94,7 @@ def _joined(old: EmbeddingsSet, new: EmbeddingsSet) -> tuple[Embeddings, Embeddi
     known = old.origin is not None and new.origin is not None and not old.origin.differences(new.origin)
     if known or np.array_equal(before.embeddings, after.embeddings):
         raise ValueError(f"{new.name}: made by the model of {old.name}, in one way; its rows need no bridge")
+    check_same_images(before, old.name, after, new.name)
     return before, after
 
 
