@@ -350,7 +350,9 @@ def test_against_a_file_of_exchanged_photographs(write):
         return write(name, Embeddings(ours.embeddings, ours.names, ours.identities, in_training=known))
 
     path, exchanged = of("ours.npz", np.arange(18)), of("exchanged.npz", np.roll(np.arange(18), 3))
-    with pytest.raises(ValueError, match=r"exchanged\.npz: 18 of 18 rows were made of .* 'p5/15\.jpg' there: embed the"):
+    with pytest.raises(
+        ValueError, match=r"exchanged\.npz: 18 of 18 rows were made of .* 'p5/15\.jpg' there: embed the"
+    ):
         evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [exchanged])
     assert evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [of("crops.npz", np.arange(18, 36))]).differences
 

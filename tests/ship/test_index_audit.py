@@ -9,6 +9,7 @@ import pytest
 
 from living_galleries import DIM, ENROLLED, people, strangers
 from two_models import OLD
+from verisphere.base.identity import names_taken
 from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
@@ -168,3 +169,15 @@ def test_by_the_command_line(tmp_path, gallery, capsys):
     assert "| recall@1 " in capsys.readouterr().out
     figures = json.loads((tmp_path / "audit.json").read_text())
     assert [rate["name"] for rate in figures["rates"]] == ["recall@1", "TPIR", "found exactly, lost", "FPIR"]
+
+
+@pytest.mark.parametrize(("names", "mated"), [("exact", 20), ("merge", 21)])
+def test_a_code_in_another_case_is_who_the_rule_of_names_says(tmp_path, gallery, capsys, names, mated):
+    written(tmp_path, exact_answers(gallery, 1, True))
+    other_case = np.where(PROBES.names == OTHERS.names[0], str(MATED.identities[0]).upper(), PROBES.identities)
+    with names_taken("exact"):
+        write_embeddings(tmp_path / "probes.npz", Embeddings(PROBES.embeddings, PROBES.names, other_case))
+    call = ["gallery", "audit", *(str(tmp_path / name) for name in ("door", "probes.npz", "answers.csv"))]
+    assert main([*call, "--names", names, "--json", str(tmp_path / "audit.json")]) == 0
+    rates = {rate["name"]: rate["queries"] for rate in json.loads((tmp_path / "audit.json").read_text())["rates"]}
+    assert (rates["TPIR"], rates["FPIR"]) == (mated, 80 - mated)

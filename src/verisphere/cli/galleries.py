@@ -260,7 +260,7 @@ def add_gallery(verbs: Verbs) -> None:
     add_use(verb)
     add_json(_verb(kinds, "list", _opened(gallery_list), names=False), "also write it as JSON")
     add_json(_verb(kinds, "info", _opened(gallery_info), names=False))
-    verb = _verb(kinds, "audit", _opened(gallery_audit), names=False)
+    verb = _verb(kinds, "audit", _opened(gallery_audit))
     add_input(verb, "probes", "embeddings file of the queries; those whose person is enrolled are mated", "PROBES")
     add_input(verb, "answers", "CSV of the index's answers, best first: query,answer,score (a cosine)", "ANSWERS")
     add_json(verb)

@@ -108,7 +108,8 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     notes = first_lines([evaluated(probes, queries)]).splitlines()
     if unrecorded(queries.origin, *gallery.promise.origins):
         notes.append(printable(f"{probes.name} or the gallery was {UNRECORDED}"))
-    names, forms = queries.names.tolist(), [folded(name) for name in queries.identities.tolist()]
+    form = str if queries.names_rule == "exact" else folded
+    names, forms = queries.names.tolist(), list(map(form, queries.identities.tolist()))
     if len(set(names)) < len(names):
         raise ValueError(f"{probes}: two queries have one name, so that it is not known whose answers are whose")
     with store.reading():
@@ -137,7 +138,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     scores, nearest = best_people(units, rows, person if labels is owners else np.arange(len(rows)), count)
     best, first = best_people(units, rows, person, 1)
     shares, right, wrong = np.zeros((2, len(names))), np.zeros((2, len(names)), bool), np.zeros((2, len(names)), bool)
-    off, worst, enrolled = 0.0, list[AuditedQuery](), {folded(owner) for owner in owners}
+    off, worst, enrolled = 0.0, list[AuditedQuery](), set(map(form, owners))
     for place, name in enumerate(names):
         listed = given.get(name, [])[:count]
         of_answer = [members[label] for label, _ in listed]
@@ -149,7 +150,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         found = owners[of_answer[0][0]] if listed and listed[0][1] > limit else ""
         exactly = owners[first[place, 0]] if best[place, 0] > limit else ""
         for row, who in enumerate((found, exactly)):
-            right[row, place], wrong[row, place] = who and folded(who) == forms[place], bool(who)
+            right[row, place], wrong[row, place] = who and form(who) == forms[place], bool(who)
         query = name, float(shares[1, place]), found, exactly, labels[nearest[place, 0]], float(scores[place, 0])
         worst += [AuditedQuery(*query)] if shares[1, place] < 1 or found != exactly else []
     mated = np.array([form in enrolled for form in forms])
