@@ -274,12 +274,9 @@ def check_same_images(ours: Embeddings, first: str | Path, theirs: Embeddings, s
     """Refuse rows in one order, under the same names, whose photographs were exchanged, by the digests of their pixels.
 
     Crops of another size or alignment have other digests; a row is exchanged only if the first file has its pixels
-    under another name.
-
-    Raises:
-        ValueError: with the number of such rows, and the first; nothing is compared where a side has no digests.
+    under another name. Nothing is compared if a file has no digests.
     """
-    one, other = (part.in_training and part.in_training.digests for part in (ours, theirs))
+    one, other = (None if part.in_training is None else part.in_training.digests for part in (ours, theirs))
     if one is None or other is None:
         return
     exchanged = (one != other) & np.isin(other, one)
