@@ -104,10 +104,11 @@ class LateCenters:
             return
         if self._behind and self._buffer is not None and self._buffer._version != self._version:
             raise ValueError(_CHANGED)
+        assert self._centers is not None, "of comes before"
         self.bring_up()
         self._buffer = buffer
         self._version = 0 if buffer is None else buffer._version
-        for classes in self._parts():
+        for classes in parts(self._centers):
             self._measure(classes, *self._current(classes))
 
     def write(
@@ -137,7 +138,7 @@ class LateCenters:
             return
         if self._state != _state(self._centers):
             raise ValueError(_CHANGED)
-        for some in self._parts(classes):
+        for some in parts(self._centers, classes):
             rows, momentum = self._current(some)
             self._centers.data.index_copy_(0, some, rows)
             if self._buffer is not None and momentum is not None:
@@ -188,16 +189,14 @@ class LateCenters:
         self._along[classes] = along.float()
         self._across[classes] = torch.where(across == across, across, torch.inf).float()
 
-    def _parts(self, classes: Tensor | None = None) -> Iterator[Tensor]:
-        """These classes, or all, in parts whose centers stay in a cache."""
-        assert self._centers is not None, "of comes before"
-        numbers = AT_ONCE.get(self._centers.device.type, AT_ONCE["cuda"])
-        at_once = max(numbers // self._centers.shape[1:].numel(), 1)
-        if classes is not None:
-            yield from classes.split(at_once)
-            return
-        for first in range(0, len(self._centers), at_once):
-            yield torch.arange(first, min(first + at_once, len(self._centers)), device=self._centers.device)
+
+def parts(
+    centers: Float[Tensor, "classes subcenters columns"], classes: Int64[Tensor, " some"] | None = None
+) -> Iterator[Int64[Tensor, " part"]]:
+    """These classes, or all, in parts whose centers stay in a cache."""
+    every = torch.arange(len(centers), device=centers.device) if classes is None else classes
+    numbers = AT_ONCE.get(centers.device.type, AT_ONCE["cuda"])
+    yield from every.split(max(numbers // centers.shape[1:].numel(), 1))
 
 
 def _state(centers: Tensor) -> tuple[object, ...]:

@@ -172,25 +172,20 @@ class Sampled(WholeEngine):
         if not self.draws.training:
             return self.inner.view(centers, request)
         generator = self.draws.next(centers.device)  # also where all classes are used: the ranks count draws alike
-        labels, known = request.labels.contiguous(), request.labels != NO_CLASS
-        positives = labels[known].unique()
+        positives = request.labels[request.labels != NO_CLASS].unique()
         size = sample_size(self.rate, len(centers), len(positives))
         if size == len(centers):
-            return self.inner.view(centers, replace(request, labels=labels))
+            return self.inner.view(centers, request)
         classes = drawn(positives, len(centers), size, generator)
         # how often a random class counts
         repeats = (len(centers) - len(positives)) / (size - len(positives))
         weights = torch.full((size,), repeats, dtype=request.dtype, device=centers.device)
         weights[torch.searchsorted(classes, positives)] = 1.0
-        renamed = torch.searchsorted(classes, labels).masked_fill(~known, NO_CLASS)
-        copies = centers.detach().index_select(0, classes)
-        defer = None if request.defer is None else _deferring(request.defer, centers, classes, copies)
-        rows = copies_with_gradient(centers, classes, copies, defer)
+        rows, request = with_copies(centers, request, classes, centers.detach().index_select(0, classes))
         teacher = request.teacher
         if teacher is not None:
             teacher = replace(teacher, centers=teacher.centers.index_select(0, classes))
-        drawn_only = replace(request, labels=renamed, defer=defer, class_weights=weights, teacher=teacher)
-        return self.inner.view(rows, drawn_only)
+        return self.inner.view(rows, replace(request, class_weights=weights, teacher=teacher))
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,14 +262,23 @@ class ComputedGradient:
         self.gradient.mul_(factor)
 
 
-def copies_with_gradient(
+def with_copies(
     centers: Float[Tensor, "classes subcenters columns"],
+    request: ViewRequest,
     classes: Int64[Tensor, "sampled"],
     copies: Float[Tensor, "sampled subcenters columns"],
-    defer: Callable[[DeferredGradient], None] | None,
-) -> Float[Tensor, "sampled subcenters columns"]:
-    """Copies of some centers, for autograd: their gradient is that of the centers, or `defer` takes it."""
-    return _Copies.apply(defer, classes, copies, centers)
+    kind: Callable[..., DeferredGradient] = SampledGradient,
+) -> tuple[Float[Tensor, "sampled subcenters columns"], ViewRequest]:
+    """Copies of some centers, for autograd, and the request about them; their gradient is deferred as of this kind."""
+    to_head, labels, stored, version = request.defer, request.labels.contiguous(), centers.detach(), centers._version
+
+    def defer(gradient: DeferredGradient) -> None:
+        assert to_head is not None
+        to_head(kind(stored, version, classes, copies, gradient))
+
+    renamed = torch.searchsorted(classes, labels).masked_fill(labels == NO_CLASS, NO_CLASS)
+    request = replace(request, labels=renamed, defer=None if to_head is None else defer)
+    return _Copies.apply(request.defer, classes, copies, centers), request
 
 
 class _Copies(torch.autograd.Function):
@@ -299,14 +303,3 @@ class _Copies(torch.autograd.Function):
             ctx.defer(ComputedGradient(ctx.copies, by_copies))
             return None, None, None, None
         return None, None, None, torch.zeros_like(centers).index_copy_(0, ctx.classes, by_copies)
-
-
-def _deferring(
-    defer: Callable[[DeferredGradient], None],
-    centers: Float[Tensor, "classes subcenters columns"],
-    classes: Int64[Tensor, "sampled"],
-    copies: Float[Tensor, "sampled subcenters columns"],
-) -> Callable[[DeferredGradient], None]:
-    """A function that defers a gradient of the copies as one of the classes drawn."""
-    stored, version = centers.detach(), centers._version
-    return lambda gradient: defer(SampledGradient(stored, version, classes, copies, gradient))

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from verisphere.base.device import full_float32
 from verisphere.head.chunk import inverse_length
+from verisphere.head.late import parts
 from verisphere.score.exact.screen import exact_int8, int8_unit, product_type, products, true_places
 
 ScreenType = Literal["int8", "bfloat16", "float32"]
@@ -27,7 +28,6 @@ NUMBER_BYTES: dict[ScreenType, int] = {"int8": 1, "bfloat16": 2, "float32": 0}
 #: Largest number of a chunk's products, by device.
 PRODUCTS = {"cpu": 2**21, "cuda": 2**27}
 RUN = 64  # products whose maximum is compared before they are
-ROUNDED_AT_ONCE = {"cpu": 2**19, "cuda": 2**25}  # numbers, by device
 RAISED_AFTER = 3.0  # the floors rise when the part of the centers that has been seen has grown by this
 #: What rounding to the type takes at most from a product on its way out; and rounding a float64 to float32 first.
 _STORED = {torch.bfloat16: 2.0**-8, torch.int8: 2.0**-22, torch.float32: 2.0**-22, torch.float64: 2.0**-22}
@@ -60,11 +60,10 @@ def fastest_type(device: str) -> ScreenType:
 
 
 class Near(NamedTuple):
-    """Pairs of a row and a center, of which each class has K, whose cosine may reach the row's floor; its bounds."""
+    """Pairs of a row and a center, of which each class has K, whose cosine may reach the row's floor; its bound."""
 
     row: Int64[Tensor, " pairs"]
     center: Int64[Tensor, " pairs"]
-    at_least: Float32[Tensor, " pairs"]
     at_most: Float32[Tensor, " pairs"]
 
 
@@ -99,29 +98,21 @@ class CenterScreen:
         if dtype == torch.int8:
             some = centers.detach().flatten(0, 1)[:: max(count // 4096, 1)]
             self._unit = int8_unit((some * inverse_length(some)[:, None]).float())
-        numbers = ROUNDED_AT_ONCE.get(device.type, ROUNDED_AT_ONCE["cuda"])
-        self._at_once = max(numbers // centers.shape[1:].numel(), 1)
-        for first in range(0, len(centers), self._at_once):
-            part = slice(first, first + self._at_once)
-            self._round(part, self._centers[part])
         self._room = torch.empty(0, dtype=product_type(dtype), device=device)
+        self.renew()
 
-    def renew(self, classes: Int64[Tensor, " some"]) -> None:
-        """Round the stored centers of these classes again."""
-        for some in classes.split(self._at_once):
-            self._round(some, self._centers.index_select(0, some))
-
-    def _round(self, classes: Tensor | slice, stored: Float[Tensor, "some subcenters columns"]) -> None:
+    def renew(self, classes: Int64[Tensor, " some"] | None = None) -> None:
+        """Round the stored centers of these classes, or of all."""
         per_class = self._centers.shape[1]
-        scale = inverse_length(stored.flatten(0, 1))
-        self._scale.view(-1, per_class)[classes] = scale.view(-1, per_class)
-        if self._rounded is None:
-            return
-        units = (stored.flatten(0, 1) * scale[:, None]).float()
-        rounded, lost = rounded_rows(units, self._dtype, self._unit)
-        whole = self._rounded[: len(self._scale), : units.shape[1]].unflatten(0, (-1, per_class))
-        whole[classes] = rounded.unflatten(0, (-1, per_class))
-        self._lost.view(-1, per_class)[classes] = lost.view(-1, per_class)
+        for some in parts(self._centers, classes):
+            stored = self._centers.index_select(0, some).flatten(0, 1)
+            scale = inverse_length(stored)
+            self._scale.view(-1, per_class)[some] = scale.view(-1, per_class)
+            if self._rounded is not None:
+                rounded, lost = rounded_rows((stored * scale[:, None]).float(), self._dtype, self._unit)
+                whole = self._rounded[: len(self._scale), : stored.shape[1]].unflatten(0, (-1, per_class))
+                whole[some] = rounded.unflatten(0, (-1, per_class))
+                self._lost.view(-1, per_class)[some] = lost.view(-1, per_class)
 
     def near(
         self,
@@ -133,20 +124,21 @@ class CenterScreen:
     ) -> Near:
         """Every pair of a row and a center of another class whose cosine may be above the row's floor.
 
-        Args:
-            query: rows of length 1.
-            labels: class of each row, which is excluded; -1 excludes none.
-            turned: how far each direction may be from that of the stored center; None if none has moved.
-            floor: gives a lower bound of each row's floor, by the number of a center near it; -1 where none is known.
-            most: largest number of pairs that may remain open.
+        Rows have length 1. `turned` is how far each direction may be from that of the stored center, None if none has
+        moved; `floor` gives a lower bound of each row's floor, by the number of a center near it, -1 where none is
+        known.
 
         Raises:
-            Undecided: more pairs remain open, or a bound is not finite.
+            Undecided: more pairs than `most` remain open, or a bound is not finite.
         """
         off = self._lost if turned is None else self._lost + turned.flatten()
         left, unit, lost = self._operand(query)
         # |x w - x'w'| <= |x - x'| |w| + |x'| |w - w'|, and two roundings a term in the sum of the product
-        summing = 0.0 if self._dtype == torch.int8 else 4 * query.shape[1] * torch.finfo(self._sums).eps
+        summing = (
+            0.0
+            if self._dtype == torch.int8
+            else 4 * query.shape[1] * torch.finfo(torch.promote_types(self._dtype, torch.float32)).eps
+        )
         fixed = lost + summing + 2 * _STORED[self._dtype]
         longest = 1.0 + lost
         if not fixed + longest * float(off.max()) < 0.5:
@@ -211,14 +203,9 @@ class CenterScreen:
         row, center, value = (torch.cat(column) for column in zip(*parts, strict=True))
         inside = center < count
         row, center, value = row[inside], center[inside], value[inside]
-        value = (value - raised.index_select(0, center)) * unit
-        wide = fixed + longest * off.index_select(0, center)
-        near = value + wide >= floors.index_select(0, row)
-        return Near(row[near], center[near], (value - wide)[near], (value + wide)[near])
-
-    @property
-    def _sums(self) -> torch.dtype:
-        return torch.float64 if self._dtype == torch.float64 else torch.float32
+        at_most = (value - raised.index_select(0, center)) * unit + fixed + longest * off.index_select(0, center)
+        near = at_most >= floors.index_select(0, row)
+        return Near(row[near], center[near], at_most[near])
 
     def _operand(self, query: Tensor) -> tuple[Tensor, float, float]:
         """The rows in the type of the products, the value of 1 in the products, and what rounding took from a row."""

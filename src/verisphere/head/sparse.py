@@ -9,8 +9,8 @@ With `HeadSGD` the other centers are not touched: they are updated late, see `ve
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from verisphere.base.vocabulary import NO_CLASS, check_word
 from verisphere.head.dense import Dense
-from verisphere.head.interface import DeferredGradient, SGDStep, View, ViewRequest, WholeEngine
+from verisphere.head.interface import SGDStep, View, ViewRequest, WholeEngine
 from verisphere.head.late import LateCenters
-from verisphere.head.sampled import SampledGradient, copies_with_gradient
+from verisphere.head.sampled import SampledGradient, with_copies
 from verisphere.head.screened import CenterScreen, Undecided, fastest_type
 from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
@@ -79,12 +79,13 @@ class Kept:
         screen: the screen of the centers; None before the first step.
         steps: number of batches so far.
         streamed: number of those that the streamed engine computed.
+        wait: number of steps that were streamed after the last that the screen could not decide; 0 once it has decided.
     """
 
     def __init__(self) -> None:
         self.late = LateCenters()
         self.screen: CenterScreen | None = None
-        self.steps = self.streamed = self._wait = self._waiting = self._rewritten = 0
+        self.steps = self.streamed = self.wait = self._waiting = self._rewritten = 0
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """A copy keeps nothing: a head brings up its centers before it is copied."""
@@ -109,16 +110,13 @@ class Kept:
         self._waiting -= self._waiting > 0
         return self._waiting > 0
 
-    def decided(self) -> None:
-        """Record a step that the screen has decided."""
-        self._wait = 0
-
     def undecided(self, reason: object) -> None:
         """Record a step that it could not decide: the next are streamed, ever more of them."""
-        self._wait = min(2 * self._wait + 1, LONGEST_WAIT)
-        self._waiting = self._wait + 1
-        if self.streamed & (self.streamed - 1) == 0:  # at the first, the second, the fourth ...
-            log.warning("the streamed engine computes a step for the sparse one (%d so far): %s", self.streamed, reason)
+        self.wait = min(2 * self.wait + 1, LONGEST_WAIT)
+        self._waiting = self.wait + 1
+        count = self.streamed + 1
+        if count & (count - 1) == 0:  # at the first, the second, the fourth ...
+            log.warning("the streamed engine computes a step for the sparse one (%d so far): %s", count, reason)
 
 
 @dataclass(frozen=True)
@@ -185,33 +183,18 @@ class Sparse(WholeEngine):
             try:
                 classes, copies = self._classes(centers, request)
             except Undecided as error:
-                kept.streamed += 1
                 kept.undecided(error)
             else:
-                kept.decided()
-                return self._view_of(centers, request, classes, copies)
-        else:
-            kept.streamed += 1
-            if whole_gradient and kept.streamed == 1:
-                log.warning("the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse")
+                kept.wait = 0
+                few = len(request.labels) * copies.shape[:2].numel() <= DENSE_LOGITS
+                kind = partial(SparseGradient, kept=kept)
+                return (Dense() if few else self.streamed).view(*with_copies(centers, request, classes, copies, kind))
+        elif whole_gradient and not kept.streamed:
+            log.warning("the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse")
+        kept.streamed += 1
         kept.late.of(centers)
         kept.late.bring_up()
         return self.streamed.view(centers, request)
-
-    def _view_of(self, centers: Tensor, request: ViewRequest, classes: Tensor, copies: Tensor) -> View:
-        labels, known, kept = request.labels.contiguous(), request.labels != NO_CLASS, self._kept
-        stored, version, to_head = centers.detach(), centers._version, request.defer
-        defer: Callable[[DeferredGradient], None] | None = None
-        if to_head is not None:
-
-            def defer(gradient: DeferredGradient) -> None:
-                to_head(SparseGradient(stored, version, classes, copies, gradient, kept))
-
-        renamed = torch.searchsorted(classes, labels).masked_fill(~known, NO_CLASS)
-        few = len(labels) * copies.shape[:2].numel() <= DENSE_LOGITS
-        inner = Dense() if few else self.streamed
-        rows = copies_with_gradient(centers, classes, copies, defer)
-        return inner.view(rows, replace(request, labels=renamed, defer=defer))
 
     @torch.inference_mode(False)  # what is kept for the next step must not be a tensor of that mode
     @torch.no_grad()
@@ -232,15 +215,7 @@ class Sparse(WholeEngine):
 
 
 class Search:
-    """The search for the classes that matter to a batch.
-
-    Args:
-        late: the centers.
-        loss: gives the bounds.
-        query: rows of length 1.
-        labels: class of each row; -1 where another rank holds it.
-        subcenters: how the cosines of a class become one.
-    """
+    """The search for the classes that matter to rows of length 1, whose class is -1 where another rank holds it."""
 
     def __init__(
         self,
@@ -279,27 +254,21 @@ class Search:
         self,
         row: Int64[Tensor, " pairs"],
         center: Int64[Tensor, " pairs"],
-        at_least: Float32[Tensor, " pairs"],
         at_most: Float32[Tensor, " pairs"],
         most: int,
     ) -> Int64[Tensor, " some"]:
-        """Every class that has a gradient, with those of the batch, ascending.
+        """Every class that has a gradient, of pairs that may be `Near`, with those of the batch, ascending.
 
-        Args:
-            row, center, at_least, at_most: pairs that may be near, see `Near`.
-            most: largest number of pairs whose exact cosine is computed.
+        At most so many exact cosines are computed.
         """
         count = self._subcenters.count
-        of_class = center if count == 1 else torch.div(center, count, rounding_mode="floor")
+        of_class = torch.div(center, count, rounding_mode="floor")
         if count > 1:  # the nearest sub-center of each class
-            key, order = (row * (1 + of_class.amax() if len(row) else 1) + of_class).unique(return_inverse=True)
-            merged = [torch.zeros_like(key).scatter_(0, order, column) for column in (row, of_class)]
-            at_least, at_most = (
-                torch.full_like(key, -torch.inf, dtype=bound.dtype).scatter_reduce_(0, order, bound, "amax")
-                for bound in (at_least, at_most)
-            )
-            row, of_class = merged
-        first = self._best(row, at_least, FIRST_PAIRS)[0]
+            classes = int(of_class.amax()) + 1 if len(row) else 1
+            key, order = (row * classes + of_class).unique(return_inverse=True)
+            row, of_class = torch.div(key, classes, rounding_mode="floor"), key % classes
+            at_most = at_most.new_full(key.shape, -torch.inf).scatter_reduce_(0, order, at_most, "amax")
+        first = self._best(row, at_most, FIRST_PAIRS)[0]
         cosine = self._cosines(row[first], of_class[first])
         floors = self.floor(self._table(row[first], cosine, FIRST_PAIRS))
         near = (at_most >= floors.index_select(0, row)).nonzero()[:, 0]
@@ -309,8 +278,8 @@ class Search:
         cosine = self._cosines(row, of_class)
         floors = self.floor(self._table(row, cosine, NEAREST))
         mattering = of_class[cosine > floors.index_select(0, row)]
-        classes = torch.cat([mattering, self.labels[self.labels != NO_CLASS]]).unique()
-        return classes if len(classes) else classes.new_zeros(1)
+        found = torch.cat([mattering, self.labels[self.labels != NO_CLASS]]).unique()
+        return found if len(found) else found.new_zeros(1)
 
     def _table(self, row: Tensor, cosine: Tensor, most: int) -> Float[Tensor, "batch nearest"]:
         """The largest cosines of each row, minus infinity where there are fewer."""
