@@ -9,10 +9,11 @@ The sparse engine and the streamed one under the same loss take other rows in ea
 that few rows have reached and that momentum still moves are a part of the sparse engine's work. "Trained" rows have a
 cosine of 0.7 to their own center, the others point anywhere.
 
-`python benchmarks/head.py [--classes N ...] [--batch B] [--rounds R] [--only NAME ...] [--allocator default]
-[--device cuda]`. On CUDA, which is the default where there is one: a million and ten million classes at a batch of
-1024. `--only "sparse *" "roof: one*"` takes all settings of the sparse engine. glibc keeps freed memory for everyone,
-which takes page faults out of the comparison; `--allocator default` leaves glibc as whoever does not know of it has it.
+`python benchmarks/head.py [--classes N ...] [--batch B] [--rounds R] [--steps S] [--only NAME ...]
+[--allocator default] [--device cuda]`. On CUDA, which is the default where there is one: a million and ten million
+classes at a batch of 1024. `--only "sparse *" "roof: one*"` takes all settings of the sparse engine. glibc keeps freed
+memory for everyone, which takes page faults out of the comparison; `--allocator default` leaves glibc as whoever does
+not know of it has it.
 """
 
 import argparse
@@ -333,7 +334,7 @@ def peak() -> int:
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
-def compare(names: list[str], batch: int, classes: int, rounds: int, allocator: str) -> None:
+def compare(names: list[str], batch: int, classes: int, rounds: int, allocator: str, steps: int) -> None:
     """Measure the variants in turn, print and write a row for each."""
     found: dict[str, list[dict]] = {name: [] for name in names}
     for _ in range(rounds):
@@ -341,7 +342,7 @@ def compare(names: list[str], batch: int, classes: int, rounds: int, allocator: 
             if any("failed" in one for one in found[name]):
                 continue
             command = [sys.executable, __file__, "--child", name, "--classes", str(classes), "--batch", str(batch)]
-            command += ["--allocator", allocator, "--device", DEVICE.type]
+            command += ["--allocator", allocator, "--device", DEVICE.type, "--steps", str(steps)]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=6 * LIMIT)
                 lines = done.stdout.splitlines()
@@ -385,6 +386,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, nargs="*", help="numbers of classes")
     parser.add_argument("--batch", type=int, help="rows: 128, on CUDA 1024")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=3, help=f"steps that are timed, after {WARM} others")
     parser.add_argument("--only", nargs="*", default=list(VARIANTS), help="variants, by name; * stands for any text")
     parser.add_argument("--allocator", choices=["keep", "default"], default="keep", help="what glibc does (see above)")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -396,14 +398,18 @@ def main() -> None:
     every = [*VARIANTS, *GRID]
     options.only = [name for name in every if any(fnmatch.fnmatch(name, wanted) for wanted in options.only)]
     if options.child is not None:
-        print(json.dumps(measure(options.child, options.batch, options.classes[0], 3, options.allocator == "keep")))
+        print(
+            json.dumps(
+                measure(options.child, options.batch, options.classes[0], options.steps, options.allocator == "keep")
+            )
+        )
         return
     if cuda:
         torch.cuda.init()  # so that the rows name the card
     else:
         print("no CUDA device: a million classes and more are left out")
     for classes in options.classes:
-        compare(options.only, options.batch, classes, options.rounds, options.allocator)
+        compare(options.only, options.batch, classes, options.rounds, options.allocator, options.steps)
 
 
 if __name__ == "__main__":
