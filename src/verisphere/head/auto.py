@@ -7,7 +7,7 @@ from torch import Tensor
 
 from verisphere.base.vocabulary import check_whole
 from verisphere.head.dense import Dense
-from verisphere.head.interface import Late, View, ViewRequest, WholeEngine
+from verisphere.head.interface import View, ViewRequest, WholeEngine
 from verisphere.head.sparse import Sparse, why_not_sparse
 from verisphere.head.streamed import Streamed
 
@@ -41,10 +41,9 @@ class Auto(WholeEngine):
         check_whole("logits", self.logits)
         object.__setattr__(self, "_sparse", Sparse(self.streamed))
 
-    @property
-    def late(self) -> Late:
-        """The centers, of which the sparse engine may have left some without their last steps."""
-        return self._sparse.late
+    def forget(self) -> None:
+        """Make the steps that the sparse engine has left out for some centers."""
+        self._sparse.forget()
 
     def for_classes(self, classes: int) -> "Auto":
         """The engine with a screen of its own, so that one object may be given to several heads."""
@@ -56,5 +55,5 @@ class Auto(WholeEngine):
         fused = request.defer is not None and request.class_weights is None and not few
         if fused and request.loss is not None and why_not_sparse(request.loss, request.subcenters) is None:
             return self._sparse.view(centers, request)
-        self._sparse.late.bring_up()
+        self._sparse._kept.late.bring_up()
         return (Dense() if few else self.streamed).view(centers, request)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 
 from verisphere.base.vocabulary import NO_CLASS
-from verisphere.head.nearest import nearest_others, sums_over_others
+from verisphere.head.nearest import cosines_to_others, nearest_others
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.teacher import Teacher
 from verisphere.losses.class_loss import ClassLoss, Similarity, compared_rows
@@ -38,15 +38,6 @@ class SGDStep:
     momentum: float = 0.0
     weight_decay: float = 0.0
     nesterov: bool = False
-
-
-@runtime_checkable
-class Late(Protocol):
-    """Centers some of which lack their last steps."""
-
-    def forget(self) -> None:
-        """Make these steps, and expect the centers to be changed by somebody else."""
-        ...
 
 
 @runtime_checkable
@@ -182,12 +173,7 @@ class View(Protocol):
     def sums(
         self, query: Float[Tensor, "batch columns"], function: Callable[[Tensor], tuple[Tensor, ...]]
     ) -> Float64[Tensor, "numbers batch"]:
-        """The sums over the other classes of the tensors that `function` makes of the cosines; see `Rows.sums`.
-
-        Args:
-            query: rows ready for comparison with the centers.
-            function: element-wise, from cosines to a tuple of tensors of their shape.
-        """
+        """The sums over the other classes of what `function` makes of the cosines of these rows; see `Rows.sums`."""
         ...
 
     def rest(
@@ -232,9 +218,8 @@ class Engine(Protocol):
         """Random state of the engine, for the head's `state_dict`; None for an engine without randomness."""
         ...
 
-    @property
-    def late(self) -> Late | None:
-        """The centers, where the engine leaves some without their last steps; None where it does not."""
+    def forget(self) -> None:
+        """Make the steps that some centers lack, and expect somebody else to change the centers."""
         ...
 
     def for_classes(self, classes: int) -> "Engine":
@@ -282,10 +267,8 @@ class WholeEngine:
         """None: there is no randomness."""
         return None
 
-    @property
-    def late(self) -> Late | None:
-        """None: every step is made at once."""
-        return None
+    def forget(self) -> None:
+        """Nothing: every step is made at once."""
 
     def for_classes(self, classes: int) -> Any:  # the subclass's own kind; beartype takes no Self outside a class
         """The engine itself: it does not depend on the number of classes."""
@@ -354,12 +337,19 @@ class WholeView:
         )
         return nearest if own_elsewhere else nearest[:, : len(self.centers) - 1]
 
+    @torch.no_grad()
     def sums(
         self, query: Float[Tensor, "batch columns"], function: Callable[[Tensor], tuple[Tensor, ...]]
     ) -> Float64[Tensor, "numbers batch"]:
         """See `View.sums`."""
         request = self.request
-        return sums_over_others(query, self.centers, request.labels, function, request.subcenters, request.similarity)
+        to_others = cosines_to_others(query, self.centers, request.labels, request.subcenters, request.similarity)
+        return torch.stack(
+            [
+                torch.stack([term.masked_fill(own, 0.0).sum(1, dtype=torch.float64) for term in function(cosine)])
+                for cosine, own in to_others
+            ]
+        ).sum(0)
 
     def to_partial(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The same tensor."""

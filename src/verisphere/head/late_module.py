@@ -30,8 +30,8 @@ class LateModule(nn.Module):
         It is needed before the centers are read or changed by `parameters()` or a reference from before.
         """
         engine = self.__dict__.get("engine")
-        if engine is not None and engine.late is not None:
-            engine.late.forget()
+        if engine is not None:
+            engine.forget()
 
     def _apply(self, *arguments: Any, **named: Any) -> Any:
         """Move or convert the centers with all their steps: `to`, `double` and the like."""

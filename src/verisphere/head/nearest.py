@@ -1,10 +1,10 @@
-"""The other classes of a batch, chunk by chunk and without gradient: the nearest of them, and sums over them."""
+"""The other classes of a batch, chunk by chunk: the cosines to them, and the nearest of them."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from verisphere.head.subcenters import SubCenters
@@ -38,43 +38,19 @@ def nearest_others(
         at_once: cosines, or entries of centers, that are held at a time; a chunk has at least one class.
     """
     nearest = query.new_empty(len(query), 0)
-    for cosine, own in _cosines(query, centers, labels, subcenters, similarity, at_once):
+    for cosine, own in cosines_to_others(query, centers, labels, subcenters, similarity, at_once):
         nearest = torch.cat([nearest, cosine.masked_fill(own, -math.inf)], dim=1)
         nearest = nearest.topk(min(count, nearest.shape[1]), dim=1).values
     return nearest
 
 
-@torch.no_grad()
-def sums_over_others(
+def cosines_to_others(
     query: Float[Tensor, "batch columns"],
     centers: Float[Tensor, "classes subcenters columns"],
     labels: Int64[Tensor, "batch"],
-    function: Callable[[Tensor], tuple[Tensor, ...]],
     subcenters: SubCenters,
     similarity: Similarity,
     at_once: int = AT_ONCE,
-) -> Float64[Tensor, "numbers batch"]:
-    """The sums over each row's other classes of the tensors that `function` makes of the cosines; see `Rows.sums`.
-
-    Args:
-        query, centers, labels: the rows, the stored centers and the classes that are excluded.
-        function: element-wise, from cosines to a tuple of tensors of their shape.
-        subcenters, similarity, at_once: the arguments of `nearest_others`.
-    """
-    sums = [
-        torch.stack([term.masked_fill(own, 0.0).sum(1, dtype=torch.float64) for term in function(cosine)])
-        for cosine, own in _cosines(query, centers, labels, subcenters, similarity, at_once)
-    ]
-    return torch.stack(sums).sum(0)
-
-
-def _cosines(
-    query: Float[Tensor, "batch columns"],
-    centers: Float[Tensor, "classes subcenters columns"],
-    labels: Int64[Tensor, "batch"],
-    subcenters: SubCenters,
-    similarity: Similarity,
-    at_once: int,
 ) -> Iterator[tuple[Float[Tensor, "batch chunk"], Bool[Tensor, "batch chunk"]]]:
     """The cosines to each chunk of classes, and which of them are those to the own class."""
     classes, per_class, columns = centers.shape

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from verisphere.base import collectives
 from verisphere.base.distributed import World, world
 from verisphere.base.vocabulary import NO_CLASS
-from verisphere.head.interface import Batch, Engine, Late, OwnClass, View, ViewRequest, check_engine
+from verisphere.head.interface import Batch, Engine, OwnClass, View, ViewRequest, check_engine
 from verisphere.head.passes import known_shift
 from verisphere.losses.class_loss import ClassLoss
 
@@ -89,10 +89,9 @@ class Sharded:
         """Random state of the inner engine; None for one without randomness."""
         return self.inner.draws
 
-    @property
-    def late(self) -> Late | None:
-        """The late centers of the inner engine."""
-        return self.inner.late
+    def forget(self) -> None:
+        """Make the steps that some of the inner engine's centers lack."""
+        self.inner.forget()
 
     def for_classes(self, classes: int) -> "Sharded":
         """The engine for a head with this many classes."""

@@ -156,10 +156,9 @@ class Sparse(WholeEngine):
         check_word("screen", self.screen, Screening)
         object.__setattr__(self, "_kept", Kept())
 
-    @property
-    def late(self) -> LateCenters:
-        """The centers, of which some lack the last steps."""
-        return self._kept.late
+    def forget(self) -> None:
+        """Make the steps that some centers lack, and expect somebody else to change the centers."""
+        self._kept.late.forget()
 
     @property
     def streamed_steps(self) -> int:
