@@ -68,10 +68,10 @@ def q_margin(engine: str, alpha: float = 1.5, scale: float = 64.0, trained: bool
     """A head of ours with the loss of an alpha-divergence, and other rows in each step."""
 
     def build(batch: int, classes: int) -> Step:
-        from verisphere.head import Head, HeadSGD, Sparse, Streamed
+        from verisphere.head import Dense, Head, HeadSGD, Sparse, Streamed
         from verisphere.losses import QMargin
 
-        how = Sparse(screen=screen) if engine == "sparse" else Streamed()
+        how = {"sparse": Sparse(screen=screen), "streamed": Streamed(), "dense": Dense()}[engine]
         torch.manual_seed(0)
         head = Head(QMargin(alpha, scale=scale), classes, SIZE, engine=how).to(DEVICE)
         optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
@@ -258,10 +258,10 @@ VARIANTS: dict[str, Callable[[int, int], Step]] = {
 }
 
 
-#: Settings of the sparse engine, and the streamed engine beside it, which are measured where `--only` names them.
+#: Settings of the sparse engine, and the streamed and the dense engine beside it, which are measured where `--only` names them.
 GRID = {
     f"{engine} a={alpha} s={scale}{', trained' * trained}": q_margin(engine, alpha, scale, trained)
-    for engine in ("sparse", "streamed")
+    for engine in ("sparse", "streamed", "dense")
     for alpha in (1.25, 1.5, 1.75, 2.0)
     for scale in (16, 32, 64)
     for trained in (False, True)
