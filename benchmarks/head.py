@@ -258,7 +258,7 @@ VARIANTS: dict[str, Callable[[int, int], Step]] = {
 }
 
 
-#: Settings of the sparse engine, and the streamed and the dense engine beside it, which are measured where `--only` names them.
+#: Settings of the sparse engine, and the streamed and the dense one beside it, measured where `--only` names them.
 GRID = {
     f"{engine} a={alpha} s={scale}{', trained' * trained}": q_margin(engine, alpha, scale, trained)
     for engine in ("sparse", "streamed", "dense")

@@ -53,7 +53,7 @@ def test_rows_are_those_of_sgd(kind):
             late.bring_up(torch.tensor([0, 6]))
         late.write(written, expected[0][written], None if buffer is None else expected[1][written], now)
         some = torch.tensor([1, 5])
-        torch.testing.assert_close(late.rows(some), expected[0][some], rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(late.current(some)[0], expected[0][some], rtol=1e-12, atol=1e-14)
         if number == 20:
             late.bring_up()
     late.bring_up()
@@ -73,8 +73,8 @@ def test_thousands_of_steps_do_not_underflow():
         stepped(*expected, step)
         late.attach(buffer)
         late.write(torch.tensor([0]), expected[0][:1], expected[1][:1], step)
-    torch.testing.assert_close(late.rows(torch.tensor([1])), expected[0][1:], rtol=1e-11, atol=0)
-    torch.testing.assert_close(late.momentum(torch.tensor([1])), expected[1][1:], rtol=1e-11, atol=0)
+    torch.testing.assert_close(late.current(torch.tensor([1]))[0], expected[0][1:], rtol=1e-11, atol=0)
+    torch.testing.assert_close(late.current(torch.tensor([1]))[1], expected[1][1:], rtol=1e-11, atol=0)
 
 
 @pytest.mark.parametrize("kind", ["momentum", "nesterov"])
@@ -86,8 +86,10 @@ def test_the_bound_of_a_turn_holds_and_is_near(kind):
     late.of(centers)
     for number in range(30):
         late.attach(buffer)
-        late.write(torch.tensor([0]), late.rows(torch.tensor([0])), late.momentum(torch.tensor([0])), STEPS[kind])
-        now = torch.nn.functional.normalize(late.rows(torch.arange(50)), dim=2)
+        late.write(
+            torch.tensor([0]), late.current(torch.tensor([0]))[0], late.current(torch.tensor([0]))[1], STEPS[kind]
+        )
+        now = torch.nn.functional.normalize(late.current(torch.arange(50))[0], dim=2)
         turned = (now - before).norm(dim=2)[1:]
         bound = late.turned()[1:]
         assert (turned <= bound).all(), number

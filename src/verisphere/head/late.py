@@ -90,14 +90,6 @@ class LateCenters:
         self._state, self._buffer = (), None
         self.rewritten += 1
 
-    def rows(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"]:
-        """Centers as they are now."""
-        return self._current(classes, both=False)[0]
-
-    def momentum(self, classes: Int64[Tensor, " some"]) -> Float[Tensor, "some subcenters columns"] | None:
-        """Their momentum as it is now; None without momentum."""
-        return self._current(classes)[1]
-
     def attach(self, buffer: Tensor | None) -> None:
         """Take the momentum buffer of the coming step."""
         if buffer is self._buffer and (buffer is None or buffer._version == self._version):
@@ -109,7 +101,7 @@ class LateCenters:
         self._buffer = buffer
         self._version = 0 if buffer is None else buffer._version
         for classes in parts(self._centers):
-            self._measure(classes, *self._current(classes))
+            self._measure(classes, *self.current(classes))
 
     def write(
         self,
@@ -139,7 +131,7 @@ class LateCenters:
         if self._state != _state(self._centers):
             raise ValueError(_CHANGED)
         for some in parts(self._centers, classes):
-            rows, momentum = self._current(some)
+            rows, momentum = self.current(some)
             self._centers.data.index_copy_(0, some, rows)
             if self._buffer is not None and momentum is not None:
                 self._buffer.data.index_copy_(0, some, momentum)
@@ -159,7 +151,7 @@ class LateCenters:
         turned = of_momentum.abs() * self._across / length
         return torch.where(length > 0, 1.0001 * turned, torch.inf).nan_to_num(nan=torch.inf)
 
-    def _current(self, classes: Tensor, both: bool = True) -> tuple[Tensor, Tensor | None]:
+    def current(self, classes: Int64[Tensor, " some"], both: bool = True) -> tuple[Tensor, Tensor | None]:
         """Centers as they are now, and their momentum unless the centers alone are needed."""
         assert self._centers is not None, "of comes before"
         rows = self._centers.detach().index_select(0, classes)

@@ -22,7 +22,7 @@ from verisphere.head.dense import Dense
 from verisphere.head.interface import SGDStep, View, ViewRequest, WholeEngine
 from verisphere.head.late import LateCenters
 from verisphere.head.sampled import SampledGradient, with_copies
-from verisphere.head.screened import CenterScreen, Undecided, fastest_type
+from verisphere.head.screened import CenterScreen, Near, Undecided, fastest_type
 from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
@@ -199,32 +199,26 @@ class Sparse(WholeEngine):
     @torch.no_grad()
     def _classes(self, centers: Tensor, request: ViewRequest) -> tuple[Tensor, Tensor]:
         """Every class with a gradient in this batch, ascending, and copies of their centers."""
-        assert request.loss is not None, "a head tells its loss"
-        assert request.query is not None, "a head tells its rows"
         name = fastest_type(centers.device.type) if self.screen == "auto" else self.screen
         dtype = centers.dtype if name == "float32" else getattr(torch, name)
         screen, turned = self._kept.screen_of(centers, dtype)
-        search = Search(self._kept.late, request.loss, request.query, request.labels, request.subcenters)
+        search = Search(self._kept.late, request)
         pairs = len(request.labels) * centers.shape[:2].numel()
         near = screen.near(
             search.query, search.labels, turned, search.floor_by, max(int(OPEN_SHARE * pairs), OPEN_PAIRS)
         )
-        classes = search.classes(*near, max(int(EXACT_SHARE * pairs), EXACT_PAIRS))
-        return classes, self._kept.late.rows(classes)
+        classes = search.classes(near, max(int(EXACT_SHARE * pairs), EXACT_PAIRS))
+        return classes, self._kept.late.current(classes, both=False)[0]
 
 
 class Search:
     """The search for the classes that matter to rows of length 1, whose class is -1 where another rank holds it."""
 
-    def __init__(
-        self,
-        late: LateCenters,
-        loss: ClassLoss,
-        query: Float[Tensor, "batch columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-    ) -> None:
-        self._late, self._loss, self.query, self.labels, self._subcenters = late, loss, query, labels, subcenters
+    def __init__(self, late: LateCenters, request: ViewRequest) -> None:
+        assert request.loss is not None, "a head tells its loss"
+        assert request.query is not None, "a head tells its rows"
+        self._late, self._loss, self._subcenters = late, request.loss, request.subcenters
+        self.query, self.labels = query, labels = request.query, request.labels
         every = torch.arange(len(query), device=query.device)
         own = self._cosines(every, labels.clamp(min=0))
         self._own = own.masked_fill(labels == NO_CLASS, FAR)
@@ -249,17 +243,9 @@ class Search:
             raise Undecided("an embedding is not finite, or the bound of a row is not")
         return floors - ROUNDING
 
-    def classes(
-        self,
-        row: Int64[Tensor, " pairs"],
-        center: Int64[Tensor, " pairs"],
-        at_most: Float32[Tensor, " pairs"],
-        most: int,
-    ) -> Int64[Tensor, " some"]:
-        """Every class that has a gradient, of pairs that may be `Near`, with those of the batch, ascending.
-
-        At most so many exact cosines are computed.
-        """
+    def classes(self, pairs: Near, most: int) -> Int64[Tensor, " some"]:
+        """Every class that has a gradient, with those of the batch, ascending, by at most so many exact cosines."""
+        row, center, at_most = pairs
         count = self._subcenters.count
         of_class = torch.div(center, count, rounding_mode="floor")
         if count > 1:  # the nearest sub-center of each class
@@ -299,7 +285,11 @@ class Search:
         """The exact cosine of each pair of a row and a class, pooled over its sub-centers."""
         at_once = max(MULTIPLIED_AT_ONCE // (self._subcenters.count * self.query.shape[1]), 1)
         parts = [
-            torch.einsum("pd,pkd->pk", self.query[some], compared_rows(self._late.rows(those).to(self.query), "cosine"))
+            torch.einsum(
+                "pd,pkd->pk",
+                self.query[some],
+                compared_rows(self._late.current(those, both=False)[0].to(self.query), "cosine"),
+            )
             for some, those in zip(row.split(at_once), of_class.split(at_once), strict=True)
         ]
         return self._subcenters.pooled(torch.cat(parts))
@@ -315,7 +305,7 @@ class SparseGradient(SampledGradient):
         """Update the classes with a gradient, and their momentum, and record the step for all others."""
         late = self.kept.late
         late.attach(buffer)
-        momentum = late.momentum(self.classes)
+        momentum = late.current(self.classes)[1]
         self.inner.apply(step, momentum)
         late.write(self.classes, self.copies, momentum, step)
         if self.kept.screen is not None:

@@ -58,12 +58,9 @@ def margin_in_logits(alpha: float, margin: float, prior: Prior | float) -> float
 
 
 def base_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> Float[Tensor, "*shape"]:
-    """p ^ (alpha - 1) = [1 - (alpha - 1) gap / (1 + (alpha - 1) margin)]_+, the part of a probability before its power.
+    """p ^ (alpha - 1) = [1 - (alpha - 1) gap / (1 + (alpha - 1) margin)]_+ with gap = normaliser - (logit - margin).
 
-    Args:
-        gap: normaliser - (logit - margin); 0 where a class alone has probability 1.
-        alpha: order of the divergence.
-        margin: the class's margin in logits, 0 for another class than the own.
+    The gap is 0 where a class alone has probability 1; the margin, in logits, is 0 for another class than the own.
     """
     order = alpha - 1.0
     return (1.0 - order / (1.0 + order * margin) * gap).clamp(min=0.0)
