@@ -7,8 +7,8 @@ Every launch has two to four ranks, each of which is killed (SIGKILL) within 0.1
 the pieces that were begun, and the CPU seconds of those that were finished; a launch beside it costs what its processes
 take to load and to read the rows. The figures of both scans must be equal to the byte.
 
-With verbs it kills the ranks of each at random moments, until so many are killed or all pieces are kept, with three, two
-and four ranks in turn, continues by one process, and compares its result with that of an undisturbed one.
+With verbs it kills the ranks of each, three, two and four in turn, at random moments until so many are killed or all
+pieces are kept, continues by one process, and compares the result with that of an undisturbed one.
 """
 
 import argparse
@@ -26,9 +26,11 @@ from typing import Any
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "cli")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cli"))
 import test_working as working
 from harness import write
+
 from processes import WorkerFailed, _server, run
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli import main as verisphere
