@@ -84,7 +84,7 @@ def killed_verbs(verbs: list[str], kills: int) -> None:
     with tempfile.TemporaryDirectory() as room:
         inputs = Path(room, "inputs")
         inputs.mkdir()
-        alone = working.Alone(working.inputs(inputs))
+        alone = working.Alone(working.inputs(inputs, images=80))
         for verb in [*working.VERBS] if verbs == ["all"] else verbs:
             out, expected, began = Path(room, verb), alone[verb], (time.perf_counter(), _seconds_of_ranks())
             out.mkdir()

@@ -72,13 +72,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return inputs(tmp_path_factory.mktemp("inputs"))
 
 
-def inputs(place: Path) -> Path:
+def inputs(place: Path, images: int = 31) -> Path:
     """The inputs of all verbs, in this folder."""
     (place / "network.yaml").write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 4}\n")
     random_numbers = np.random.default_rng(0)
     from PIL import Image
 
-    for number in range(31):
+    for number in range(images):
         path = place / "faces" / f"person {number // 2}" / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(random_numbers.integers(0, 256, (112, 112, 3), np.uint8)).save(path)

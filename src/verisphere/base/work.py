@@ -132,32 +132,22 @@ def ranges(items: int, together: int) -> list[range]:
 
 def _shared(step: str, about: About, pieces: int, compute: Compute, progress: Progress, title: str) -> Iterable[Arrays]:
     """The ranks of a joined group compute a share each of the pieces, and gather all results in memory."""
-    here = world()
+    here, file = world(), io.BytesIO()
     share = range(here.rank, pieces, here.size)
-    mine = on_every_rank(lambda: [packed(piece) for piece in progress(compute(share), title, len(share))])
-    lengths = np.array([len(piece) for piece in mine], np.int64)
-    content = gathered_arrays(np.frombuffer(b"".join(mine), np.uint8))
-    ends = [np.cumsum(of_rank) for of_rank in gathered_arrays(lengths)]
 
-    def piece(number: int) -> Arrays:
-        rank, turn = number % here.size, number // here.size
-        first = ends[rank][turn - 1] if turn else 0
-        return unpacked(content[rank][first : ends[rank][turn]].tobytes())
+    def write() -> None:
+        mine = zip(share, progress(compute(share), title, len(share)), strict=True)
+        named = {f"{number} {name}": array for number, piece in mine for name, array in piece.items()}
+        np.savez(file, **named)  # type: ignore[arg-type]  # its stub takes names for options
 
-    return map(piece, range(pieces))
-
-
-def packed(arrays: Arrays) -> bytes:
-    """Named arrays as bytes."""
-    file = io.BytesIO()
-    np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes names for options
-    return file.getvalue()
-
-
-def unpacked(content: bytes) -> Arrays:
-    """Named arrays from their bytes."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return dict(arrays)
+    on_every_rank(write)
+    found: dict[int, dict[str, np.ndarray]] = {number: {} for number in range(pieces)}
+    for content in gathered_arrays(np.frombuffer(file.getvalue(), np.uint8)):
+        with np.load(io.BytesIO(content.tobytes()), allow_pickle=False) as arrays:
+            for key in arrays:
+                number, name = key.split(" ", 1)
+                found[int(number)][name] = arrays[key]
+    return found.values()
 
 
 def gathered_arrays(array: np.ndarray) -> list[np.ndarray]:

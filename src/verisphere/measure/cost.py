@@ -18,7 +18,6 @@ from verisphere.base.vocabulary import Progress
 from verisphere.base.words import printable
 from verisphere.base.work import About, Arrays, Compute
 from verisphere.decide import Far, exact_rate
-from verisphere.files.embeddings import read_embeddings
 from verisphere.files.npz import header_in_npz, read_npz
 from verisphere.files.results import Result
 from verisphere.files.sharded import manifest_of, read_manifest
@@ -223,16 +222,12 @@ def _size(path: Path, ending: str) -> tuple[int, int, int, int]:
         people = np.concatenate([read_npz(file, ("identities",))["identities"] for file in files])
         width = np.dtype(stated.store).itemsize
         return stated.rows, stated.dim, len(np.unique(people)), stated.rows * stated.dim * width
-    if is_features(path):
+    if is_features(path) or is_table(path):
         opened = open_templates(path, ending=ending)
-        return len(opened), opened.dim, len(opened), 4 * len(opened) * opened.dim
-    if is_table(path):
-        read = read_embeddings(path)
-        return *read.embeddings.shape, len(np.unique(read.identities)), path.stat().st_size
+        people = np.arange(len(opened)) if opened.identities is None else opened.identities
+        return len(opened), opened.dim, len(np.unique(people)), 4 * len(opened) * opened.dim
     shape, dtype = header_in_npz(path, "embeddings")
-    if len(shape) != 2:
-        raise ValueError(f"{path}: embeddings must be (rows, dim), got {shape}")
-    if not math.prod(shape):
+    if len(shape) != 2 or not math.prod(shape):
         raise ValueError(f"{path}: embeddings have the shape {shape}; a set has rows and numbers")
     people = read_npz(path, ("identities",)).get("identities", np.arange(shape[0]))
     return shape[0], shape[1], len(np.unique(people)), math.prod(shape) * dtype.itemsize

@@ -7,7 +7,7 @@ center, which the noise has also attracted.
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,9 @@ import torch
 from jaxtyping import Float32, Int64
 
 from verisphere.base.collectives import on_every_rank, on_first_rank
-from verisphere.base.distributed import world
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NO_CLASS, NOBODY, Origin, Progress, printable, quietly
 from verisphere.base.work import Arrays, results, working
-from verisphere.files.disk import remove_whole
 from verisphere.files.streamed_rows import StreamedRows, open_rows
 from verisphere.files.work import WorkFolder
 from verisphere.images.faces import Faces
@@ -85,8 +83,9 @@ def found_in_run(
         "embeddings": rank_1,
         **versions(),
     }
-    with _folder(work) as folder:
-        files = WorkFolder(folder, anew=True)
+    temporary = tempfile.TemporaryDirectory(prefix="verisphere-") if work is None else nullcontext(str(work))
+    with temporary as own:
+        files = WorkFolder(Path(on_first_rank(lambda: own)), anew=True)
         step = BATCHES * batch_size
         blocks = [range(start, min(start + step, len(faces))) for start in range(0, len(faces), step)]
         labels = faces.labels.numpy()
@@ -94,6 +93,7 @@ def found_in_run(
             cosines = _cosines(head, model, faces, blocks, about, labels, batch_size, workers, rank_1, progress)
             sub = sub_classes(cosines, labels, len(head.people))
             nearest = _nearest(head, sub, cosines, labels, blocks, files, device, progress) if rank_1 else None
+        on_first_rank(str)  # until all ranks have read the pieces
     return Found(
         faces.names,
         faces.identities,
@@ -164,21 +164,6 @@ def _head_for(run: Path, faces: Faces) -> RunHead:
 
 def _method(run: Path, head: RunHead) -> str:
     return f"{'sub-centers' if head.centers.shape[1] > 1 else 'centers'} of {printable(str(run))}"
-
-
-@contextmanager
-def _folder(work: Path | None) -> Iterator[Path]:
-    """The folder of the work files; if none is given, a temporary one that all ranks share."""
-    if work is not None:
-        yield work
-        return
-    folder = Path(on_first_rank(tempfile.mkdtemp))
-    try:
-        yield folder
-        on_first_rank(str)  # until all ranks have read the pieces
-    finally:
-        if world().first:
-            remove_whole(folder)
 
 
 def _cosines(
