@@ -7,17 +7,15 @@ a brightness, which can be measured without judging a person.
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import UInt8
 from torch import Tensor
 
-from verisphere.base.vocabulary import ImageSource
-from verisphere.images.faces import Faces
+from verisphere.images.faces import Faces, Selection
 from verisphere.images.luma import LUMA
 
 _IMAGES_AT_ONCE = 256
 
 
-class ByLight(Faces):
+class ByLight(Selection):
     """The images of another set, with domains by mean brightness: equally many images in each, the darkest first.
 
     All images are read once when the set is created.
@@ -42,19 +40,8 @@ class ByLight(Faces):
             raise ValueError(f"names are {list(names)}; there must be at least two domains, each named once")
         if len(faces) < len(names):
             raise ValueError(f"{len(faces)} images cannot be {len(names)} domains")
-        self.faces, self.names_rule = faces, faces.names_rule
-        # the names of the images; the argument `names` is that of the domains
-        self.names, self.identities = faces.names, faces.identities
+        super().__init__(faces, range(len(faces)))
         self.domains = _by_rank(_brightness(faces), names)
-
-    @property
-    def source(self) -> ImageSource:
-        """Source of the images of the other set."""
-        return self.faces.source
-
-    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
-        """The images at these positions."""
-        return self.faces.images(indices)
 
 
 def _brightness(faces: Faces) -> Tensor:
