@@ -216,6 +216,17 @@ def test_work_on_images_is_timed_by_its_first_piece(
     assert f"nothing more was computed\npieces   about {pieces}" in made[0].text()
 
 
+def test_sets_that_a_dry_run_does_not_count_are_named(images: None, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("suite", "cfp").mkdir()
+    Path("suite", "cfp", "pairs.txt").write_text("1\t1\nNobody\t1\t2\nNobody\t1\tP1\t1\n")
+    words = ["evaluate", "suite", "suite", "--model", "net.yaml", "--batch-size", "1", "--device", "cpu", "--dry-run"]
+    assert not main(words)
+    told = capsys.readouterr()
+    assert "cfp is not counted: " in told.err
+    assert told.err.count("is not counted") == 1
+    assert "pieces   about 3" in told.out
+
+
 def test_a_work_folder_beside_a_dry_run_is_refused(images: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["embed", "net.yaml", "faces.zip", "--out", "out.npz", "--work", "work", "--dry-run"]) == 2
     assert "--dry-run computes nothing: omit --work" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """All published sets of a folder in one run: `evaluate suite`."""
 
 import argparse
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from verisphere.cli.working import add_work
 
 if TYPE_CHECKING:
     from verisphere.measure.suite.result import SuiteResult
+
+log = logging.getLogger(__name__)
 
 
 def evaluate_suite(options: argparse.Namespace) -> Outcome:
@@ -32,6 +35,16 @@ def evaluate_suite(options: argparse.Namespace) -> Outcome:
         f"{options.folder}: {len(failed)} of {len(result.sets)} sets could not be evaluated: "
         f"{printable(', '.join(failed))}"
     )
+
+
+def _up_to_first_pieces(options: argparse.Namespace) -> None:
+    """Run in a dry run; sets that are not counted, since they cannot be evaluated at all, are named."""
+    from verisphere.measure.cost import NotComputed
+    from verisphere.measure.suite.result import COMBINED
+
+    for name, found in _run(options).sets.items():
+        if found.error is not None and NotComputed.text not in found.error and name != COMBINED:
+            log.warning("%s is not counted: %s", printable(name), printable(found.error))
 
 
 def _run(options: argparse.Namespace) -> "SuiteResult":
@@ -88,4 +101,4 @@ def add_suite(kinds: Verbs) -> None:
     add_json(verb)
     add_embedding_options(verb)
     add_work(verb)
-    add_cost(verb, cost_of_images("folder", _run))
+    add_cost(verb, cost_of_images("folder", _up_to_first_pieces))

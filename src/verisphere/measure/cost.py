@@ -137,17 +137,9 @@ def cost_of(
 ) -> Cost:
     """What a command would take of embeddings files, whose rows are not read.
 
-    Args:
-        kind: the command.
-        paths: embeddings files; several are compared as one set, but by a report each by itself.
-        others: embeddings files of galleries, or distractors; one that is searched several times, so often.
-        fars: target FARs.
-        passes: how often the pairs are compared.
-        against: embeddings files of other models, whose pairs of the same images are compared as well.
-        listed: number of listed pairs.
-        products: number of further pairs, of templates.
-        held: rows that are held at once; None for those of all files.
-        ending: ending of the names of feature files.
+    Files are compared as one set, those of a report each by itself, with `others`, of galleries or of distractors, and
+    so often as there are passes, and then with their counterparts `against` by other models. `listed` pairs are read
+    from lists, and `products` are further pairs, of templates. Where not all rows are `held` at once, it says how many.
 
     Raises:
         ValueError: a file of a gallery has rows of another length, or one of another model fewer rows.
@@ -186,6 +178,8 @@ def cost_of(
 class NotComputed(ValueError):
     """The results of a step that is only timed."""
 
+    text = "only the first piece was computed"
+
 
 class FirstPieces:
     """A `Work` that computes the first piece of each step alone, and raises `NotComputed` for the results."""
@@ -204,7 +198,7 @@ class FirstPieces:
         self.cpu += pieces * max(time.process_time() - began[1], 1e-9)
         self.bytes += pieces * sum(array.nbytes for array in piece.values())
         self.pieces += pieces
-        raise NotComputed("only the first piece was computed")
+        raise NotComputed(NotComputed.text)
 
     def cost(self, source: str, held: bool) -> Cost:
         """What the work on a set of images would take, whose results are held at once, or not."""
