@@ -44,12 +44,16 @@ def figures(embeddings: Path, images: Path) -> dict[str, str]:
     fit = [(face.score or 0.0, face.name, cluster) for cluster in several for face in cluster.faces[1:]]
     fit = sorted(fit, key=lambda one: one[0])[:MOST_CARDS]
     others = [cluster.person for _, name, cluster in fit if who(name) != who(cluster.faces[0].name)]
+    enough = [pair for pair in made.proposals if pair.score >= pair.needed]
+    right = [pair for pair in enough if who(pair.name) == who(pair.other_name)]
     of_face = {face.name: cluster for cluster, face, _ in made.rows()}
     found = {
         "megabytes": f"{size:.0f}",
         "mixed by labels": str(len(mixed)),
         "faces that fit least with another label": str(len(others)),
         "clusters of these": str(len(set(others))),
+        "merge proposals whose score would suffice": str(len(enough)),
+        "of these of one person by label": str(len(right)),
     }
     for person in LOOKED_AT:
         cluster: Cluster = of_face[f"{person}/{person}_0001.jpg"]

@@ -22,6 +22,9 @@ def test_what_the_page_of_clusters_shows_is_that_of_the_file(made: ModuleType):
     assert f"{found['mixed by labels']} of its clusters hold two people or more" in page
     assert f"{others} of the 80 faces that fit least have another label" in page
     assert f"they are in {of_clusters} of these clusters" in page
+    enough, right = (found[name] for name in ("merge proposals whose score would suffice",
+                                              "of these of one person by label"))  # fmt: skip
+    assert f"that is so for {enough} of the 200, of which {right} shows one person by its labels" in page
     for person in ("Jia_Qinglin", "Roberto_Lavagna", "Ben_Chandler", "George_W_Bush"):
         assert found[f"last with {person}"] == person
     size = found["faces of the cluster of George_W_Bush"]
