@@ -38,7 +38,7 @@ def run(page: Path, folder: Path, *, renew: bool = False) -> str:
     text, done, new = page.read_text(encoding="utf-8"), 0, []
     names: dict[str, object] = {}
     found = blocks(page)
-    for block, after in zip(found, [*found[1:], None], strict=True):
+    for block, after in zip(found, [*found, None][1:], strict=True):
         where = f"{page.name}, line {block.line}"
         if block.title:
             (folder / block.title).write_text(block.text, encoding="utf-8")

@@ -63,6 +63,11 @@ def test_a_page_that_prints_something_else_is_found(tmp_path):
         run(page, folder)
 
 
+def test_a_page_without_blocks_stays_as_it_is(tmp_path):
+    index = DOCS / "tutorials" / "index.md"
+    assert run(index, tmp_path, renew=True) == index.read_text(encoding="utf-8")
+
+
 def test_an_elision_stands_for_any_text():
     assert agreed(["a ... c", "...", "end"], ["a b c", "1", "2", "end"]) == ["a ... c", "...", "end"]
     assert agreed(["a ... c"], ["a b d"]) is None
