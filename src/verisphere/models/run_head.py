@@ -90,4 +90,5 @@ def open_head(run: Path, otherwise: str = "") -> RunHead:
         raise ValueError(
             f"{listed}: {len(people):,} people, and the head has {len(centers):,} classes; was it changed?"
         )
-    return RunHead(checkpoint, people, unit(centers.float()))
+    size = checkpoint.state["backbone"].get("init_args", {}).get("embedding_size")  # behind it: the bias of a class
+    return RunHead(checkpoint, people, unit(centers[..., :size].float()))

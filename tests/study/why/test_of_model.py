@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from verisphere.files.label_lists import LabelList, write_labels
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.study.why.answer import Answer
-from verisphere.study.why.of_pixels import better_way, standing_out
+from verisphere.study.why.case import ModelCase
+from verisphere.study.why.of_pixels import _of_people, better_way, standing_out
 from verisphere.study.why.pixels import AS_THEY_ARE, OTHER_VIEWS, Way, embedded, exchanged, grey, other_pixels, view
 from verisphere.study.why.why import why
 
@@ -153,6 +155,36 @@ def test_other_bytes_are_told_by_their_digests_and_without_them(room: Path, rows
     assert named(asked(room, replace(rows, embeddings=little))) == "images of other bytes"
     numbers += np.random.default_rng(3).normal(0, 0.02, rows.embeddings.shape[1]).astype(np.float32)
     assert named(asked(room, replace(rows, embeddings=numbers))) == "precision"  # an error that all rows share
+
+
+def test_rows_that_were_kept_in_int8_as_was_asked_for(room: Path):
+    kept = room / "kept"
+    assert command("embed", room / "net.yaml", room / "faces", "--out", kept, "--store", "int8") == 0
+    answer = why(room / "net.yaml", room / "faces", embeddings=kept)
+    assert answer.cause is None
+    assert next(tried.told for tried in answer.tried if tried.check == "rows of the images") == "well"
+
+
+def test_pixels_that_were_normalised_before_the_network_did(room: Path, tmp_path: Path):
+    network = "{embedding_size: 32, width: 0.125, activation: relu}"
+    model = tmp_path / "net.yaml"
+    model.write_text(f"backbone: {{class_path: verisphere.backbones.MobileFaceNet, init_args: {network}}}\n")
+    opened, faces = open_model(model, torch.device("cpu")), open_faces(room / "faces")
+    twice = Way(normal=(255 * opened.backbone.mean, 255 * opened.backbone.scale))
+    made = embedded(opened.backbone, faces.images(range(len(faces))), twice)[0].astype(np.float32)
+    write_embeddings(tmp_path / "rows.npz", Embeddings(made, faces.names, faces.identities))
+    answer = why(model, room / "faces", embeddings=tmp_path / "rows.npz")
+    assert named(answer) == "mean and scale"
+    assert "(pixel - 0) / 255, and then as the network normalises" in answer.text()
+
+
+def test_images_that_stand_for_people_are_of_one_person_each(room: Path, tmp_path: Path):
+    """Scores of strangers are otherwise those of one person, too."""
+    for person in sorted((room / "faces").iterdir())[:6]:
+        shutil.copytree(person, tmp_path / "few" / person.name)
+    at, person = _of_people(ModelCase(room / "net.yaml", tmp_path / "few"))
+    assert at.tolist() == [0, 3, 6, 9, 12, 15]
+    assert len(set(person.tolist())) == 6
 
 
 def test_a_row_of_zeros_is_the_cause_and_no_crash(room: Path, rows: Embeddings):

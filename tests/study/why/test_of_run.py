@@ -10,7 +10,11 @@ import yaml
 from PIL import Image
 
 from tiny_runs import OWN, RECIPE, command
+from verisphere.base.vocabulary import Embeddings
+from verisphere.images.faces import Faces
+from verisphere.models.run_head import open_head
 from verisphere.study.why.answer import Answer
+from verisphere.study.why.of_run import RunCase, centers
 from verisphere.study.why.why import why
 
 
@@ -151,6 +155,59 @@ def test_data_and_validation_that_are_not_as_they_should_be(run: Path):
     answer = asked(run)
     assert answer.cause is not None
     assert answer.cause.name == "validation people in the training"
+
+
+def trained_on(folder: Path, data: str, *changed: tuple[str, str]) -> Path:
+    """A run in this folder on these data."""
+    recipe = RECIPE.replace(RECIPE.splitlines()[0], data)
+    for before, after in changed:
+        assert before in recipe
+        recipe = recipe.replace(before, after)
+    (folder / "recipe.yaml").write_text(recipe)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(OWN)
+        assert command("train", folder / "recipe.yaml", "--out", folder / "run") == 0
+    return folder / "run"
+
+
+def test_images_of_the_training_under_other_names_in_the_validation(tmp_path: Path):
+    draw = np.random.default_rng(0)
+    for folder, name, seen in (("faces", "p", 0), ("renamed", "q", 0), ("others", "q", 1)):
+        draw = np.random.default_rng(seen)
+        for person in range(5):
+            (tmp_path / folder / f"{name}{person}").mkdir(parents=True)
+            for image in range(4):
+                pixels = Image.fromarray(draw.integers(0, 256, (16, 16, 3)).astype(np.uint8))
+                pixels.save(tmp_path / folder / f"{name}{person}" / f"{image}.png")
+    photos = "{{class_path: Photos, init_args: {{path: {}, size: [16, 16]}}}}"
+    run = trained_on(tmp_path, "data: " + photos.format(tmp_path / "faces"))
+    recipe = (run / "recipe.yaml").read_text()
+    for folder, name in (("others", ""), ("renamed", "validation people in the training")):
+        validation = photos.format(tmp_path / folder)
+        (run / "recipe.yaml").write_text(recipe.replace("validation: null", f"validation: {validation}"))
+        answer = asked(run)
+        assert ("" if answer.cause is None else answer.cause.name) == name
+    assert "20 of 20 images of the validation are trained on" in answer.text()
+
+
+def test_the_bias_of_a_class_is_no_part_of_its_center(tmp_path: Path):
+    data = RECIPE.splitlines()[0]
+    run = trained_on(tmp_path, data, ("own_parts.OwnLoss", "verisphere.losses.Softmax"))
+    assert "own center" in str(centers(RunCase(run, trust=True)))
+    kept = open_head(run).centers
+    assert kept.shape == (5, 1, 8)
+    assert np.allclose(kept.norm(dim=2), 1)
+
+
+def test_rows_that_are_alike_after_a_few_steps_are_too_few_to_tell(trained: Path, monkeypatch: pytest.MonkeyPatch):
+    def alike(case: RunCase, faces: Faces) -> Embeddings:
+        names = list(map(str, range(len(faces))))
+        return Embeddings(np.ones((len(faces), 8), np.float32), names, list(faces.identities))
+
+    monkeypatch.setattr(RunCase, "rows_of", alike)
+    assert seen(asked(trained), "centers") == "too few to tell"
+    monkeypatch.setattr("verisphere.study.why.of_run._STEPS", 9)
+    assert getattr(centers(RunCase(trained, trust=True)), "name", "") == "embeddings collapsed"
 
 
 def test_classes_of_others_are_not_imported_unasked(trained: Path):

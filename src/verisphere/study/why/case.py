@@ -14,6 +14,7 @@ from verisphere.files.image_names import find_rows
 from verisphere.files.label_lists import read_labels
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
+from verisphere.files.sharded import manifest_of, read_manifest
 from verisphere.images.faces import Faces
 from verisphere.images.packs.bin_pairs import SUFFIX as BIN
 from verisphere.images.packs.bin_pairs import read_bin_pairs
@@ -98,6 +99,12 @@ class ModelCase:
         short = PairList(left, right, tuple(self.listed.genuine[at] for at in part), source=self.listed.source)
         at = sorted({*np.concatenate(short.positions(list(self.faces.names))).tolist()})
         return embed(self.opened, self.faces.select(at), str(self.images)), short
+
+    @cached_property
+    def shortened(self) -> float:
+        """The largest distance by which the file's rows, at length 1, were moved when they were stored as asked for."""
+        manifest = None if self.embeddings is None else manifest_of(self.embeddings)
+        return 0.0 if manifest is None else read_manifest(manifest).moved
 
     @property
     def rows_file(self) -> Path:

@@ -151,7 +151,9 @@ def _of_people(case: ModelCase) -> tuple[np.ndarray, np.ndarray]:
         genuine = np.flatnonzero(listed.genuine)[np.linspace(0, sum(listed.genuine) - 1, TELLING_PEOPLE).astype(int)]
         pairs = np.array(sorted({(int(left[pair]), int(right[pair])) for pair in genuine}))
         return pairs.ravel(), np.repeat(np.arange(len(pairs)), 2)
-    at = np.unique(np.linspace(0, len(case.faces) - 1, SAMPLE).astype(int))
+    _, first = np.unique(case.people[known], return_index=True)
+    one = np.sort(np.concatenate([known[first], np.flatnonzero(case.people == NOBODY)]))
+    at = one[np.unique(np.linspace(0, len(one) - 1, SAMPLE).astype(int))]
     return at, np.arange(len(at))
 
 

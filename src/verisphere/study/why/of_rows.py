@@ -5,6 +5,7 @@ from jaxtyping import Float64
 
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.trained_on import image_digests
+from verisphere.ship.probe import NORMALISATIONS
 from verisphere.study.why.answer import Cause, Seen
 from verisphere.study.why.case import ModelCase
 from verisphere.study.why.pixels import OTHER_VIEWS, Way, cosines, embedded, grey, other_pixels
@@ -44,7 +45,7 @@ def rows(case: ModelCase) -> Cause | Seen:
     added = flip if origin is None or flip is not None else origin.flip
     ours = plain + mirrored if added and not case.opened.fixed else plain
     away = 1 - cosines(ours, theirs)
-    differ = np.flatnonzero(away > SAME)
+    differ = np.flatnonzero(away > max(SAME, case.shortened**2 / 2))
     if not len(differ):
         return _of_lengths(ours, theirs)
     if moved := _in_another_order(ours, case.rows.embeddings, at):
@@ -70,6 +71,9 @@ def rows(case: ModelCase) -> Cause | Seen:
         ways = [*other_pixels(network, images, normals=getattr(network, "numbers", "") != "uint8"),
                 *OTHER_VIEWS, Way("colour order", "in grey", grey)]  # fmt: skip
         ways += [] if isinstance(network, OnnxNetwork) else [Way("precision", "in bfloat16", bfloat16=True)]
+        ways += [Way("mean and scale", f"(pixel - {mean:g}) / {scale:g}, and then as the network normalises",
+                     normal=(mean + scale * network.mean, scale * network.scale)) for mean, scale in NORMALISATIONS
+                 if (network.mean, network.scale) != (0, 1)]  # fmt: skip
         for way in ways:
             one, other = embedded(network, images[some], way)
             for how, made in (("", one), (", the mirror image added", one + other)):

@@ -222,6 +222,8 @@ def centers(case: RunCase) -> Cause | Seen:
     reached = float((nearer == 0).mean())
     evidence = f"{reached:.1%} of {len(at)} images are nearest to their own center; two people have a cosine of "
     evidence += f"{spread:.4f} in the median; {len(missed)} of {len(np.unique(labels))} centers are reached by no image"
+    if spread > 0.99 and case.checkpoint.step < _STEPS:  # before, the statistics of batch norm are new
+        return Seen(evidence, "too few to tell")
     if spread > 0.99:
         return Cause("embeddings collapsed", evidence, "verisphere train RECIPE --optimizer.rate LOWER --out ANEW")
     if reached > 0.5 and len(missed) > 0.01 * len(np.unique(labels)):
@@ -244,6 +246,12 @@ def validation(case: RunCase) -> Cause | Seen:
     if case.checkpoint is not None:
         rows = case.rows_of(validation.select(runs_of_neighbours(len(validation), IMAGES)))
         reasons = [reason for reason in implausible_set(rows) if "no higher than impostor" not in reason]
+        known = rows.in_training
+        if known is not None and known.images.any():
+            evidence = (
+                f"{known.images.sum():,} of {len(rows):,} images of the validation are trained on, pixel by pixel"
+            )
+            return Cause("validation people in the training", f"{evidence}, under other names")
         if reasons:
             return Cause("label shift", f"in the validation, {reasons[0]}", "make the labels of the validation anew")
     return Seen(f"none of the {len(validation.people):,} people of the validation is trained on, and their labels fit")
