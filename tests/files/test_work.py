@@ -5,6 +5,8 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from verisphere.base.work import Arrays, PartEnded, results, working
+from verisphere.files import work
 from verisphere.files.work import SealedFile, WorkFolder, result_folder
 
 
@@ -305,3 +308,26 @@ def test_truths_are_zero_or_one(tmp_path: Path):
     file.save({"done": np.array([2, 0], np.uint8).view(bool)})
     with pytest.raises(ValueError, match=r"of\.npz: .*array 'done': it holds truths in bytes other than 0 and 1"):
         file.load()
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    numbers: np.ndarray
+    name: str = "rows"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [Rows(np.array([1, 3]))],
+        [Rows(np.array([1, 2], np.int32))],
+        [Rows(np.array([1, 2]), "other")],
+        [[Rows(np.array([1, 2]))]],
+        [Rows(np.array([1, 2])), 3],
+        [Fraction(1, 2)],
+    ],
+)
+def test_a_digest_sees_every_value_in_lists_and_dataclasses(other: list[object]):
+    same, again = ([Rows(np.array([1, 2]))] for _ in range(2))
+    assert work.digest_of(same) == work.digest_of(again) != work.digest_of(other)
+    assert work.digest_of([*other, [Fraction(1, 3)]]) != work.digest_of([*other, [Fraction(2, 3)]])
