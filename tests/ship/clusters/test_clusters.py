@@ -222,7 +222,7 @@ def test_no_link_is_broken_at_any_threshold():
             refused += 1
             continue
         order = draw.permutation(len(faces))
-        links = (np.argsort(order)[np.array(pairs[::-1])] for pairs in (together, apart))
+        links = (np.argsort(order)[np.array(pairs[::-1])].tolist() for pairs in (together, apart))
         shuffled = FaceTree(faces.take(order), 0.2, *links, confirmed[order])
         for threshold in (0.2, 0.3, 0.45, 0.6):
             of = tree.cut(threshold).grouped
