@@ -27,10 +27,6 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cli"))
-import test_working as working
-from harness import write
-
 from processes import WorkerFailed, _server, run
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli import main as verisphere
@@ -74,6 +70,10 @@ def _seconds_of_ranks() -> float:
 
 def killed_verbs(verbs: list[str], kills: int) -> None:
     """A row of results.csv for each verb; raises where a result differs from that of an undisturbed process."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cli"))
+    import test_working as working  # not where a rank imports this file
+    from harness import write
+
     launches: list[int] = []
 
     def counted(worker: Any, size: int, *arguments: Any) -> list[Any]:
