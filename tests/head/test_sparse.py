@@ -367,6 +367,16 @@ def test_auto_takes_it_for_many_logits_of_such_a_loss():
         assert other.engine._sparse._kept.steps == 0
 
 
+@pytest.mark.parametrize("fewer", [0, 1])
+def test_auto_takes_it_for_fewer_logits_than_the_streamed_engine(fewer, monkeypatch):
+    monkeypatch.setattr("verisphere.head.auto.SPARSE_LOGITS", BATCH * CLASSES - fewer)
+    auto = head_of(Auto())
+    rows, labels = next(iter(batches(1)))
+    one_step(auto, HeadSGD(auto.parameters(), auto, **SETTINGS), rows, labels)
+    assert auto.engine._sparse._kept.steps == fewer
+    assert Auto().dense_before_sparse("cuda") == Auto().logits
+
+
 def test_inside_a_sample_it_streams():
     head, other = head_of(Sampled(0.5, Sparse())), head_of(Sampled(0.5, Streamed()))
     ((rows, labels),) = batches(1)

@@ -11,6 +11,9 @@ from verisphere.head.interface import View, ViewRequest, WholeEngine
 from verisphere.head.sparse import Sparse, why_not_sparse
 from verisphere.head.streamed import Streamed
 
+#: On a CPU the sparse engine is faster than the dense one from about so many logits on.
+SPARSE_LOGITS = 2**20
+
 
 @dataclass(frozen=True)
 class Auto(WholeEngine):
@@ -25,7 +28,7 @@ class Auto(WholeEngine):
 
     Attributes:
         streamed: the engine for more logits.
-        logits: the largest batch x centers that is computed at once.
+        logits: the largest batch x centers that is computed at once; on a CPU at most 2^20 where `Sparse` is allowed.
 
     Raises:
         TypeError: `streamed` is no `Streamed(...)`, or `logits` is no whole number.
@@ -49,10 +52,15 @@ class Auto(WholeEngine):
         """The engine with a screen of its own, so that one object may be given to several heads."""
         return replace(self)
 
+    def dense_before_sparse(self, device: str) -> int:
+        """The largest batch x centers that is computed at once where the sparse engine is allowed."""
+        return min(self.logits, SPARSE_LOGITS) if device == "cpu" else self.logits
+
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """The centers for a batch, by one of the engines."""
-        few = len(request.labels) * centers.shape[:2].numel() <= self.logits
-        fused = request.defer is not None and request.class_weights is None and not few
+        logits = len(request.labels) * centers.shape[:2].numel()
+        many, few = logits > self.dense_before_sparse(centers.device.type), logits <= self.logits
+        fused = request.defer is not None and request.class_weights is None and many
         if fused and request.loss is not None and why_not_sparse(request.loss, request.subcenters) is None:
             return self._sparse.view(centers, request)
         self._sparse._kept.late.bring_up()

@@ -195,7 +195,8 @@ def test_a_screen_has_the_bytes_of_its_type(known, monkeypatch):
         assert cost.memory.screen == 1_000_000 * (512 * number + 32)
         assert cost.memory.center_gradient == 0
     assert cost.head_flops == 2 * 128 * 1_000_000 * 512
-    assert training_cost(recipe(*loss), 1_000_000, measurements=known).engine == "sparse"
+    for classes, engine in ((2**20 // 128, "dense"), (2**20 // 128 + 1, "sparse"), (1_000_000, "sparse")):
+        assert training_cost(recipe(*loss), classes, measurements=known).engine == engine
     parts = recipe(*loss, "--engine", "sparse", "--accumulate", "2")
     assert training_cost(parts, 1_000_000, measurements=known).engine == "streamed"
     assert training_cost(parts, 1_000_000, measurements=known).memory.screen == 0

@@ -49,14 +49,14 @@ class HeadWork:
         self.columns = recipe.backbone.embedding_size + recipe.loss.class_bias
         sampled = recipe.engine == "sampled"
         self.seen = sample_size(recipe.sample_rate, held, min(self.batch, held)) if sampled else held
-        few = self.products <= Auto().logits
-        self.dense = recipe.engine == "dense" or (recipe.engine == "auto" and few)
-        self.engine = "sampled" if sampled else "dense" if self.dense else "streamed"
-        self.deferred = recipe.optimizer.name == "sgd" and recipe.accumulate == 1 and (sampled or not self.dense)
+        fused = recipe.optimizer.name == "sgd" and recipe.accumulate == 1
         centers = SubCenters(recipe.subcenters, recipe.pooling, recipe.temperature, recipe.pull_together)
-        wanted = recipe.engine in ("sparse", "auto") and self.engine == "streamed" and self.deferred
-        if wanted and why_not_sparse(recipe.loss, centers) is None:
-            self.engine = "sparse"
+        many = recipe.engine == "auto" and self.products > Auto().dense_before_sparse(device)
+        sparse = fused and (recipe.engine == "sparse" or many) and why_not_sparse(recipe.loss, centers) is None
+        few = recipe.engine == "auto" and self.products <= Auto().logits and not sparse
+        self.dense = recipe.engine == "dense" or few
+        self.engine = "sampled" if sampled else "sparse" if sparse else "dense" if self.dense else "streamed"
+        self.deferred = fused and (sampled or not self.dense)
         self._device, self._elements = device, CHUNK_ELEMENTS.get(device, CHUNK_ELEMENTS["cuda"])
 
     @property
