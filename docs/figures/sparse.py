@@ -14,7 +14,7 @@ from verisphere.report.plots import INK, LINES, SERIES, tidy
 
 DOCS = Path(__file__).parents[1]
 PAGE, PICTURE = DOCS / "sparse.md", DOCS / "images" / "sparse_engine.png"
-_HEIGHT = 3.6  # inches
+_HEIGHT = 5.2  # inches
 _TABLE = r"\n\| classes \|[^\n]*\n\|[-:| ]*\n((?:\|[^\n]*\n)+)"
 
 
@@ -73,7 +73,8 @@ def curve_figure(text: str) -> Figure:
             axes.plot([row.streamed / row.product], [place], "s", color=SERIES[1], markersize=4)
     axes.axvline(1.0, color=INK, linewidth=0.9)
     axes.set_xscale("log")
-    axes.set_xticks([1, 1.4, 2, 4, 8], labels=["1", "1.4", "2", "4", "8"])
+    ticks = [1, 1.4, 2, 4, 8, 16, 32]
+    axes.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set_yticks(range(len(rows)), labels=[row.name for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
