@@ -44,7 +44,7 @@ ROUNDING = 1e-5
 #: A cosine below all others, for a row whose own class another rank holds.
 FAR = -1e3
 #: Logits of the classes that remain, beyond which these are streamed.
-DENSE_LOGITS = 2**22
+DENSE_LOGITS = 2**24
 #: Most steps that are streamed after the screen could not decide, before it is tried again.
 LONGEST_WAIT = 64
 
