@@ -205,6 +205,20 @@ def test_export_refuses_them_too_and_an_accepted_model_says_so_first(run: Path, 
 
 
 @pytest.mark.usefixtures("no_conversion")
+def test_the_card_names_both_of_two_files_of_one_name(run: Path, sets: Path, tmp_path):
+    (tmp_path / "again").mkdir()
+    evaluated = tmp_path / "again" / NEW
+    evaluated.write_bytes((sets / PHOTOS).read_bytes())
+    calibrate(sets / NEW, [FAR], "expected").write_json(tmp_path / "found.json")
+    evaluate_all_pairs(evaluated, Options([FAR])).write_json(tmp_path / "figures.json")
+    found, figures, out = tmp_path / "found.json", [tmp_path / "figures.json"], tmp_path / "model"
+    export_model(run, out, calibration=found, evaluation=figures, template="own", trust_code=True)
+    card = (out / "model_card.md").read_text()
+    assert "- new.npz: none of the 36 images" in card
+    assert "- new.npz: the model was trained on 2 of the 12 people" in card
+
+
+@pytest.mark.usefixtures("no_conversion")
 def test_a_model_folder_and_what_is_made_of_it_know_the_training(run: Path, tmp_path):
     export_model(run, tmp_path / "model", template="own", trust_code=True)
     model = open_model(tmp_path / "model", torch.device("cpu"), trust=True)

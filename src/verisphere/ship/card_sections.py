@@ -41,22 +41,24 @@ def implausible_figures(figures: Mapping[str, Figures]) -> Iterator[str]:
 
 def people_of_training(calibrations: Calibrations, figures: Mapping[str, Figures]) -> Iterator[str]:
     """For each set of calibration and evaluation, the number of its people and images that were trained on."""
-    sets: dict[str, SharedWithTraining | None] = {}
+    sets: list[tuple[str, SharedWithTraining | None]] = []
     calibrated, promised = calibrations
     if promised is not None:
-        sets[f"{promised.strangers.file}, the strangers of the gallery"] = promised.strangers.in_training
+        sets.append((f"{promised.strangers.file}, the strangers of the gallery", promised.strangers.in_training))
         if promised.probes is not None:
-            sets[f"{promised.probes.file}, the probes of the gallery"] = promised.probes.in_training
+            sets.append((f"{promised.probes.file}, the probes of the gallery", promised.probes.in_training))
     if calibrated is not None:
-        sets |= {source.file: source.in_training for source in calibrated.sources}
-    sets |= {source.file: source.in_training for figure in figures.values() for source in figure.sources}
-    known = {file: shared for file, shared in sets.items() if shared is not None}
+        sets += [(source.file, source.in_training) for source in calibrated.sources]
+    sets += [(source.file, source.in_training) for figure in figures.values() for source in figure.sources]
+    # two files of one name may differ in what they share
+    known = dict.fromkeys((file, shared) for file, shared in sets if shared is not None)
+    unknown = sorted({file for file, shared in sets if shared is None})
     if known:
         yield "Compared with the training, images by their pixels and people by their names:\n\n" + "\n".join(
-            f"- {plain(file)}: {plain(shared.described())}." for file, shared in known.items()
+            f"- {plain(file)}: {plain(shared.described())}." for file, shared in known
         )
-    rest = "" if not known else f"of {', '.join(map(plain, sorted(sets.keys() - known.keys())))} "
-    if len(known) < len(sets) or not known:
+    rest = "" if not known else f"of {', '.join(map(plain, unknown))} "
+    if unknown or not known:
         yield (
             f"Nothing here shows that the people {rest or 'calibrated or evaluated on '}were not trained on; if some "
             "were, the figures are too good and the threshold is too low."

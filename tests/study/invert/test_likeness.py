@@ -78,6 +78,17 @@ def test_the_cosines_by_hand():
     assert [entry.tolist() for entry in compared().to_own] == [[0.6], [0.8, 0.0]]
 
 
+def test_a_pair_of_photographs_is_one_impostor_pair_however_many_images_stand_for_its_people():
+    photos = photographs_of(faces(), ["a", "a", "b", "b"], 2, 0, given=[0, 1, 2, 2])
+    rows = np.linalg.qr(np.random.default_rng(0).standard_normal((7, 7)))[0]
+    own = [place for places in photos.own for place in places]
+    owner = np.repeat(np.arange(4), [len(places) for places in photos.own])
+    sides = rows[list(photos.given)], rows[list(photos.others)], rows[own]
+    found = Compared("judge", photos, rows[:4], *sides, owner).likeness(["0.1"], ["1", "2", "3", "4"])
+    assert found.points[0].impostor_total == 2 * 3 + 2 * 2 + 3 * 2 + 1  # of a, b, c and d; 21 pairs, 4 of one person
+    assert found.real_points[0].impostor_total == 17
+
+
 @pytest.mark.parametrize(("own", "recognised"), [(0.31, True), (0.29, False), (None, None)])
 def test_recognised_is_a_mean_beyond_the_quantile_of_others(own: float | None, recognised: bool | None):
     others = Cosines(100, 0.0, 0.3)

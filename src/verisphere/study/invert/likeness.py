@@ -135,8 +135,11 @@ class Compared:
         return found
 
     def _points(self, fars: Sequence[Far], cosines: Sequence[float]) -> tuple[OperatingPoint, ...]:
-        """The operating points of cosines; the impostors are pairs of photographs of two people."""
-        real, person = np.concatenate([self.given, self.own, self.others]), self._people
+        """The operating points of cosines; the impostors are pairs of photographs of two people, each pair once."""
+        photographs = self.photographs
+        places = [*photographs.given, *(place for own in photographs.own for place in own), *photographs.others]
+        once = np.unique(places, return_index=True)[1]  # several images may stand for one person
+        real, person = np.concatenate([self.given, self.own, self.others])[once], self._people[once]
         impostor = (real @ real.T)[np.triu(person[:, None] != person[None, :], 1)]
         if not len(impostor) or not len(cosines):
             return ()
