@@ -66,8 +66,9 @@ def test_an_attack_that_failed_says_so(tiny: Path, tmp_path: Path):
     assert findings.reached is not None
     own = findings.likeness[0].real_same_person
     assert own is not None
+    assert findings.needed == own.mean
     assert (replace(findings, reached=own.mean).verdict or "").startswith("the attack worked: ")
-    assert replace(findings, likeness=()).verdict is None
+    assert replace(findings, needed=None).verdict is None
     assert replace(findings, reached=None).verdict is None
 
 

@@ -159,6 +159,9 @@ class InversionFindings(Result):
         version: version of verisphere.
         reached: mean cosine of the images with their targets under the inverted model; None in files of earlier
             versions.
+        needed: what an attack that worked has reached, the mean cosine of two photographs of one person under the
+            inverted model: of the people of the images or, where the most similar people are chosen, of all who can be.
+            None without two photographs of one person, and in files of earlier versions.
     """
 
     model: str
@@ -173,18 +176,18 @@ class InversionFindings(Result):
     pairs: tuple[PairAccuracy, ...]
     version: str
     reached: float | None = None
+    needed: float | None = None
 
     @property
     def verdict(self) -> str | None:
         """Whether the images are as similar to their targets as two photographs of one person; None if not known."""
-        real = next((entry.real_same_person for entry in self.likeness if entry.model == "inverted"), None)
-        if self.reached is None or real is None:
+        if self.reached is None or self.needed is None:
             return None
         cosines = (
             f"the mean cosine of the images with their targets is {number(self.reached, 3)} under the inverted model, "
-            f"and that of two photographs of one person {number(real.mean, 3)}"
+            f"and that of two photographs of one person {number(self.needed, 3)}"
         )
-        if self.reached >= real.mean:
+        if self.reached >= self.needed:
             return f"the attack worked: {cosines}"
         return (
             f"the attack failed, and says nothing on what can be recovered: {cosines}; raise --steps, or change --rate"

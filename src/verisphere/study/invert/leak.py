@@ -33,7 +33,7 @@ from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.report.tables import number, table
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
-from verisphere.study.invert.likeness import INVERTED, JUDGE
+from verisphere.study.invert.likeness import JUDGE
 from verisphere.study.invert.photographs import Photographs, photograph_digests
 from verisphere.study.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
 from verisphere.study.invert.translated import pairs_to_translate, translations
@@ -217,16 +217,13 @@ def _rows(found: dict[str, InversionFindings]) -> Sequence[LeakRow]:
     """The rows, real photographs first."""
     rows = []
     for source, findings in found.items():
-        attacked, judged = (
-            next(entry for entry in findings.likeness if entry.model == name) for name in (INVERTED, JUDGE)
-        )
+        judged = next(entry for entry in findings.likeness if entry.model == JUDGE)
         if judged.same_person is None or judged.others is None or not judged.points:
             raise ValueError(_NOBODY.format(_SOURCES[source]))
         if source == "embeddings" and judged.real_same_person is not None and judged.real_others is not None:
             rows.append(
                 LeakRow("photographs", judged.real_same_person.mean, judged.real_others.mean, judged.real_points)
             )
-        needed = None if attacked.real_same_person is None else attacked.real_same_person.mean
         rows.append(
             LeakRow(
                 source,
@@ -234,7 +231,7 @@ def _rows(found: dict[str, InversionFindings]) -> Sequence[LeakRow]:
                 judged.others.mean,
                 judged.points,
                 findings.reached,
-                needed,
+                findings.needed,
                 judged.stranger_points,
             )
         )

@@ -25,12 +25,15 @@ class Strangers:
         photographs: positions of strangers' photographs.
         given: for each of them the most similar photograph of somebody else.
         compared: another photograph of the person on `given`.
+        same_person: mean cosine of two photographs of one candidate under the inverted model; None if nobody has two.
+            Whoever is most similar to a face may have photographs that are less alike.
     """
 
     faces: Faces
     photographs: tuple[int, ...]
     given: tuple[int, ...]
     compared: tuple[int, ...]
+    same_person: float | None
 
     def comparisons(self, model: EmbeddingModel) -> list[Comparison]:
         """The comparisons of each stranger with the person chosen, under a model."""
@@ -74,7 +77,17 @@ class MostSimilar:
             tuple(probes[row] for row in rows),
             tuple(chosen.given[row] for row in rows),
             tuple(chosen.own[row][-1] for row in rows),
+            self._same_person(),
         )
+
+    def _same_person(self) -> float | None:
+        row = {place: row for row, place in enumerate(self._places)}
+        sides = zip(self._candidates.given, self._candidates.own, strict=True)
+        pairs = [(row[photo], row[other]) for photo, own in sides for other in own if other != photo]
+        if not pairs:
+            return None
+        given, others = (self._photos[list(side)] for side in zip(*pairs, strict=True))
+        return float((given * others).sum(1).mean())
 
     def _chosen(self, cosines: Float[Tensor, "count photographs"]) -> Photographs:
         faces = self._candidates.faces

@@ -364,6 +364,12 @@ def compare(
     if prepared.pairs is not None:
         for entry in compared:
             accuracies += prepared.pairs.accuracies(entry.name, entry.generated, entry.given)
+    likeness = tuple(
+        entry.likeness(asked.fars, prepared.names, () if strangers is None else strangers.comparisons(model))
+        for entry, (_, model) in zip(compared, models, strict=False)  # nothing is compared without photographs
+    )
+    real = likeness[0].real_same_person if likeness else None
+    of_people = None if real is None else real.mean
     findings = InversionFindings(
         model=asked.model.name,
         sha256=prepared.model.sha256,
@@ -372,14 +378,12 @@ def compare(
         images=prepared.names,
         people=prepared.people,
         settings=asdict(asked.settings),
-        likeness=tuple(
-            entry.likeness(asked.fars, prepared.names, () if strangers is None else strangers.comparisons(model))
-            for entry, (_, model) in zip(compared, models, strict=False)  # nothing is compared without photographs
-        ),
+        likeness=likeness,
         distances=compared[-1].distances() if compared else (),
         pairs=tuple(accuracies),
         version=__version__,
         reached=float(prepared.identity.cosines(unit_embeddings(prepared.model, pixels)).mean()),
+        needed=of_people if strangers is None else strangers.same_person,
     )
     return findings, compared[-1] if compared else None
 
