@@ -26,7 +26,7 @@ class Strangers:
         given: for each of them the most similar photograph of somebody else.
         compared: another photograph of the person on `given`.
         same_person: mean cosine of two photographs of one candidate under the inverted model; None if nobody has two.
-            Whoever is most similar to a face may have photographs that are less alike.
+            The person who is most similar to a face may have photographs that are less alike.
     """
 
     faces: Faces
