@@ -112,8 +112,14 @@ def test_a_warm_up_that_is_longer_than_the_training(run: Path, monkeypatch: pyte
 
 
 def test_weights_that_one_step_throws_further_than_they_are_long(run: Path, monkeypatch: pytest.MonkeyPatch):
-    logged(run, [9.0, 8.0, 7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.2, 4.0])
-    for moved, name in ((3.0, ""), (4.0, "learning rate too high")):  # (1 + 2 * 100) ** 0.25 is 3.77
+    high, slow, halved = "learning rate too high", [9.0, *np.linspace(8, 5, 9)], [9.0, *np.linspace(8, 2, 9)]
+    for losses, moved, name in (
+        (slow, 3.0, ""),
+        (slow, 4.0, high),  # (1 + 2 * 100) ** 0.25 is 3.77
+        (halved, 7.0, ""),
+        (halved, 12.0, high),  # (1 + 200 * 100) ** 0.25 is 11.9
+    ):
+        logged(run, losses)
         monkeypatch.setattr("verisphere.study.why.of_run.RunCase.moved", moved)
         answer = asked(run)
         assert ("" if answer.cause is None else answer.cause.name) == name

@@ -38,6 +38,9 @@ _RISE, _AGAIN = 1.3, 0.1
 #: Share of the loss of a network that knows nothing, and change in the second half, of a training that has not started;
 #: and the multiple of the usual rate from which on that is put down to the rate.
 _NOTHING, _FLAT, _FAR_ABOVE = 0.9, 0.02, 10
+#: Lengths of a filter that its steps have at most where the loss fell by more than half all the same; and share of a
+#: weight that its decay takes at each step at least where it is the decay that shrinks it: usual are 5e-5.
+_RECOVERED, _SHRINKS = 10, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +132,11 @@ def rate(case: RunCase) -> Cause | Seen:
     if told and not late and (course.trend == "rose" or again):
         return Cause(high, f"{evidence}; entries go from {lowest:.4g} to {peak:.4g}")
     if told and case.moved is not None:
-        far = (1 + 2 * course.step) ** 0.25
+        length = _RECOVERED if course.last < course.first / 2 else 1
+        far = (1 + 2 * length**2 * course.step) ** 0.25
         if case.moved > far:
-            return Cause(high, f"{evidence}, and {far:.2g} at most where no step is longer than the weights themselves")
+            steps = f"{'' if length == 1 else f'{length} times '}the weights themselves"
+            return Cause(high, f"{evidence}, and {far:.2g} at most where no step is longer than {steps}")
         unlearned = course.trend == "hardly changed" or course.last >= _NOTHING * _loss_of(case)
         rates = [entry.get("rate") for entry in read_metrics(case.run / METRICS)]
         most = max((one for one in rates if one is not None), default=number)
