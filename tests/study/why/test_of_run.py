@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -213,7 +214,13 @@ def test_rows_that_are_alike_after_a_few_steps_are_too_few_to_tell(trained: Path
     monkeypatch.setattr(RunCase, "rows_of", alike)
     assert seen(asked(trained), "centers") == "too few to tell"
     monkeypatch.setattr("verisphere.study.why.of_run._STEPS", 9)
-    assert getattr(centers(RunCase(trained, trust=True)), "name", "") == "embeddings collapsed"
+    for decay, field in ((5e-4, "rate"), (5.0, "weight_decay")):
+        case = RunCase(trained, trust=True)
+        optimizer = replace(case.recipe.optimizer, rate=0.1, weight_decay=decay)
+        vars(case)["recipe"] = replace(case.recipe, optimizer=optimizer)
+        cause = centers(case)
+        assert getattr(cause, "name", "") == "embeddings collapsed"
+        assert f"--optimizer.{field} LOWER" in getattr(cause, "mend", "")
 
 
 def test_classes_of_others_are_not_imported_unasked(trained: Path):

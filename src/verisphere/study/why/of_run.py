@@ -230,7 +230,11 @@ def centers(case: RunCase) -> Cause | Seen:
     if spread > 0.99 and case.checkpoint.step < _STEPS:  # before, the statistics of batch norm are new
         return Seen(evidence, "too few to tell")
     if spread > 0.99:
-        return Cause("embeddings collapsed", evidence, "verisphere train RECIPE --optimizer.rate LOWER --out ANEW")
+        shrunk, field = case.recipe.optimizer.rate * case.recipe.optimizer.weight_decay, "rate"
+        if shrunk >= _SHRINKS:
+            field = "weight_decay"
+            evidence += f"; rate x weight_decay takes {shrunk:.2g} of a weight at each step"
+        return Cause("embeddings collapsed", evidence, f"verisphere train RECIPE --optimizer.{field} LOWER --out ANEW")
     if reached > 0.5 and len(missed) > 0.01 * len(np.unique(labels)):
         names = ", ".join(head.people[label] for label in missed[:3])
         return Cause("centers that no image reaches", f"{evidence}, such as {names}")
