@@ -85,6 +85,12 @@ def test_healthy_rows_have_no_cause_and_every_check_says_what_it_saw(room: Path,
     json.loads(answer.json())
 
 
+def test_a_list_that_cannot_be_read_is_an_error_and_no_cause(room: Path, tmp_path: Path):
+    (tmp_path / "faces.csv").write_text("image,identity\na.png,anna\n")
+    with pytest.raises(ValueError, match=r"faces\.csv: line 1"):
+        why(room / "net.yaml", tmp_path / "faces.csv")
+
+
 def test_other_names_another_order_and_float16_are_no_cause(room: Path, rows: Embeddings):
     called = replace(rows, identities=np.char.add("person ", rows.identities))
     assert asked(room, called).cause is None

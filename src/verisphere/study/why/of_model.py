@@ -130,14 +130,15 @@ def people(case: ModelCase) -> Cause | Seen:
 
 def files(case: ModelCase) -> Cause | Seen:
     """The faults that `data verify` finds, of sets that are not too large to be decoded here."""
+    faces = case.faces  # a list or pack that cannot be read is an error, and no cause
     try:
-        case.faces.images([0])
+        faces.images([0])
     except ValueError as error:
         return Cause("alignment or crop", str(error), f"verisphere align PHOTOS ALIGNED --template {case.template}")
-    if not isinstance(case.faces, Photos) or len(case.faces) > _DECODED:
-        return Seen(f"verisphere data verify looks at sets of files; {len(case.faces):,} images", "not asked")
-    found = verify(case.faces.path, allow_single=True)
-    if len(found.faults) > CONTRADICTIONS / 4 * len(case.faces):
+    if not isinstance(faces, Photos) or len(faces) > _DECODED:
+        return Seen(f"verisphere data verify looks at sets of files; {len(faces):,} images", "not asked")
+    found = verify(faces.path, allow_single=True)
+    if len(found.faults) > CONTRADICTIONS / 4 * len(faces):
         evidence = f"{len(found.faults):,} faults of {found.images or 0:,} images, first {found.faults[0]}"
         return Cause("damaged or repeated images", evidence)
     return Seen(f"{len(found.faults)} faults of {found.images:,} images, by verisphere data verify")
