@@ -342,19 +342,23 @@ def test_against_a_file_that_lacks_images_or_names_other_people(write):
         evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [renamed])
 
 
-def test_against_a_file_of_exchanged_photographs(write):
-    ours, nobody = faces(6, 3), np.zeros(18, bool)
+def test_against_a_file_of_exchanged_photographs(tmp_path: Path, write):
+    ours, nobody = faces(10, 5), np.zeros(50, bool)
 
     def of(name: str, digests: np.ndarray) -> Path:
         known = RowsInTraining(nobody, nobody, False, "", digests)
         return write(name, Embeddings(ours.embeddings, ours.names, ours.identities, in_training=known))
 
-    path, exchanged = of("ours.npz", np.arange(18)), of("exchanged.npz", np.roll(np.arange(18), 3))
+    path, exchanged = of("ours.npz", np.arange(50)), of("exchanged.npz", np.roll(np.arange(50), 5))
     with pytest.raises(
-        ValueError, match=r"exchanged\.npz: 18 of 18 rows were made of .* 'p5/15\.jpg' there: embed the"
+        ValueError, match=r"exchanged\.npz: 50 of 50 rows were made of .* 'p9/45\.jpg' there: embed the"
     ):
         evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [exchanged])
-    assert evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [of("crops.npz", np.arange(18, 36))]).differences
+    assert evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [of("crops.npz", np.arange(50, 100))]).differences
+    with pytest.raises(
+        ValueError, match=r"exchanged\.npz: 50 of 50 rows were made of a photograph that has another name"
+    ):
+        evaluate_pairs(path, write_pairs(tmp_path, ours, 6), options(redrawing=Redrawing(10)), [exchanged])
 
 
 def test_a_difference_inside_the_noise_is_said_so_in_words(tmp_path: Path, write):

@@ -12,7 +12,7 @@ import numpy as np
 
 from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
 from verisphere.decide import Accuracy, PairScores, PointIntervals, accuracy_interval, kfold_accuracy, point_intervals
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import check_same_images, read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
@@ -82,11 +82,13 @@ def evaluate_pairs(
     resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
     differences: list[Difference] = []
     for file in against:
-        rows = read_embeddings(file)
+        rows, first = read_embeddings(file), opened[paths[0]]
+        _, of_ours, of_theirs = np.intersect1d(first.names, rows.names, return_indices=True)
+        check_same_images(first.take(of_ours), paths[0], rows.take(of_theirs), file)
         theirs, _ = _rows(lists, [(file, rows)] * len(lists), options, redrawn=False)
         others.append(evaluated(file, rows))
-        of_theirs = implausible_pairs(theirs.embeddings, theirs.comparisons)
-        unlikely += [f"{file.name}: {reason}" for reason in of_theirs]
+        reasons_of_theirs = implausible_pairs(theirs.embeddings, theirs.comparisons)
+        unlikely += [f"{file.name}: {reason}" for reason in reasons_of_theirs]
         differences += listed_against(
             result,
             listed_pairs(theirs.embeddings, theirs.comparisons, options.fars, options.rule, keep_repeated=True),
