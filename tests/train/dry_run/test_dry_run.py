@@ -23,6 +23,7 @@ from loss_examples import EXAMPLES, KINDS
 from processes import run
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.collectives import counted
+from verisphere.base.device import memory_of
 from verisphere.base.distributed import world
 from verisphere.cli import main
 from verisphere.head.dense import Dense
