@@ -141,12 +141,17 @@ def call(verb: str, folder: Path, out: Path, *more: object) -> int:
         return int(leaving.code or 0)
 
 
-def result_of(verb: str, folder: Path, out: Path, *more: object) -> dict[str, bytes]:
-    """The bytes of each file of the result of a verb."""
+def ended(verb: str, folder: Path, out: Path, *more: object) -> Path:
+    """Where the result of a verb is, or will be once rank 0 has written it."""
     place = out / verb.replace(" ", "-")
     place.mkdir(parents=True, exist_ok=True)
     assert call(verb, folder, place / "result", *more) == 0
-    return files_of(place)
+    return place
+
+
+def result_of(verb: str, folder: Path, out: Path, *more: object) -> dict[str, bytes]:
+    """The bytes of each file of the result of a verb."""
+    return files_of(ended(verb, folder, out, *more))
 
 
 def files_of(place: Path) -> dict[str, bytes]:
@@ -203,12 +208,12 @@ def rank_of_launch(verbs: str, folder: str, out: str) -> None:
     """What each rank does: some verbs, one after the other, that divide their pieces."""
     with small_pieces():
         for verb in verbs.split(", "):
-            result_of(verb, Path(folder), Path(out), "--work", Path(out) / f"work {verb}")
+            ended(verb, Path(folder), Path(out), "--work", Path(out) / f"work {verb}")
 
 
 def rank_that_keeps_nothing(verb: str, folder: str, out: str) -> None:
     with small_pieces():
-        result_of(verb, Path(folder), Path(out))
+        ended(verb, Path(folder), Path(out))
 
 
 def test_four_ranks_come_to_the_bytes_of_one_process(folder: Path, tmp_path: Path, alone: Alone):
@@ -275,7 +280,7 @@ def rank_that_is_killed(verb: str, folder: str, out: str, seed: int) -> None:
             threading.Timer(seconds, kill).start()
 
     with small_pieces(Path(out) / "computed", begun):
-        result_of(verb, Path(folder), Path(out), "--work", Path(out) / "work")
+        ended(verb, Path(folder), Path(out), "--work", Path(out) / "work")
     time.sleep(1)  # a kill at the end comes before the result is reported
 
 
