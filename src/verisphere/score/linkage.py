@@ -108,8 +108,9 @@ def average_linkage(
         names: names of the rows for the ValueError about two that must be together and may not be.
     """
     growing = _Groups(units, pairs, floor)
-    for row in np.flatnonzero(() if people is None else people >= 0).tolist():
-        growing.known[row] = {-1: int(people[row])}  # type: ignore[index]
+    for row, person in enumerate(() if people is None else people.tolist()):
+        if person >= 0:
+            growing.known[row] = {-1: person}
     for link, pair in enumerate(apart):
         for side, row in enumerate(pair):
             growing.known.setdefault(row, {})[link] = side
