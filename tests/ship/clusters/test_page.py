@@ -62,7 +62,7 @@ def test_doubts_stand_beside_medoids_and_clusters_begin_with_theirs(made: Cluste
         "clusters": ["a/1", "a/2", "a/3", "b/1", "b/2"],
     }
     for told in (
-        "score 0.420, 0.433 needed",
+        "score 0.4200, 0.4330 needed",
         "Ann: 3 faces, 1 confirmed",
         "3: 1 face",
         "score 0.410 with 2",

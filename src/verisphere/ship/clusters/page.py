@@ -92,7 +92,7 @@ def _doubts(clusters: Clusters, several: Sequence[Cluster], risk: _Risk) -> Iter
     merges = list[_Card]()
     for pair in clusters.proposals:
         both = [(cluster_of[who], name) for who, name in ((pair.person, pair.name), (pair.other, pair.other_name))]
-        lines = [f"score {pair.score:.3f}, {pair.needed:.3f} needed"]
+        lines = [f"score {pair.score:.4f}, {pair.needed:.4f} needed"]
         lines += filter(None, [risk(pair.score - pair.needed + clusters.threshold)])
         lines += [_named(cluster) for cluster, _ in both]
         merges.append(([_with_medoid(cluster, name) for cluster, name in both], lines))

@@ -77,7 +77,8 @@ function show(answer) {
     return row;
   }));
   at("rests").textContent = answer.promise ?? "";
-  at("misses").textContent = answer.misses ? `In exact words: ${answer.misses}.` : "";
+  const told = !answer.misses || at("rests").textContent.includes(answer.misses);
+  at("misses").textContent = told ? "" : `In exact words: ${answer.misses}.`;
   at("answer").className = found || ["same", "unsure", "enrolled", "known"].includes(answer.verdict) ? "" : "bad";
   at("answer").hidden = false;
   at("answer").focus();
@@ -89,7 +90,8 @@ function axis({ score, threshold, unsure_from: unsure }) {
   const low = Math.min(-0.05, score, unsure ?? 0, threshold), high = 1;
   const put = (kind, className, from, text = "", to = high) => {
     const element = part(kind, text, className), place = (value) => 100 * (value - low) / (high - low);
-    element.style.left = `${text ? Math.min(Math.max(place(from), 15), 85) : place(from)}%`;
+    element.style.left = `${place(from)}%`;
+    if (text) element.style.transform = `translateX(${-place(from)}%)`; // beside its mark, and within the axis
     if (kind === "i") element.style.right = `${100 - place(to)}%`;
     return element;
   };
