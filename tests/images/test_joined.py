@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from verisphere.base.vocabulary import NO_CLASS
+from verisphere.base.vocabulary import NO_CLASS, ImageSource
 from verisphere.images import InMemory, Joined, SyntheticFaces
 
 
@@ -66,11 +66,28 @@ def test_the_truth_of_one_set_is_kept():
     assert Joined([ONE, noisy], ["one", "two"]).true_identities == ("a", "b", "-1", "e", "e")
 
 
-def test_a_source_is_what_all_sets_record():
+def test_a_source_states_what_each_set_records():
     drawn = SyntheticFaces(people=2, images=2, size=48)
     both = Joined([drawn, drawn], ["a", "b"], "apart").source
     assert (both.drawn, both.place) == (drawn.source.drawn, f"{drawn.source.place} and {drawn.source.place}")
-    assert Joined([drawn, grey(0, ("1",), ("a",), ("x",), 48)], ["a", "b"]).source.drawn is None
+    assert Joined([drawn, grey(0, ("1",), ("a",), ("x",), 48)], ["a", "b"]).source.drawn is True
+
+
+@pytest.mark.parametrize(
+    ("other", "template", "detector"),
+    [
+        ("arcface_112x112 by SCRFD", "arcface_112x112", "MTCNN+SCRFD"),
+        ("mine (tight) by MTCNN", "arcface_112x112+mine (tight)", "MTCNN"),
+        (None, "arcface_112x112", "MTCNN"),
+    ],
+)
+def test_sets_of_other_crops_are_no_set_of_unknown_crops(other, template, detector):
+    sets = [
+        InMemory(one.pixels, one.names, one.identities, one.domains, source=ImageSource("a", None, alignment))
+        for one, alignment in ((ONE, "arcface_112x112 by MTCNN"), (TWO, other))
+    ]
+    source = Joined(sets, ["one", "two"]).source
+    assert (source.template, source.detector) == (template, detector)
 
 
 def test_refusals():

@@ -93,7 +93,7 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
             parts.append(_parsed(_packed_text(path, file, entries[file]), place, path / file))
         else:
             parts.append(_parsed(read_file(Path(file), _MOST_BYTES), place, Path(file)))
-    return _together(place, parts)
+    return joint_source(place, parts)
 
 
 def _is_ours(file: Path) -> bool:
@@ -104,7 +104,7 @@ def _is_ours(file: Path) -> bool:
         return False
 
 
-def _together(place: str, parts: Sequence[ImageSource]) -> ImageSource:
+def joint_source(place: str, parts: Sequence[ImageSource]) -> ImageSource:
     """The source of a set whose parts have these; what nothing is recorded of counts as the rest.
 
     Alignments without a template come first, so that the joined one has none: that of some images is unknown.

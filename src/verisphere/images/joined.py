@@ -9,6 +9,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere.base.vocabulary import NOBODY, ImageSource, check_word
+from verisphere.files.images_json import joint_source
 from verisphere.images.faces import Faces
 from verisphere.images.packs.columns import Coded, Texts, coded, spelled_once
 
@@ -81,11 +82,9 @@ class Joined(Faces):
 
     @property
     def source(self) -> ImageSource:
-        """The joint source of the sets: what is recorded of all of them alike."""
+        """The joint source of the sets."""
         sources = [one.source for one in self.faces]
-        alike = all((one.drawn, one.alignment) == (sources[0].drawn, sources[0].alignment) for one in sources)
-        recorded = (sources[0].drawn, sources[0].alignment) if alike else (None, None)
-        return ImageSource(" and ".join(one.place for one in sources), *recorded)
+        return joint_source(" and ".join(one.place for one in sources), sources)
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions."""

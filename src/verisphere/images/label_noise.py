@@ -11,6 +11,7 @@ from torch import Tensor
 
 from verisphere.base.seeds import Stream, check_seed, mixed_seed
 from verisphere.base.vocabulary import NOBODY, ImageSource
+from verisphere.files.images_json import joint_source
 from verisphere.files.json_values import shown
 from verisphere.images.faces import Faces
 from verisphere.images.packs.columns import Coded, coded
@@ -166,11 +167,7 @@ class LabelNoise(Faces):
         if self.outside is None:
             return source
         other = self.outside.source
-        return ImageSource(
-            f"{source.place} with images of {other.place}",
-            source.drawn if source.drawn == other.drawn else None,
-            source.alignment if source.alignment == other.alignment else None,
-        )
+        return joint_source(f"{source.place} with images of {other.place}", [source, other])
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions; those of open-set noise come from the other set."""
