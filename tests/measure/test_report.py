@@ -387,6 +387,12 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     calibration = calibrate(written(tmp_path / "cal.npz", replace(people, origin=recorded)), ["1e-1"], "expected")
     path = written(tmp_path / "recorded.npz", some(origin=recorded))
     assert report(tmp_path / "recorded", path, calibration=calibration)["calibrated"]["notes"] == []
+    singles = some(origin=recorded)
+    halves = np.char.add(singles.identities, np.char.mod("/%d", np.arange(len(singles)) % 2))
+    pooled = written(tmp_path / "pooled.npz", replace(singles, domains=None, templates=halves))
+    assert report(tmp_path / "pooled", pooled, calibration=calibration)["calibrated"]["notes"] == [
+        "pooled: not tried; the rows calibrated on are single photographs."
+    ]
 
 
 def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path: Path):

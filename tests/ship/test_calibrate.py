@@ -12,9 +12,13 @@ from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Preproce
 from verisphere.decide import TooFewComparisonsError, disjoint_pairs, operating_point
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.models.gallery import Gallery
 from verisphere.report.calibration_tables import calibration_text, thresholds_table
 from verisphere.ship.calibrate import Calibration, calibrate, calibrate_set, read_calibration
-from verisphere.ship.calibrated_files import AskedThresholds
+from verisphere.ship.calibrated_files import AskedThresholds, EmbeddingsSet
+from verisphere.ship.export_inputs import Results
+from verisphere.ship.gallery import StrangersInGallery
+from verisphere.ship.opened_gallery import OpenedGallery
 
 PIXELS = Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5)
 MADE = Origin(model="ab" * 32, flip=False, precision="float32", images="faces.zip", preprocessing=PIXELS)
@@ -277,6 +281,29 @@ def test_a_check_of_another_model_is_refused(tmp_path: Path):
     found = calibrate(own, ["0.1"], "expected", checks=[same, unknown])
     assert found.origin == MADE
     assert found.checks[1].points == found.checks[2].points
+
+
+def test_a_threshold_of_templates_is_not_one_of_photographs(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    made = replace(faces(60, 4), origin=MADE)
+    pairs = np.char.add(made.identities, np.tile(["/0", "/1"], 120))
+    path = saved(tmp_path, "templates.npz", replace(made, templates=pairs))
+    single = saved(tmp_path, "single.npz", replace(faces(60, 2, seed=1), origin=MADE))
+    for first, second in ((path, single), (single, path)):
+        with pytest.raises(ValueError, match=f"{second.name}: its rows are .*, and those of {first} "):
+            calibrate(first, ["1e-1"], checks=[second])
+    found = calibrate(path, ["1e-1"])
+    assert found.source.pooled
+    assert "templates.npz: its rows are templates of several photographs" in caplog.text
+    found.write_json(tmp_path / "calibration.json")
+    with pytest.raises(ValueError, match=r"the rows of templates.npz are templates .* compares photographs one by one"):
+        Results(calibration=tmp_path / "calibration.json").check(tmp_path, MADE, False)
+    gallery = OpenedGallery(single, Gallery(read_embeddings(single)))
+    promised = StrangersInGallery(EmbeddingsSet.read(path), gallery).calibration(["1e-1"])
+    promised.write_json(tmp_path / "gallery.json")
+    with pytest.raises(ValueError, match=r"gallery.json: the rows of templates.npz are templates"):
+        Results(gallery=tmp_path / "gallery.json").check(tmp_path, MADE, False)
+    one_each = saved(tmp_path, "one.npz", replace(made, templates=made.names))
+    assert not calibrate(one_each, ["1e-1"], checks=[single]).source.pooled
 
 
 def test_what_lacks_comparisons_is_refused_or_named(tmp_path: Path):

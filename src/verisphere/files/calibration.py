@@ -35,6 +35,7 @@ class Source:
         people: number of people; None for scores, which name no people.
         in_training: number of people and images that the model was trained on; None if no model is known.
         names_rule: see `verisphere.files.results.EvaluatedFile`.
+        pooled: whether the rows are templates, of several photographs each.
     """
 
     file: str
@@ -44,6 +45,12 @@ class Source:
     people: int | None
     in_training: SharedWithTraining | None = None
     names_rule: Names | None = None
+    pooled: bool = False
+
+    @property
+    def made_of(self) -> str:
+        """What a row is, in words."""
+        return "templates of several photographs each" if self.pooled else "single photographs"
 
     def __post_init__(self) -> None:
         if self.names_rule is not None:

@@ -24,6 +24,9 @@ def calibrated(
     for finding, pairs in zip(findings, sets, strict=True):
         if calibration.origin is None:
             notes.append(f"{finding.title}: tried on trust; the calibration does not say of which model it is.")
+        elif (finding.embeddings.pooled_from is not None) != calibration.source.pooled:
+            notes.append(f"{finding.title}: not tried; the rows calibrated on are {calibration.source.made_of}.")
+            continue
         elif why_not := _not_made_as(calibration.origin, finding):
             notes.append(f"{finding.title}: not tried; {why_not}.")
             continue

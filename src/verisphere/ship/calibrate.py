@@ -23,6 +23,7 @@ from verisphere.ship.calibration_check import (
     NOTHING,
     Accepted,
     check_of,
+    note_templates,
     refuse_empty,
     refuse_implausible,
     refuse_training_people,
@@ -146,6 +147,7 @@ def _calibrated(
     for file in known:
         if file is not own or len(known) > 1:
             check_recorded(file.name, file.origin, accepted.unrecorded_pixels)
+    note_templates(own.source)
     lacking = [refuse_empty(file, file is own, skip_empty) for file in files]
     of_files = [refuse_implausible(file.name, file.implausible(), accepted.implausible) for file in files]
     if asked.probability and lacking[0].get(ALL):
@@ -179,4 +181,8 @@ def _same_model(own: CalibratedFile, other: CalibratedFile) -> None:
     hint = "a threshold holds for the scores of one model, made in one way"
     if own.dim is not None and other.dim is not None and own.dim != other.dim:
         raise ValueError(f"{other.name}: {other.dim} numbers a row, but {own.name} has {own.dim}; {hint}")
+    if None not in (own.people, other.people) and own.source.pooled != other.source.pooled:
+        raise ValueError(
+            f"{other.name}: its rows are {other.source.made_of}, and those of {own.name} {own.source.made_of}; {hint}"
+        )
     check_same_origin(f"{own.name} was", own.origin, other.name, other.origin, hint)

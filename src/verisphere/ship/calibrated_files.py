@@ -131,7 +131,8 @@ class EmbeddingsSet:
         self.dim = int(embeddings.embeddings.shape[1])
         self.people = frozenset(embeddings.identities.tolist())
         known = len(embeddings), len(self.people), embeddings.shared_with_training, embeddings.names_rule
-        self.source = Source(Path(name).name, digest_of_set, "embeddings", *known)
+        pooled = embeddings.pooled_from is not None
+        self.source = Source(Path(name).name, digest_of_set, "embeddings", *known, pooled)
 
     @classmethod
     def read(cls, path: Path, progress: Progress = quietly) -> "EmbeddingsSet":

@@ -1,5 +1,6 @@
 """A calibrated or checked file: whether its comparisons can be used, and their rates."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.measure.protocols.redrawn import ALL, fars_over_people, tars_over_people
 from verisphere.ship.calibrated_files import CalibratedFile, EmbeddingsSet
+
+log = logging.getLogger(__name__)
 
 _OVERRIDE = "or say --accept-training-people (accept_training_people=True)"
 
@@ -137,6 +140,26 @@ def known_of(file: EmbeddingsSet, accepted: Accepted) -> dict[str, Any]:
         "in_training": file.source.in_training or None,
         "implausible": f"scores cannot be right: {reasons[0]}" if reasons else "",
     }
+
+
+def note_templates(source: Source) -> None:
+    """The log states that a threshold is for templates, where the rows calibrated on are."""
+    if source.pooled:
+        log.warning(
+            "%s: its rows are %s, so a threshold is for such templates; verify and identify compare photographs one by "
+            "one, and export refuses it",
+            source.file, source.made_of,
+        )  # fmt: skip
+
+
+def refuse_templates(file: Path, sources: Sequence[Source]) -> None:
+    """Refuse to ship a file of thresholds from templates with a model, which compares photographs one by one."""
+    for source in sources:
+        if source.pooled:
+            raise ValueError(
+                f"{file}: the rows of {source.file} are {source.made_of}, and a model compares photographs one by one; "
+                "calibrate on the same rows without the arrays templates and media"
+            )
 
 
 def refuse_trained_sources(file: Path, sources: Sequence[Source]) -> None:

@@ -15,7 +15,7 @@ from verisphere.files.disk import real_path, refuse_overwriting
 from verisphere.files.gallery_calibration import UNTIED, GalleryCalibration, read_gallery_calibration
 from verisphere.files.leak_figures import read_leak
 from verisphere.models.model_json import GALLERY, Description, taken_pixels
-from verisphere.ship.calibration_check import refuse_trained_sources
+from verisphere.ship.calibration_check import refuse_templates, refuse_trained_sources
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.card_files import read_figures
 from verisphere.ship.card_sections import LEAK
@@ -150,7 +150,10 @@ class Results:
     def check(self, model: Path, own: Origin, accept_unrecorded: bool) -> None:
         """Refuse what is of another model, or of the same model in another way; see `check_same`."""
         check_same(model, own, self.calibrated, self.calibration, self.evaluation, accept_unrecorded)
-        if self.promised is not None:
+        if self.calibration is not None and self.calibrated is not None:
+            refuse_templates(self.calibration, self.calibrated.sources)
+        if self.gallery is not None and self.promised is not None:
+            refuse_templates(self.gallery, [self.promised.strangers])
             for origin in (self.promised.origin, self.promised.gallery_origin):
                 check_same_origin(f"{model} embeds", own, self.gallery, origin, _AGAIN)
                 check_recorded(self.gallery, origin, accept_unrecorded)

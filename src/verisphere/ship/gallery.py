@@ -33,7 +33,13 @@ from verisphere.measure.sides import check_alike, check_sides
 from verisphere.models.gallery import Cohort, Gallery, Searched, half_seals
 from verisphere.ship.calibrate import digest_of_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
-from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
+from verisphere.ship.calibration_check import (
+    NOTHING,
+    Accepted,
+    note_templates,
+    refuse_implausible,
+    refuse_training_people,
+)
 from verisphere.ship.opened_gallery import OpenedGallery
 
 log = logging.getLogger(__name__)
@@ -84,6 +90,7 @@ class StrangersInGallery:
         for path, rows in ((gallery.path, enrolled), (strangers.name, self.strangers.embeddings)):
             if self.cohort is not None:
                 _refuse_shared(self.cohort, path, rows, "people of a cohort are neither enrolled nor strangers")
+        note_templates(self.strangers.source)
         self._normal = None if self.cohort is None else Cohort.of(self.cohort.embeddings)
         self.gallery.gallery.check(statistic, self._normal)
         if self._normal is not None and len(self._normal.rows) < (STATISTICS[statistic].cohort or 0):
