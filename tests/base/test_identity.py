@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ PEOPLE = [f"Person_{number // 6}" for number in range(720)]  # 120 people of 6 i
 HALF = [name.lower() if row % 2 else name for row, name in enumerate(PEOPLE)]
 ALIKE = [("Ann", "ann"), ("ǅan", "ǄAN"),
          ("Zoë", "Zoe\u0308"), ("Ann Lee", "Ann\u00a0 Lee"), ("Ann", "A\u200bnn"), ("Ann", "\ufeffAnn "),
+         ("IŞIK", "ışık"), ("İREM", "irem"),
          ("Straße", "STRASSE"), ("Ann", "An\u00adn"), ("Ann", "Ann\ufe0f"), ("-1", " -1")]  # fmt: skip
 
 
@@ -74,6 +76,17 @@ def test_other_names_differ(name: str, other: str):
 def test_folding_again_changes_nothing_and_no_normal_form_matters(text: str):
     assert folded(folded(text)) == folded(text)
     assert folded(unicodedata.normalize("NFD", text)) == folded(unicodedata.normalize("NFC", text)) == folded(text)
+
+
+def test_the_case_of_no_letter_matters():
+    letters = [letter for letter in map(chr, range(sys.maxunicode + 1)) if letter.lower() != letter.upper()]
+    assert len(letters) > 2_000
+    both = {
+        letter
+        for letter in letters
+        if len({folded(f"a{one}b") for one in (letter, letter.lower(), letter.upper())}) > 1
+    }
+    assert both == set()
 
 
 @given(st.lists(st.text(st.sampled_from("aB é\u200b\n"), max_size=3), max_size=8))
@@ -500,6 +513,10 @@ def test_a_crowd_under_unknown_is_named(tmp_path: Path, caplog):
         "unknown_12",
         "unk7",
         "(stranger) 3",
+        "(null)",
+        "nan_nan",
+        "'None'",
+        "\\N",
     ],
 )
 def test_texts_and_codes_for_nobody_are_named(name: str):

@@ -2,7 +2,8 @@ r"""Who is who: when two names in data are one person's, and which texts stand f
 
 Two names are equal once *folded*: invisible letters are removed (format and control characters such as U+200B, U+00AD
 and the byte-order mark, variation selectors, fillers), canonically equal letters become equal (NFC), case is ignored,
-and white space, the no-break space included, is removed at the ends and counts as one blank inside. Accents,
+and white space, the no-break space included, is removed at the ends and counts as one blank inside; i with and
+without a dot are one letter, since Turkish upper and lower case exchange them. Accents,
 underscores, hyphens and the width of letters are kept. A name that writes a whole number is that number. Names that
 differ as written and are equal once folded are refused, unless `--names` (`names` in Python and in recipes) decides.
 
@@ -35,7 +36,7 @@ _UNNAMED = frozenset(
     ("unknown", "unk", "unknown person", "not known", "anonymous", "anon", "other", "others", "no name", "noname",
      "unnamed", "unidentified", "undefined", "unlabeled", "unlabelled", "nobody", "na", "#n/a", "nil", "tbd", "misc",
      "stranger", "strangers", "distractor", "distractors", "background", "missing", "undef", "inf", "infinity",
-     "-1", "-9", "-99", "-999", "-9999", ".", "..", "...", "?", "??", "???", "")
+     "\\n", "-1", "-9", "-99", "-999", "-9999", ".", "..", "...", "?", "??", "???", "")
 )  # fmt: skip
 CROWD, CROWD_TIMES = 10, 5  # images of a name that may hold a crowd: at least so many, and so many times the median
 #: Besides the categories that `_unseen` names: Default_Ignorable_Code_Point of Unicode, the blank of Braille, U+FFFC.
@@ -47,6 +48,7 @@ _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[-+]?[0-9]{1,
 _NOT_PLAIN = re.compile(r"^ *([+.]|-[.0]|-?[0-9]+[.e])", re.MULTILINE | re.IGNORECASE)  # how other spellings begin
 _PUNCTUATION, _END_NUMBER = re.compile(r"[^\w\s]+"), re.compile(r"(?<=[^\W\d]) *[0-9]+$")
 _DIGITS = re.compile(r"-?[0-9]+")
+_DOTTED = re.compile("i\u0307+")  # what a capital I with a dot becomes in lower case
 _TOO_LARGE = 10**19  # for a whole number of 64 bits
 _asked: ContextVar[Names | None] = ContextVar("names", default=None)
 
@@ -70,7 +72,8 @@ def folded(name: str) -> str:
     """A name in the form in which names are compared; folding it again changes nothing."""
     if not name.isascii() or not name.isprintable():
         name = "".join(letter for letter in name if letter.isspace() or not _unseen(letter))
-        name = unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+        name = unicodedata.normalize("NFD", name).casefold().replace("\u0131", "i")
+        name = unicodedata.normalize("NFC", _DOTTED.sub("i", name))
     return _plain_number(" ".join(name.casefold().split()))
 
 
@@ -218,7 +221,9 @@ def crowds(images: Mapping[str, int]) -> list[str]:
         images: number of images of each name.
     """
     unnamed = {
-        name: count for name, count in images.items() if name != NOBODY and {_plain(name), folded(name)} & _UNNAMED
+        name: count
+        for name, count in images.items()
+        if name != NOBODY and not {_plain(name), folded(name)}.isdisjoint(_UNNAMED | MISSING)
     }
     others = [count for name, count in images.items() if name not in unnamed and name != NOBODY and count]
     if not unnamed or not others:
@@ -233,6 +238,6 @@ def crowds(images: Mapping[str, int]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """A folded name without punctuation and without a number at its end; blanks for underscores and hyphens."""
+    """A folded name without punctuation, a number at its end and words again; blanks for underscores and hyphens."""
     bare = _PUNCTUATION.sub("", folded(name).replace("_", " ").replace("-", " "))
-    return _END_NUMBER.sub("", " ".join(bare.split()))
+    return _END_NUMBER.sub("", " ".join(dict.fromkeys(bare.split())))
