@@ -21,6 +21,7 @@ from verisphere.files.verdicts import Verdict
 
 FORMAT = 1
 Kind = Literal["embeddings", "scores"]
+_MADE_OF = {True: "templates of several photographs each", False: "single photographs"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,15 @@ class Source:
     @property
     def made_of(self) -> str:
         """What a row is, in words."""
-        return "templates of several photographs each" if self.pooled else "single photographs"
+        return _MADE_OF[self.pooled]
+
+    def check_probes(self, file: object, pooled: bool) -> None:
+        """Refuse a threshold from strangers for probes of which only one of both are templates."""
+        if self.pooled != pooled:
+            raise ValueError(
+                f"{file}: its strangers are {self.made_of}, and the probes {_MADE_OF[pooled]}; calibrate again with "
+                "strangers like the probes"
+            )
 
     def __post_init__(self) -> None:
         if self.names_rule is not None:

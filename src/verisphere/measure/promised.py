@@ -51,6 +51,7 @@ def promised_rates(
     for what, origin in (("the gallery was", gallery.enrolled.origin), ("the probes were", probes.origin)):
         for calibrated in (calibration.origin, calibration.gallery_origin):
             check_same_origin(what, origin, "the calibration", calibrated, ONE_WAY)
+    calibration.strangers.check_probes("the calibration", probes.pooled_from is not None)
     searched = gallery.search(probes.embeddings, calibration.statistic, progress=progress)
     mated = np.isin(probes.identities, gallery.people)
     right = gallery.people[searched.person] == probes.identities

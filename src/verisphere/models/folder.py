@@ -206,6 +206,7 @@ class Model:
         ):
             aligned = ImageSource("", None, f"{self.template} by {ANY_DETECTOR}")
             check_same_origin(f"{self.folder} was", self.origin(aligned), what, origin, "embed it anew")
+        promised.strangers.check_probes("calibration", pooled=False)
         probes, known = self.embed(faces), Gallery(gallery)
         if refused := promised.why_not(len(known.people), known.digests):
             raise ValueError(f"gallery: {refused}; calibrate again for this gallery")

@@ -152,7 +152,7 @@ def note_templates(source: Source) -> None:
         )  # fmt: skip
 
 
-def refuse_templates(file: Path, sources: Sequence[Source]) -> None:
+def refuse_templates(file: str | Path, sources: Sequence[Source]) -> None:
     """Refuse to ship a file of thresholds from templates with a model, which compares photographs one by one."""
     for source in sources:
         if source.pooled:

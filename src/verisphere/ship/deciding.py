@@ -206,6 +206,11 @@ class Promise:
             )
         return fact
 
+    def check_probes(self, pooled: bool) -> None:
+        """Refuse probes that are templates where the strangers are photographs, or the other way about."""
+        if self.calibration is not None:
+            self.calibration.strangers.check_probes(self.file, pooled)
+
     def within(self, opened: OpenedGallery, cohort: Path | None = None) -> Deciding:
         """What decides in a gallery, which must be one that the promise is about, with the cohort that it names."""
         if self.calibration is None or not isinstance(self.threshold, GalleryThreshold):

@@ -142,6 +142,7 @@ def identify(
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     promise = Promise.of(model, choice, gallery)
+    promise.check_probes(pooled=False)
     probed = embedded_person(probe, model, find, progress)
     search = _Search.of(promise, choice, gallery, model, find, len(probed.rows) > 1, progress)
     by, threshold = search.by, promise.threshold
@@ -234,10 +235,12 @@ def identify_each(
     search = _Search.of(promise, choice, gallery, model, find, False, progress)
     if is_embeddings(probes):
         rows = read_templates(probes)
+        promise.check_probes(rows.pooled_from is not None)
         note = _note_on_rows(probes, rows, model, find)
         names, numbers, others = rows.names.tolist(), rows.embeddings, dict[str, EachProbe]()
         several = set[str]()
     else:
+        promise.check_probes(pooled=False)
         note, photographs = "", photographs_at(probes, find, progress)
         names, numbers = [photographs.names[place] for place in photographs.used], photographs.embed(model)
         faces = zip(photographs.names, photographs.faces, strict=True)

@@ -30,7 +30,7 @@ from verisphere.files.json_values import from_json, shown
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.best_people import best_people
 from verisphere.ship.calibrated_files import EmbeddingsSet
-from verisphere.ship.calibration_check import NOTHING, Accepted, known_of
+from verisphere.ship.calibration_check import NOTHING, Accepted, known_of, refuse_templates
 from verisphere.ship.living.records import Alarm
 
 
@@ -126,6 +126,7 @@ class KeptPromise:
         self.check_origin(name, origin)
         if strangers.dim != store.dim:
             raise ValueError(f"{name}: {strangers.dim} numbers a row, and {store.name} has {store.dim}")
+        refuse_templates(name, [strangers.source])
         rows = strangers.embeddings
         names, row = np.unique(rows.identities, return_inverse=True)
         of_map = np.isin([name_digest(person) for person in names.tolist()], store.fact("fitted") or [])
