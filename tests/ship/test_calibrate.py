@@ -303,7 +303,7 @@ def test_a_threshold_of_templates_is_not_one_of_photographs(tmp_path: Path, capl
     promised.write_json(tmp_path / "gallery.json")
     with pytest.raises(ValueError, match=r"gallery.json: the rows of templates.npz are templates"):
         Results(gallery=tmp_path / "gallery.json").check(tmp_path, MADE, False)
-    with pytest.raises(ValueError, match="calibration: its strangers are templates .* and the probes single photogr"):
+    with pytest.raises(ValueError, match=r"calibration: its strangers are templates .* and the probes single photogr"):
         promised_rates(faces(60, 2, seed=2), gallery.gallery, replace(promised, origin=None, gallery_origin=None), "f")
     one_each = saved(tmp_path, "one.npz", replace(made, templates=made.names))
     assert not calibrate(one_each, ["1e-1"], checks=[single]).source.pooled

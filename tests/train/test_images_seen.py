@@ -44,6 +44,11 @@ def test_a_checkpoint_records_the_images_that_were_used(recipe: Path, tmp_path: 
         assert set(early) <= set(digests())
 
 
+def test_people_under_wrong_labels_are_recorded_too():
+    faces = InMemory(PIXELS, NAMES, ("Ann",) * 20, true_identities=("Ann", "-1", "out/Ben") + ("Ann",) * 17)
+    assert ImagesSeen(faces, TrainedOn.unknown("")).people.tolist() == name_digests(["Ann", "Ben"]).tolist()
+
+
 def test_a_run_records_those_of_the_run_it_started_from(recipe: Path, tmp_path: Path):
     train_run(read(recipe), tmp_path / "first", until=3)
     other = ("--data.init_args.people", "7", "--start_head", "false", "--start", str(tmp_path / "first"))

@@ -28,7 +28,7 @@ class ImagesSeen:
     """
 
     def __init__(self, faces: Faces, before: TrainedOn) -> None:
-        self.before, self.people = before, name_digests(faces.people)
+        self.before, self.people = before, name_digests({*faces.people, *(faces.true_identities or ())})
         self.digests: Int64[np.ndarray, " images"] = np.zeros(len(faces), np.int64)
         self.seen = np.zeros(len(faces), bool)
 
