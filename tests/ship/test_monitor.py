@@ -154,6 +154,18 @@ def test_a_promise_within_domains_alone_says_nothing_of_two_people_of_different_
     assert watch.lines == 2
 
 
+def test_codes_that_differ_in_case_are_people_where_the_calibration_says_so():
+    calibration = of_gallery()
+    watches = [Monitor(replace(calibration, strangers=replace(calibration.strangers, names_rule=rule)))
+               for rule in (None, "merge", "exact")]  # fmt: skip
+    for watch in watches:
+        for code in ("aB", "AB", "aB"):
+            watch.add(0.1, [code])
+        with pytest.raises(ValueError, match="an event needs 1 different people with names"):
+            watch.add(0.1, ["NaN"])
+    assert [watch.folded for watch in watches] == [2, 2, 1]
+
+
 @pytest.mark.parametrize(
     ("people", "says"),
     [

@@ -6,7 +6,7 @@ its people occurred in any line before: also, nobody is tried again until he pas
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,8 @@ class Monitor(Result):
         self._needs_domain = domains or (bool(self._within) and EVERYBODY not in self._within)
         pairs = isinstance(calibration, Calibration)
         source = calibration.source if isinstance(calibration, Calibration) else calibration.gallery
+        about = calibration.source if isinstance(calibration, Calibration) else calibration.strangers
+        self._form: Callable[[str], str] = str if about.names_rule == "exact" else folded
         self.promise, self._people = f"{'FAR' if pairs else 'FPIR'} of at most {rates[0]}", 1 + pairs
         if reference is not None:
             if not isinstance(source, Source):
@@ -126,7 +128,8 @@ class Monitor(Result):
                 f"nothing is promised of {of}: the promise is within {', '.join(filter(None, self._within))}"
             )
         names = list(map(folded, people))
-        found = {int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) for name in names}
+        forms = [self._form(name).encode("utf-8", "surrogatepass") for name in people]
+        found = {int.from_bytes(blake2b(form, digest_size=8).digest()) for form in forms}
         if not {*MISSING, NOBODY}.isdisjoint(names) or (self._reference is None and len(found) != self._people):
             raise ValueError(f"an event needs {self._people} different people with names, got {shown(list(people))}")
         tests = [self._part(name) for name in ("", *([domain] if domain and self._domains else []))]
