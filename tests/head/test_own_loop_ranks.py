@@ -17,6 +17,9 @@ from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.head.update import HeadSGD
 from verisphere.losses.adaface import AdaFace
+from verisphere.losses.auxiliary import Inter
+from verisphere.losses.class_loss import ClassLoss
+from verisphere.losses.elastic_face import ElasticFace
 from verisphere.losses.margin import ArcFace
 
 CLASSES, SIZE, ROWS = 12, 6, 8
@@ -104,6 +107,39 @@ def parametrised_centers() -> str:
     return refusal(lambda: wrapped(*batch(0)).backward())
 
 
+class Joined(ClassLoss):
+    """A user's own loss that runs another one, and says nothing of it but its terms."""
+
+    def __init__(self) -> None:
+        super().__init__(scale=64.0)
+        self.inner = ElasticFace()
+
+    @property
+    def terms(self):
+        return ((2.0, self.inner),)
+
+    def prepare(self, classes: int) -> None:
+        super().prepare(classes)
+        self.inner.prepare(classes)
+
+
+def own_terms() -> str:
+    wrapped = DistributedDataParallel(Network(Dense(), Joined()))
+    return refusal(lambda: wrapped(*batch(0)).backward())
+
+
+def centers_alone() -> list[torch.Tensor]:
+    """The centers after two steps of DDP on a loss that reaches no embedding."""
+    network = Network(Dense(), Inter())
+    wrapped = DistributedDataParallel(network)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for step in range(2):
+        optimizer.zero_grad()
+        wrapped(*batch(step)).backward()
+        optimizer.step()
+    return [network.head.centers.detach()]
+
+
 def replicated_head() -> str:
     network = Network(Streamed())
     return refusal(lambda: HeadSGD(network.parameters(), network.head, lr=0.1))
@@ -175,6 +211,8 @@ def work() -> dict:
         "sampled evaluated": inside_ddp(Sampled(0.5, Dense()), unused=False, training=False),
         "sharded evaluated": inside_ddp(Sharded(Streamed()), unused=False, training=False),
         "parametrised": parametrised_centers(),
+        "own terms": own_terms(),
+        "centers alone": centers_alone(),
         "gradients": backbone_gradients(),
         "steps": sharded_steps(),
         "overflow": overflow_on_one_rank(),
@@ -229,6 +267,21 @@ def test_in_evaluation_mode_sampled_classes_are_all_and_shards_are_still_refused
 
 def test_parametrised_centers_inside_ddp_are_recognised(of_ranks):
     assert all("a head with AdaFace is inside DDP" in result["parametrised"] for result in of_ranks)
+
+
+def test_an_own_loss_inside_ddp_depends_on_what_its_terms_depend_on(of_ranks):
+    assert all("a head with Joined is inside DDP, where each rank" in result["own terms"] for result in of_ranks)
+
+
+def test_a_loss_of_centers_alone_gives_ddp_the_gradients_that_it_waits_for(of_ranks):
+    network = Network(Dense(), Inter())
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for step in range(2):
+        optimizer.zero_grad()
+        network(*batch(step, whole=True)).backward()
+        optimizer.step()
+    for result in of_ranks:
+        torch.testing.assert_close(result["centers alone"][0], network.head.centers.detach())
 
 
 def test_ddp_divides_the_gradient_beside_a_sharded_head_and_the_remedy_does_not(of_ranks):

@@ -151,30 +151,42 @@ def check_ranks(held: range, classes: int) -> None:
 def check_ddp(head: nn.Module, sharded: bool, loss: ClassLoss, draws: bool) -> None:
     """Refuse a forward pass inside DDP for centers that differ between ranks, or a loss that needs the global batch.
 
-    DDP would mix the classes of the centers; each rank would compute the loss of its own rows. In evaluation mode no
-    state moves and nothing is drawn, so there only a loss that compares the rows of a batch needs them all.
+    DDP would mix the classes of the centers; each rank would compute the loss of its own rows. FSDP would do the same.
+    In evaluation mode no state moves and nothing is drawn, so there only a loss that compares the rows of a batch needs
+    them all.
     """
     of_batch, draws = loss.of_batch, draws and head.training
     if not head.training:
         of_batch = any(term.of_batch and type(term).of_batch is not ClassLoss.of_batch for _, term in loss.terms)
     if not (sharded or ((of_batch or draws) and world().size > 1)):
         return
-    # set by torch during the forward pass of a model in DDP, for its own compiler
-    model = getattr(DistributedDataParallel, "_active_ddp_module", None)
-    if model is None:
+    wrapper = _wrapper(head)
+    if wrapper is None:
         return
+    remedy = f"wrap the backbone alone in {wrapper}, and call head(summed_by_ddp(embeddings), labels) outside of it"
+    if sharded:
+        raise ValueError(
+            f"a sharded head is inside {wrapper}, which takes the centers of different classes on each rank for the "
+            f"same: {remedy}"
+        )
+    what, needs = (type(loss).__name__, "this loss") if of_batch else ("sampled classes", "their choice")
+    raise ValueError(
+        f"a head with {what} is inside {wrapper}, where each rank sees its own rows only, and {needs} "
+        f"depends on the rows of all ranks: give the head engine=Sharded(...), {remedy}"
+    )
+
+
+def _wrapper(head: nn.Module) -> str | None:
+    """What averages the gradients of the centers over the ranks; torch marks both kinds for its own compiler."""
+    if getattr(head, "_is_fsdp_managed_module", False):
+        return "FSDP"
+    model = getattr(DistributedDataParallel, "_active_ddp_module", None)  # during its forward pass
+    if model is None:
+        return None
     # by their names, since centers that are parametrised are computed from another parameter
     named = (parameter for name, parameter in head.named_parameters() if not name.startswith("loss."))
     centers = {id(parameter) for parameter in named if not getattr(parameter, "_ddp_ignored", False)}
-    if any(id(parameter) in centers for parameter in model.parameters()):
-        remedy = "wrap the backbone alone in DDP, and call head(summed_by_ddp(embeddings), labels) outside of it"
-        if sharded:
-            raise ValueError(f"a sharded head is inside DDP, which gives every rank the centers of rank 0: {remedy}")
-        what, needs = (type(loss).__name__, "this loss") if of_batch else ("sampled classes", "their choice")
-        raise ValueError(
-            f"a head with {what} is inside DDP, where each rank sees its own rows only, and {needs} "
-            f"depends on the rows of all ranks: give the head engine=Sharded(...), {remedy}"
-        )
+    return "DDP" if any(id(parameter) in centers for parameter in model.parameters()) else None
 
 
 def check_repeated(loss: ClassLoss, draws: bool) -> None:

@@ -65,7 +65,7 @@ class Inter(ClassLoss):
 
     This is our reading of eq. 6, whose text says that the angle between different centers grows: 1 minus the mean angle
     over pi, a loss between 0 and 1. With one class it is 0. It depends on an embedding only through the choice of the
-    nearest own sub-center, and gives it no gradient.
+    nearest own sub-center, and gives it the gradient 0.
 
     >>> import torch
     >>> from verisphere.head import Head
@@ -102,8 +102,8 @@ class Inter(ClassLoss):
     def finish(
         self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
-        """The mean over the other centers."""
-        return self.slope() * rest
+        """The mean over the other centers; the own term gives the embeddings the gradient 0, which DDP waits for."""
+        return own + self.slope() * rest
 
     def slope(self) -> float:
         """d finish / d rest: one over the number of other centers (0 where there are none)."""
@@ -166,11 +166,6 @@ class WeightedSum(ClassLoss):
     def moves(self) -> bool:
         """Whether any of the terms does."""
         return any(loss.moves for loss in self._losses())
-
-    @property
-    def of_batch(self) -> bool:
-        """Whether any of the terms is."""
-        return any(loss.of_batch for loss in self._losses())
 
     def set_strength(self, share: float) -> None:
         """Set the strength of every term."""

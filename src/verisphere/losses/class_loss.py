@@ -2,8 +2,7 @@
 
 A loss defines a function of the own-class cosine, a function of the cosines to the other classes, and how the two
 become one number a row. It never sees the class centers, nor whether they are sharded: all engines call the same few
-element-wise methods. A head calls `observe` (in training only), `context`, `own`, `others`
-and `finish`, in this order.
+element-wise methods. A head calls `observe` (in training only), `context`, `own`, `others` and `finish`, in this order.
 """
 
 from collections.abc import Callable, Sequence
@@ -121,7 +120,8 @@ class ClassLoss(nn.Module):
     @property
     def moves(self) -> bool:
         """Whether two passes of one batch in training differ: by state that moves, or by random numbers."""
-        return self.noise > 0 or type(self).observe is not ClassLoss.observe
+        moves = self.noise > 0 or type(self).observe is not ClassLoss.observe
+        return moves or any(term.moves for _, term in self.terms if term is not self)
 
     @property
     def of_batch(self) -> bool:
@@ -129,7 +129,7 @@ class ClassLoss(nn.Module):
 
         State and random numbers do; a loss whose `context` compares rows says so by an override.
         """
-        return self.moves
+        return self.moves or any(term.of_batch for _, term in self.terms if term is not self)
 
     def set_strength(self, share: float) -> None:
         """Set the share of its margin that the loss applies: 0 is no margin, 1 (the initial value) the whole margin.
