@@ -30,7 +30,11 @@ ROUNDING = 2.0**-23  # share of the largest score by which scores that are equal
 SURE = 0.998  # two-sided confidence of each test
 WORKING = 0.9  # AUC from which on a model should distinguish people across two domains, or inside a crowd
 RISES = 0.1  # TAR by which labels in another order have to be better
+MOST_NEIGHBOURS = 8_192  # rows, or comparisons of a list, by which it is estimated how far labels were moved
 MOVED = {1: "the row before", -1: "the row after"}  # how far labels are moved, and where right ones would have been
+
+#: Gives the scores of the comparisons at these positions.
+Score = Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +144,26 @@ def implausible(
     return tuple(reasons)
 
 
-def reordered(sampled: Sampled, others: Iterable[tuple[str, Sampled]]) -> tuple[str, ...]:
+def moved_by(same: Bool[np.ndarray, " places"], scores: Float64[np.ndarray, " places"]) -> int:
+    """By how many places labels have to be moved to agree best with the scores; 0 if all labels are equal.
+
+    Of moves that are about as good, as where labels repeat themselves, it is a short one.
+
+    >>> moved_by(np.array([True, True, False, False, False]), np.array([0.1, 0.2, 0.1, 0.9, 0.8]))
+    -2
+
+    Args:
+        same: whether each place is of one person.
+        scores: score of each place.
+    """
+    ranks = np.argsort(np.argsort(scores, kind="stable"))  # scores may be infinite
+    one, other = (np.fft.rfft(values - values.mean()) for values in (same.astype(np.float64), ranks))
+    moves = np.fft.fftfreq(len(same), 1 / len(same)).round()
+    agreement = np.fft.irfft(one.conj() * other, len(same)) * (1 - abs(moves) / len(same))
+    return int(moves[agreement.argmax()])
+
+
+def reordered(sampled: Sampled, others: Iterable[tuple[str, Sampled]], paired: bool = True) -> tuple[str, ...]:
     """The reason why labels are in another order than their rows; none if no other order makes a model work.
 
     A model works there if its AUC is at least 0.9, and its TAR higher by 0.1 and beyond chance. Right labels in another
@@ -148,10 +171,16 @@ def reordered(sampled: Sampled, others: Iterable[tuple[str, Sampled]]) -> tuple[
 
     Args:
         sampled: the scores under the labels as they are.
-        others: how the same labels are ordered otherwise, and the scores of the same people under them.
+        others: how the same labels are ordered otherwise, and the scores under them.
+        paired: whether a row of genuine scores belongs to the same person there.
     """
     for how, other in others:
-        if sampled.judged and other.auc >= WORKING and other.tar >= sampled.tar + RISES and _more(other, sampled, True):
+        if (
+            sampled.judged
+            and other.auc >= WORKING
+            and other.tar >= sampled.tar + RISES
+            and _more(other, sampled, paired)
+        ):
             return (
                 f"with the labels {how}, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {other.tar:.3f}, as if they "
                 "were in another order than the rows",
@@ -173,10 +202,10 @@ def _more(one: Sampled, other: Sampled, paired: bool) -> bool:
 
 def implausible_list(
     genuine: Bool[np.ndarray, " comparisons"],
-    score: Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]],
+    score: Score,
     domains: np.ndarray | None = None,
     whole: float | None = None,
-    elsewhere: Mapping[str, Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]]] | None = None,
+    elsewhere: Mapping[str, tuple[Bool[np.ndarray, " comparisons"], Score]] | None = None,
 ) -> tuple[str, ...]:
     """The reasons why listed comparisons cannot be those of a working model with these labels.
 
@@ -193,13 +222,14 @@ def implausible_list(
         score: gives the scores of the comparisons at these positions.
         domains: domain of each comparison; empty across domains. Those with fewer than ten of a kind are not tested.
         whole: see `implausible`.
-        elsewhere: gives the scores that these comparisons would have if their labels belonged to other rows.
+        elsewhere: for other rows that the labels may belong to, the comparisons that are of other people there, which
+            have to show it too, and what gives scores there: all could be of better images of the same people.
     """
     random = numpy_generator(0)
 
-    def sample(rows: int, score: Callable[..., np.ndarray] = score) -> Sampled:
+    def sample(rows: int, score: Score = score, among: np.ndarray | bool = True) -> Sampled:
         labels = np.roll(genuine, rows)
-        kinds = [np.flatnonzero(labels == kind) for kind in (True, False)]
+        kinds = [np.flatnonzero((labels == kind) & among) for kind in (True, False)]
         drawn = [at if len(at) <= SAMPLED else np.sort(random.choice(at, SAMPLED, replace=False)) for at in kinds]
         return Sampled(score(drawn[0])[:, None], score(drawn[1]))
 
@@ -209,8 +239,15 @@ def implausible_list(
     if len(genuine) > 1 and (low == high or high - low <= ROUNDING * max(abs(low), abs(high)) < np.inf):
         return (f"all {len(genuine):,} scores are equal{'' if low == high else ' but for rounding'}",)
     moved = {where: sample(-rows) for rows, where in MOVED.items()}
-    moved |= {where: sample(0, other) for where, other in (elsewhere or {}).items()}
+    for where, (others, there) in (elsewhere or {}).items():
+        one, other = sample(0, among=others), sample(0, there, others)
+        if one.judged and _more(other, one, paired=False):
+            moved[where] = sample(0, there)
     reasons = implausible(sampled, moved, False, whole)
+    if not reasons and whole is None and sampled.judged:
+        first = np.arange(min(len(genuine), MOST_NEIGHBOURS))
+        by = moved_by(genuine[first], score(first))
+        reasons = reordered(sampled, [(f"moved by {abs(by)} rows", sample(by))] if abs(by) > 1 else (), paired=False)
     if reasons or domains is None:
         return reasons
 

@@ -22,12 +22,14 @@ from verisphere.decide.plausible import (
     CHANCE,
     FEWEST,
     MOST,
+    MOST_NEIGHBOURS,
     MOVED,
     SAMPLED,
     WORKING,
     Sampled,
     implausible,
     implausible_list,
+    moved_by,
     reordered,
 )
 from verisphere.measure.protocols.listed_pairs import domains_of_pairs
@@ -192,14 +194,17 @@ def _of_rows(
     right, moved = sample(person), {where: sample(np.roll(person, -by)) for by, where in MOVED.items()}
     reasons = implausible(right, moved, True, whole)
     if names is not None and not reasons:
-        reasons = reordered(right, ((how, sample(labels)) for how, labels in _orders(person, names)))
+        reasons = reordered(right, ((how, sample(labels)) for how, labels in _orders(rows, person, names)))
     return reasons, right.auc if right.judged else CHANCE
 
 
-def _orders(person: Int64[np.ndarray, " rows"], names: np.ndarray) -> Iterator[tuple[str, Int64[np.ndarray, " rows"]]]:
-    """The same labels in orders that the rows may have, if labels were sorted by themselves, or one of them was lost.
+def _orders(
+    rows: np.ndarray, person: Int64[np.ndarray, " rows"], names: np.ndarray
+) -> Iterator[tuple[str, Int64[np.ndarray, " rows"]]]:
+    """The same labels in orders that the rows may have, if labels were sorted by themselves, or some of them were lost.
 
-    Labels that are in no order were not sorted: sorting them would also mend a few wrong ones.
+    Labels that are in no order were not sorted: sorting them would also mend a few wrong ones. How far they were moved
+    shows where images of a person lie side by side: neighbours that are alike then begin and end with their labels.
     """
     parts = [
         [int(part) if place % 2 else part for place, part in enumerate(_NUMBERS.split(name))] for name in names.tolist()
@@ -212,9 +217,15 @@ def _orders(person: Int64[np.ndarray, " rows"], names: np.ndarray) -> Iterator[t
     if any(np.array_equal(person, labels[::step]) for labels in orders.values() for step in (1, -1)):
         yield from orders.items()
     yield "reversed", person[::-1]
-    for row in (len(person) * quarter // 4 for quarter in (1, 2, 3)):
-        for by in (1, -1):
-            yield f"moved by one row from row {row:,} on", np.concatenate([person[:row], np.roll(person[row:], by)])
+    for first in (len(person) * quarter // 4 for quarter in range(4)):
+        at = np.arange(first, min(len(person), first + MOST_NEIGHBOURS))
+        after = np.roll(at, -1)
+        far = moved_by(person[at] == person[after], _scores(rows, at, after)) if len(at) else 0
+        for by in dict.fromkeys((1, -1, far)):
+            if by and (first or abs(by) > 1):  # all labels by one row are asked without these conditions
+                how = f"moved by {'one row' if abs(by) == 1 else f'{abs(by)} rows'}"
+                how += f" from row {first:,} on" if first else ""
+                yield how, np.concatenate([person[:first], np.roll(person[first:], by)])
 
 
 def implausible_sides(left: Embeddings, right: Embeddings, names: tuple[str, str]) -> tuple[str, ...]:
@@ -273,8 +284,8 @@ def _between(
     moved |= {f"{where} of {names[1]}": sample(left, np.roll(right, -by)) for by, where in MOVED.items()}
     reasons = implausible(as_they_are, moved, True, whole)
     if people is not None and not reasons:
-        others = [(f"{how} of {names[0]}", (labels, right)) for how, labels in _orders(left, people)]
-        others += [(f"{how} of {names[1]}", (left, labels)) for how, labels in _orders(right, people)]
+        others = [(f"{how} of {names[0]}", (labels, right)) for how, labels in _orders(sides[0], left, people)]
+        others += [(f"{how} of {names[1]}", (left, labels)) for how, labels in _orders(sides[1], right, people)]
         reasons = reordered(as_they_are, ((how, sample(*labels)) for how, labels in others))
     return reasons, as_they_are.auc if as_they_are.judged else CHANCE
 
@@ -286,15 +297,18 @@ def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple
     """
     names, person = np.unique(embeddings.identities, return_inverse=True)
     person, known = person.astype(np.int64), (names != NOBODY)[person]
+    sides = comparisons.left.astype(np.int64), comparisons.right.astype(np.int64)
 
     def score(at: Int64[np.ndarray, " some"], by: int = 0) -> np.ndarray:
-        left, right = (
-            (side[at].astype(np.int64) - by) % len(embeddings) for side in (comparisons.left, comparisons.right)
-        )
-        return _scores(embeddings.embeddings, left, right)
+        return _scores(embeddings.embeddings, *((side[at] - by) % len(embeddings) for side in sides))
+
+    def others(by: int) -> np.ndarray:
+        """The comparisons that are of other people if all rows are moved."""
+        same = known & (person == np.roll(person, by))
+        return ~(same[sides[0]] & same[sides[1]])
 
     domains = domains_of_pairs(embeddings, comparisons)
-    moved = {f"{where} in the embeddings": partial(score, by=by) for by, where in MOVED.items()}
+    moved = {f"{where} in the embeddings": (others(by), partial(score, by=by)) for by, where in MOVED.items()}
     reasons = repeated_vectors(embeddings.embeddings, person)
     reasons += implausible_list(comparisons.genuine, score, domains, elsewhere=moved)
     stated = known[comparisons.left] & known[comparisons.right]
