@@ -1,5 +1,6 @@
 """leak.json: the rates at which faces recovered from a model match their people."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,17 @@ UNRECOGNISED = (
 UNTRAINED = (
     "is an untrained network, which tells few people apart: what it does not recognise may be recovered all the same"
 )
+
+
+def surely_above_chance(points: Sequence[OperatingPoint], strangers: Sequence[OperatingPoint] = ()) -> list[bool]:
+    """Whether the lower 95 % bound of each TAR lies above its FAR, or above the upper bound of strangers' photographs.
+
+    Args:
+        points: the share of faces that are taken for their people at each FAR.
+        strangers: the share of strangers' photographs, if people are chosen as the most similar.
+    """
+    chance = [point.tar_upper_95 for point in strangers] or [float(point.far_target) for point in points]
+    return [point.tar_lower_95 > least for point, least in zip(points, chance, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -58,18 +70,20 @@ class LeakRow:
     def worked(self) -> bool | None:
         """Whether the attacked model finds the faces as similar to their targets as two photographs of one person.
 
-        Where it does not, the attack has failed, and says nothing on what can be recovered. None if it is not known.
+        So it has where the judge surely takes the faces for their people, at any FAR. Otherwise the attack has failed,
+        and says nothing on what can be recovered. None if it is not known.
         """
-        return None if self.reached is None or self.needed is None else self.reached >= self.needed
+        if self.reached is None or self.needed is None:
+            return None
+        return self.reached >= self.needed or any(surely_above_chance(self.points, self.strangers))
 
     @property
     def recognised(self) -> bool:
         """Whether the judge surely takes more of the faces for their people, at the last FAR, than chance alone would.
 
-        The lower 95 % bound of their TAR lies above the FAR, or above the upper bound of strangers' photographs.
+        See `surely_above_chance`.
         """
-        chance = self.strangers[-1].tar_upper_95 if self.strangers else float(self.points[-1].far_target)
-        return self.points[-1].tar_lower_95 > chance
+        return surely_above_chance(self.points, self.strangers)[-1]
 
 
 @dataclass(frozen=True)

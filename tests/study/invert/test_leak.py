@@ -209,6 +209,27 @@ def test_an_attack_that_failed_makes_no_claim(tested: Path, tmp_path: Path, reac
     assert any("raise --steps" in row for row in rows) == (reached == 0.4)
 
 
+@pytest.mark.parametrize(("accepted", "worked"), [(16, True), (8, False)])
+def test_an_attack_whose_faces_the_judge_surely_recognises_has_worked(
+    tested: Path, tmp_path: Path, accepted: int, worked: bool
+):
+    """Short of the cosine that two photographs have; 16 of 64 at FAR 0.1 are surely more than chance, 8 are not."""
+    figures = read_leak(tested / "leak.json")
+    point = operating_point([1.0] * accepted + [-1.0] * (64 - accepted), [place / 100 for place in range(10)], "1e-1")
+    row = replace(with_reached(0.49)(figures.rows[1]), points=(point,))
+    figures = replace(figures, rows=(replace(figures.rows[0], points=(point,)), row))
+    (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
+    (card,) = leak_section(tmp_path, "leak.json")
+    assert row.worked == worked
+    assert (f"{accepted} of 64" in card) == worked
+    assert ("| worked |" in leak_text(figures)) == worked
+    assert ("says nothing on what can be recovered" in leak_text(figures)) == (not worked)
+    findings = replace(findings_of(tested / "embeddings"), reached=0.49, needed=0.5)
+    judged = replace(findings.likeness[-1], points=(point,))
+    verdict = replace(findings, likeness=(findings.likeness[0], judged)).verdict or ""
+    assert verdict.startswith("the attack worked, since the judge surely takes" if worked else "the attack failed")
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_an_attack_whose_faces_the_judge_does_not_recognise_is_no_proof_of_safety(
     tested: Path, tmp_path: Path, share: float

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from verisphere.base.vocabulary import OperatingPoint
+from verisphere.files.leak_figures import surely_above_chance
 from verisphere.files.results import Result
 from verisphere.report.tables import number, table
 
@@ -180,7 +181,10 @@ class InversionFindings(Result):
 
     @property
     def verdict(self) -> str | None:
-        """Whether the images are as similar to their targets as two photographs of one person; None if not known."""
+        """Whether the images are as similar to their targets as two photographs of one person, or surely recognised.
+
+        None if it is not known.
+        """
         if self.reached is None or self.needed is None:
             return None
         cosines = (
@@ -189,6 +193,9 @@ class InversionFindings(Result):
         )
         if self.reached >= self.needed:
             return f"the attack worked: {cosines}"
+        of_judge = [entry for entry in self.likeness if entry.model == "judge"]
+        if any(any(surely_above_chance(entry.points, entry.stranger_points)) for entry in of_judge):
+            return f"the attack worked, since the judge surely takes its images for their people: {cosines}"
         return (
             f"the attack failed, and says nothing on what can be recovered: {cosines}; raise --steps, or change --rate"
         )

@@ -6,7 +6,8 @@ with one photograph of the person that was not its target, at the threshold of a
 the network, and translates them to the judge (`verisphere.study.invert.translated`).
 
 An attack has worked if its faces reach, under the attacked model itself, at least the mean cosine that two photographs
-of one person have there. Where it has not, its figures are in the files, and no claim is made of them.
+of one person have there, or if the judge surely takes them for their people. Where it has not, its figures are in the
+files, and no claim is made of them.
 """
 
 import hashlib
@@ -266,8 +267,9 @@ def leak_text(figures: LeakFigures) -> str:
     steps = figures.settings.get("steps")
     told = (
         f"by {figures.judge} (steps: {steps}); an attack worked if the attacked model finds its faces as similar "
-        "to their targets as two photographs of one person.\nby chance, a face has a TAR of the FAR itself where its "
-        "person was fixed before, and that of the strangers' photographs where the most similar person was chosen"
+        f"to their targets as two photographs of one person, or {figures.judge} surely recognises them.\n"
+        "by chance, a face has a TAR of the FAR itself where its person was fixed before, and that of the strangers' "
+        "photographs where the most similar person was chosen"
     )
     if any(point.below_resolution for row in figures.rows for point in (*row.points, *row.strangers)):
         told += "\na TAR with * is at a FAR below what so few pairs of two people resolve"
