@@ -9,7 +9,7 @@ from torch.autograd import gradcheck
 from loss_rows import numbers
 from verisphere.head import Dense, Head, Sampled, Streamed
 from verisphere.losses import CosFace, QMargin, Rows
-from verisphere.losses.q_margin import margin_in_logits, newton_step, normaliser, probability, probability_and_slope
+from verisphere.losses.q_margin import margin_in_logits, newton_step, normaliser, probability_and_slope
 
 ALPHAS = [1.05, 1.25, 1.5, 1.8, 2.0]
 
@@ -181,7 +181,11 @@ def test_the_normaliser_is_the_root(alpha):
     others[100:] *= 0.02
     own = 30 * torch.randn(200, generator=generator, dtype=torch.float64)
     tau = normaliser(others, own, alpha, 7.0)
-    total = probability(tau[:, None] - others, alpha).sum(1) + probability(tau - (own - 7.0), alpha, 7.0)
+    (of_others, _), (of_own, _) = (
+        probability_and_slope(tau[:, None] - others, alpha),
+        probability_and_slope(tau - (own - 7.0), alpha, 7.0),
+    )
+    total = of_others.sum(1) + of_own
     torch.testing.assert_close(total, torch.ones_like(total), rtol=1e-12, atol=0)
     root = bisected(others, own, alpha, (1 + (alpha - 1) * 7.0) ** (-1 / (alpha - 1)))
     torch.testing.assert_close(tau, root, rtol=1e-12, atol=1e-11)
@@ -231,7 +235,7 @@ def test_beyond_the_nearest_few_passes_are_enough():
     (tau,) = loss.context(Rows(cosines[:, 0], length, length[:, None], labels, nearest, sums=sums))
     expected = normaliser(64 * others, 64 * cosines[:, 0], 1.1, 25.6)
     torch.testing.assert_close(tau, expected, rtol=1e-12, atol=0)
-    assert (probability(tau[:, None] - 64 * others, 1.1) > 0).sum(1).min() > 64
+    assert (probability_and_slope(tau[:, None] - 64 * others, 1.1)[0] > 0).sum(1).min() > 64
     assert 1 <= len(passes) <= 7
 
 

@@ -66,11 +66,6 @@ def base_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> 
     return (1.0 - order / (1.0 + order * margin) * gap).clamp(min=0.0)
 
 
-def probability(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> Float[Tensor, "*shape"]:
-    """p = `base_of` ^ (1 / (alpha - 1))."""
-    return base_of(gap, alpha, margin) ** (1.0 / (alpha - 1.0))
-
-
 def term_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> Float[Tensor, "*shape"]:
     """c / alpha * `base_of` ^ (alpha / (alpha - 1)): a class's share of the loss; its derivative in the logit is p."""
     order = alpha - 1.0
@@ -80,7 +75,7 @@ def term_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> 
 def probability_and_slope(
     gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """p, and by how much it falls as the normaliser rises: what a Newton step sums over the classes."""
+    """p = `base_of` ^ (1 / (alpha - 1)), and by how much it falls as the normaliser rises; a Newton step sums both."""
     order = alpha - 1.0
     base = base_of(gap, alpha, margin)
     slope = torch.where(base > 0.0, base ** (1.0 / order - 1.0), 0.0) / (1.0 + order * margin)
@@ -114,26 +109,25 @@ def normaliser(
     own, others = own.double() - margin, others.double()
     highest = others.amax(1) if others.shape[1] else torch.full_like(own, -inf)
 
-    def sums(tau: Float[Tensor, "batch"]) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]:
-        of_others, slopes = probability_and_slope(tau[:, None] - others, alpha)
-        of_own, slope = probability_and_slope(tau - own, alpha, margin)
-        return of_others.sum(1) + of_own, slopes.sum(1) + slope
+    def sums(tau: Float[Tensor, "batch"]) -> Float[Tensor, "2 batch"]:
+        return torch.stack(probability_and_slope(tau[:, None] - others, alpha)).sum(2)
 
-    return _root(own.maximum(highest), sums, alpha, torch.finfo(torch.float64).eps)
+    return _root(own.maximum(highest), own, sums, alpha, margin)
 
 
 def _root(
-    start: Float[Tensor, "batch"],
-    sums: Callable[[Float[Tensor, "batch"]], tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]],
+    tau: Float[Tensor, "batch"],
+    own: Float[Tensor, "batch"],
+    sums: Callable[[Float[Tensor, "batch"]], Float[Tensor, "2 batch"]],
     alpha: float,
-    precision: float,
+    margin: float,
 ) -> Float[Tensor, "batch"]:
-    """The normaliser, by Newton's steps from one that is at most as high; NaN stays where it is."""
-    tau = start
+    """The normaliser in the precision of `own`, by Newton's steps from one that is at most as high; NaN stays."""
     for _ in range(_STEPS):
-        step = newton_step(*sums(tau), alpha)
+        total, slope = sums(tau) + torch.stack(probability_and_slope(tau - own, alpha, margin))
+        step = newton_step(total, slope, alpha)
         tau = tau + step
-        if not bool((step.abs() > 8.0 * precision * (1.0 + tau.abs())).any()):
+        if not bool((step.abs() > 8.0 * torch.finfo(own.dtype).eps * (1.0 + tau.abs())).any()):
             break
     return tau
 
@@ -217,19 +211,14 @@ class QMargin(ClassLoss):
         alpha, margin, scale = self.alpha, self._margin(), self.scale
         own, nearest = scale * rows.own.detach(), scale * rows.nearest
         tau = normaliser(nearest, own, alpha, margin)
-        if rows.sums is None or nearest.shape[1] < self.nearest:  # there are no further classes
+        sums_of = None if nearest.shape[1] < self.nearest else rows.sums  # fewer are all that there are
+        if sums_of is None or not bool((base_of(tau - nearest[:, -1], alpha) > 0).any()):
             return (tau.to(own),)
-        if not bool((base_of(tau - nearest[:, -1], alpha) > 0).any()):
-            return (tau.to(own),)
-        sums_of = rows.sums
 
-        def sums(tau: Float[Tensor, "batch"]) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]:
-            column = tau[:, None]
-            totals = sums_of(lambda cosine: probability_and_slope(column - scale * cosine, alpha))
-            of_own = probability_and_slope(tau - (own - margin), alpha, margin)
-            return totals[0] + of_own[0], totals[1] + of_own[1]
+        def sums(tau: Float[Tensor, "batch"]) -> Float[Tensor, "2 batch"]:
+            return sums_of(lambda cosine: probability_and_slope(tau[:, None] - scale * cosine, alpha))
 
-        return (_root(tau, sums, alpha, torch.finfo(own.dtype).eps).to(own),)
+        return (_root(tau, own - margin, sums, alpha, margin).to(own),)
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """t + c / alpha * (... - 1), the first two summands of the loss in this module."""
