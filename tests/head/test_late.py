@@ -51,7 +51,8 @@ def test_rows_are_those_of_sgd(kind):
         late.attach(buffer)
         if number % 11 == 5:
             late.bring_up(torch.tensor([0, 6]))
-        late.write(written, expected[0][written], None if buffer is None else expected[1][written], now)
+        late.write(written, expected[0][written], None if buffer is None else expected[1][written], behind=0)
+        late.advance(now)
         some = torch.tensor([1, 5])
         torch.testing.assert_close(late.current(some)[0], expected[0][some], rtol=1e-12, atol=1e-14)
         if number == 20:
@@ -72,7 +73,8 @@ def test_thousands_of_steps_do_not_underflow():
     for _ in range(MOST_STEPS + 50):
         stepped(*expected, step)
         late.attach(buffer)
-        late.write(torch.tensor([0]), expected[0][:1], expected[1][:1], step)
+        late.write(torch.tensor([0]), expected[0][:1], expected[1][:1], behind=0)
+        late.advance(step)
     torch.testing.assert_close(late.current(torch.tensor([1]))[0], expected[0][1:], rtol=1e-11, atol=0)
     torch.testing.assert_close(late.current(torch.tensor([1]))[1], expected[1][1:], rtol=1e-11, atol=0)
 
@@ -86,9 +88,8 @@ def test_the_bound_of_a_turn_holds_and_is_near(kind):
     late.of(centers)
     for number in range(30):
         late.attach(buffer)
-        late.write(
-            torch.tensor([0]), late.current(torch.tensor([0]))[0], late.current(torch.tensor([0]))[1], STEPS[kind]
-        )
+        late.write(torch.tensor([0]), *late.current(torch.tensor([0])), behind=0)
+        late.advance(STEPS[kind])
         now = torch.nn.functional.normalize(late.current(torch.arange(50))[0], dim=2)
         turned = (now - before).norm(dim=2)[1:]
         bound = late.turned()[1:]
@@ -103,7 +104,8 @@ def test_a_foreign_change_is_noticed():
     assert not late.of(centers)
     assert late.of(centers)
     late.attach(None)
-    late.write(torch.tensor([0]), torch.zeros(1, 1, 2), None, STEPS["plain"])
+    late.write(torch.tensor([0]), torch.zeros(1, 1, 2), None, behind=0)
+    late.advance(STEPS["plain"])
     assert late.of(centers)
     centers.mul_(2.0)
     with pytest.raises(ValueError, match="lacked their last steps"):

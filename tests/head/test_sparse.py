@@ -7,10 +7,11 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from processes import run
 from verisphere.base.distributed import world
-from verisphere.head import Auto, Dense, Head, HeadSGD, Sampled, Sharded, Sparse, Streamed, SubCenters
+from verisphere.head import Auto, Dense, Head, HeadSGD, Sampled, Sharded, Sparse, Streamed, SubCenters, screened
 from verisphere.head.sparse import LONGEST_WAIT
 from verisphere.losses import ArcFace, QMargin
 from verisphere.losses.auxiliary import Intra, WeightedSum
@@ -180,16 +181,54 @@ def head_and_sgd(head: Head) -> tuple[Head, torch.optim.Optimizer]:
 def test_waiting_grows_and_ends():
     kept, tried = Sparse()._kept, []
     for step in range(400):
-        if not kept.waits():
+        kept.steps += 1
+        if kept.steps > kept.streams_to:
             tried.append(step)
             kept.undecided("a test")
     waits = [second - first - 1 for first, second in pairwise(tried)]
     assert waits[:4] == [1, 3, 7, 15]
     assert max(waits) == LONGEST_WAIT
     kept.wait = 0
-    kept._waiting = 0
     kept.undecided("again")
-    assert [kept.waits() for _ in range(3)] == [True, False, False]
+    assert kept.streams_to == kept.steps + 1
+
+
+class Largest(TorchDispatchMode):
+    """Records the number of entries of the largest tensor that is made."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        if isinstance(made, Tensor) and made.layout == torch.strided:
+            self.entries = max(self.entries, made.numel())
+        return made
+
+
+def test_a_step_holds_no_table_of_all_rows_and_all_classes_that_have_a_gradient(monkeypatch):
+    monkeypatch.setitem(screened.PRODUCTS, "cpu", 2**17)
+    head = head_of(Sparse(screen="float32"), classes=8000)
+    optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+    rows, labels = torch.randn(500, SIZE, dtype=torch.float64), torch.arange(500)
+    with Largest() as largest:
+        head(rows.requires_grad_(), labels).loss.backward()
+    having = sum(len(block) for block in head.stored.grad.gradient.blocks())
+    optimizer.step()
+    assert head.engine.streamed_steps == 0
+    assert largest.entries <= head.stored.numel() < having * len(rows) // 2
+
+
+def test_a_row_with_a_gradient_in_all_classes_is_streamed(monkeypatch, caplog):
+    """A row of zeros, in a table whose limit it passes or fits exactly."""
+    dense, ((rows, labels),) = head_of(Dense()), batches(1)
+    rows[3] = 0.0
+    for limit, streamed in ((BATCH * CLASSES - 1, 1), (BATCH * CLASSES, 0)):
+        monkeypatch.setattr("verisphere.head.sparse.TABLE", limit)
+        head = head_of(Sparse(screen="float32"))
+        with torch.no_grad():
+            torch.testing.assert_close(head(rows, labels).loss, dense(rows, labels).loss, rtol=1e-12, atol=0)
+        assert head.engine.streamed_steps == streamed
+    assert caplog.text.count("a row has a gradient in many classes") == 1
 
 
 def test_gradients_that_add_up_are_streamed(caplog):

@@ -36,7 +36,7 @@ from verisphere.score.cosine import unit
 #: Standard deviation of a new center's entries, as in ArcFace's release. Under a cosine only directions matter, but the
 #: length sets how fast a center turns: a step turns it by the learning rate over the length squared.
 CENTER_STD = 0.01
-_DRAWN_AT_ONCE = 2**22
+_DRAWN_AT_ONCE = 2**20
 
 #: Keywords that a head took in earlier versions, and what takes their place.
 _RENAMED = {

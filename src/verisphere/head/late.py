@@ -12,18 +12,15 @@ products of all steps underflow. The direction of a late center turns by at most
 l w plus a part of length u |w| across w; this bounds how far a screen of the centers is out of date.
 """
 
-from collections.abc import Iterator
-
 import torch
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from verisphere.head.interface import SGDStep
+from verisphere.head.screened import CenterScreen, parts
 
 #: Steps after which all centers are brought up: the matrices of so many steps are multiplied in each step.
 MOST_STEPS = 2048
-#: Numbers of centers that are brought up, or measured, at once, by device.
-AT_ONCE = {"cpu": 2**19, "cuda": 2**25}
 
 
 def step_matrix(step: SGDStep) -> list[list[float]]:
@@ -50,18 +47,19 @@ _CHANGED = (
 class LateCenters:
     """Centers and momentum of which some rows lack the last steps, and what it takes to bring them up.
 
-    It writes centers and momentum without a new version of the tensors, except for `write`: a row that is brought up
+    It writes centers and momentum without a new version of the tensors, except for `advance`: a row that is brought up
     has the values that it stood for.
 
     Attributes:
-        rewritten: how often all centers have changed at once.
+        screen: the screen of the centers, in which classes that are written are renewed; None once all have changed.
     """
 
     def __init__(self) -> None:
         self._centers: Tensor | None = None
         self._buffer: Tensor | None = None
         self._state: tuple[object, ...] = ()
-        self._behind, self._version, self.rewritten = False, 0, 0
+        self._behind, self._version = False, 0
+        self.screen: CenterScreen | None = None
 
     @torch.inference_mode(False)  # what is kept for the next step must not be a tensor of that mode
     def of(self, centers: Tensor) -> bool:
@@ -74,8 +72,7 @@ class LateCenters:
             return True
         if self._behind:
             raise ValueError(_CHANGED)
-        self._centers, self._buffer, self._state = centers, None, _state(centers)
-        self.rewritten += 1
+        self._centers, self._buffer, self._state, self.screen = centers, None, _state(centers), None
         #: the step before which each class was written last, and for each step the matrix from there to now
         self._since = torch.zeros(len(centers), dtype=torch.int64, device=centers.device)
         self._matrices = torch.eye(2, dtype=torch.float64, device=centers.device)[None]
@@ -87,8 +84,7 @@ class LateCenters:
     def forget(self) -> None:
         """Bring up all centers, and take them for changed: somebody else may write to them."""
         self.bring_up()
-        self._state, self._buffer = (), None
-        self.rewritten += 1
+        self._state, self._buffer, self.screen = (), None, None
 
     def attach(self, buffer: Tensor | None) -> None:
         """Take the momentum buffer of the coming step."""
@@ -103,23 +99,24 @@ class LateCenters:
         for classes in parts(self._centers):
             self._measure(classes, *self.current(classes))
 
-    def write(
-        self,
-        classes: Int64[Tensor, " some"],
-        rows: Float[Tensor, "some subcenters columns"],
-        momentum: Float[Tensor, "some subcenters columns"] | None,
-        step: SGDStep,
-    ) -> None:
-        """Write the classes that a step has changed by a gradient; all others are late by one step more."""
+    def write(self, classes: Int64[Tensor, " some"], rows: Tensor, momentum: Tensor | None, behind: int = 1) -> None:
+        """Write classes as they are now, or, `behind` = 0, after a step that is being made, before `advance`."""
         assert self._centers is not None, "of comes before"
-        self._centers.detach().index_copy_(0, classes, rows)  # a new version, as any engine makes
+        self._centers.data.index_copy_(0, classes, rows)
         if self._buffer is not None and momentum is not None:
             self._buffer.data.index_copy_(0, classes, momentum)
+        self._since[classes] = len(self._matrices) - behind
+        self._measure(classes, rows, momentum)
+        if self.screen is not None:
+            self.screen.renew(classes)
+
+    def advance(self, step: SGDStep) -> None:
+        """All classes that this step has not written are late by one step more."""
+        assert self._centers is not None, "of comes before"
+        torch.autograd.graph.increment_version(self._centers)  # as any engine makes
         self._state = _state(self._centers)
         matrix = torch.tensor(step_matrix(step), dtype=torch.float64, device=self._matrices.device)
         self._matrices = torch.cat([matrix @ self._matrices, torch.eye(2).to(matrix)[None]])
-        self._since[classes] = len(self._matrices) - 1
-        self._measure(classes, rows, momentum)
         self._behind = True
         if len(self._matrices) > MOST_STEPS:
             self.bring_up()
@@ -130,17 +127,13 @@ class LateCenters:
             return
         if self._state != _state(self._centers):
             raise ValueError(_CHANGED)
+        if classes is None:
+            self.screen = None
         for some in parts(self._centers, classes):
-            rows, momentum = self.current(some)
-            self._centers.data.index_copy_(0, some, rows)
-            if self._buffer is not None and momentum is not None:
-                self._buffer.data.index_copy_(0, some, momentum)
-            self._since[some] = len(self._matrices) - 1
-            self._measure(some, rows, momentum)
+            self.write(some, *self.current(some))
         if classes is None:
             self._since.zero_()
             self._matrices, self._behind = self._matrices[-1:], False
-            self.rewritten += 1
 
     def turned(self) -> Float32[Tensor, "classes subcenters"] | None:
         """An upper bound of how far each direction is from that of the stored center; None if no center is late."""
@@ -160,7 +153,7 @@ class LateCenters:
             return rows, momentum
         matrices = self._matrices.index_select(0, self._since.index_select(0, classes))
         matrices = matrices.to(rows.dtype).movedim(0, 2)[..., None, None]  # each entry beside the rows
-        now = rows * matrices[0, 0]
+        now = rows * matrices[0, 0] if both else rows.mul_(matrices[0, 0])
         if momentum is None:
             return now, None
         now.addcmul_(momentum, matrices[0, 1])
@@ -180,15 +173,6 @@ class LateCenters:
         across = (across / squared).sqrt()
         self._along[classes] = along.float()
         self._across[classes] = torch.where(across == across, across, torch.inf).float()
-
-
-def parts(
-    centers: Float[Tensor, "classes subcenters columns"], classes: Int64[Tensor, " some"] | None = None
-) -> Iterator[Int64[Tensor, " part"]]:
-    """These classes, or all, in parts whose centers stay in a cache."""
-    every = torch.arange(len(centers), device=centers.device) if classes is None else classes
-    numbers = AT_ONCE.get(centers.device.type, AT_ONCE["cuda"])
-    yield from every.split(max(numbers // centers.shape[1:].numel(), 1))
 
 
 def _state(centers: Tensor) -> tuple[object, ...]:

@@ -5,10 +5,8 @@ either (Cauchy and Schwarz), by what the center's direction has turned since it 
 product of low precision, with these bounds, finds every center whose cosine can reach a floor.
 """
 
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Literal, NamedTuple
 
 import torch
@@ -17,7 +15,6 @@ from torch import Tensor
 
 from verisphere.base.device import full_float32
 from verisphere.head.chunk import inverse_length
-from verisphere.head.late import parts
 from verisphere.score.exact.screen import exact_int8, int8_unit, product_type, products, true_places
 
 ScreenType = Literal["int8", "bfloat16", "float32"]
@@ -25,8 +22,10 @@ ScreenType = Literal["int8", "bfloat16", "float32"]
 #: Bytes of each number of the centers; a screen in float32 consists of the centers themselves.
 NUMBER_BYTES: dict[ScreenType, int] = {"int8": 1, "bfloat16": 2, "float32": 0}
 
+#: Numbers of centers that are brought up, measured or rounded at once, by device.
+AT_ONCE = {"cpu": 2**18, "cuda": 2**25}
 #: Largest number of a chunk's products, by device.
-PRODUCTS = {"cpu": 2**21, "cuda": 2**27}
+PRODUCTS = {"cpu": 2**20, "cuda": 2**27}
 RUN = 64  # products whose maximum is compared before they are
 RAISED_AFTER = 3.0  # the floors rise when the part of the centers that has been seen has grown by this
 #: What rounding to the type takes at most from a product on its way out; and rounding a float64 to float32 first.
@@ -36,27 +35,11 @@ SAMPLED = 4096  # centers that tell the error of most
 _NOTHING = -10_000  # a product that marks the own class, or no class
 
 
-@cache
 def fastest_type(device: str) -> ScreenType:
-    """The type whose products are fastest: bfloat16 on a GPU; on a CPU tried once, on a twentieth of a second's work.
-
-    int8 has to be a tenth faster than the others, as its bounds are wider.
-    """
+    """The type whose products are fastest: bfloat16 on a GPU; int8 on a CPU with instructions for it, else float32."""
     if device != "cpu":
         return "bfloat16"
-    seconds: dict[ScreenType, float] = {}
-    rows = torch.ones(128, 512)
-    for name in ("float32", "bfloat16", "int8"):
-        left = rows.to(getattr(torch, name))
-        right, best = left.repeat(8, 1), float("inf")
-        for _ in range(5):
-            started = time.thread_time()
-            products(left, right)
-            best = min(best, time.thread_time() - started)
-        seconds[name] = best * (1.1 if name == "int8" else 1.0)
-    if not exact_int8(rows.shape[1]):
-        del seconds["int8"]
-    return min(seconds, key=lambda name: seconds[name])
+    return "int8" if torch.cpu._is_vnni_supported() and exact_int8(512) else "float32"
 
 
 class Near(NamedTuple):
@@ -84,10 +67,10 @@ class CenterScreen:
     def __init__(self, centers: Float[Tensor, "classes subcenters columns"], dtype: torch.dtype) -> None:
         self._centers, self._dtype = centers.detach(), dtype
         count, device = centers.shape[:2].numel(), centers.device
-        if dtype == torch.int8 and device.type != "cpu":
-            raise ValueError(f"int8 products are made on a CPU; on {device} bfloat16 is the fast type for the screen")
-        if dtype == torch.int8 and not exact_int8(centers.shape[2]):
-            raise ValueError("products in int8 are not exact on this CPU; choose another type for the screen")
+        if dtype == torch.int8 and not (device.type == "cpu" and exact_int8(centers.shape[2])):
+            raise ValueError(
+                f"products in int8 are not exact on this {device.type}; choose another type for the screen"
+            )
         self._scale = torch.zeros(count, dtype=centers.dtype, device=device)  # one over the length of each center
         self._lost = torch.zeros(count, dtype=torch.float32, device=device)
         self._rounded: Tensor | None = None
@@ -96,7 +79,7 @@ class CenterScreen:
             columns = centers.shape[2]
             self._rounded = torch.zeros(count + -count % RUN, max(columns, 2), dtype=dtype, device=device)
         if dtype == torch.int8:
-            some = centers.detach().flatten(0, 1)[:: max(count // 4096, 1)]
+            some = centers.detach().flatten(0, 1)[:: max(count // 1024, 1)]
             self._unit = int8_unit((some * inverse_length(some)[:, None]).float())
         self._room = torch.empty(0, dtype=product_type(dtype), device=device)
         self.renew()
@@ -234,6 +217,15 @@ class CenterScreen:
                 if beyond > 0:
                     product[:, -beyond:] = _nothing(product.dtype)
                 yield first, product
+
+
+def parts(
+    centers: Float[Tensor, "classes subcenters columns"], classes: Int64[Tensor, " some"] | None = None
+) -> Iterator[Int64[Tensor, " part"]]:
+    """These classes, or all, in parts whose centers stay in a cache."""
+    every = torch.arange(len(centers), device=centers.device) if classes is None else classes
+    numbers = AT_ONCE.get(centers.device.type, AT_ONCE["cuda"])
+    yield from every.split(max(numbers // centers.shape[1:].numel(), 1))
 
 
 _WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}

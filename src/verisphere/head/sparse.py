@@ -2,27 +2,29 @@
 
 A loss with `zero_up_to`, such as Q-Margin, gives another class no term and no gradient unless its cosine is above a
 bound, and the bound over some of the classes is at most that over all. So one screened product finds every class that
-may matter to a row of the batch, exact cosines of those find the few that do, and the dense engine computes with copies
-of them. The result is that over all classes, to within rounding.
+may matter to a row of the batch, exact cosines of those find the few pairs that do, and the terms of these are added
+up. The result is that over all classes, to within rounding.
 
 With `HeadSGD` the other centers are not touched: they are updated late, see `verisphere.head.late`.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from verisphere.base.vocabulary import NO_CLASS, check_word
-from verisphere.head.dense import Dense
-from verisphere.head.interface import SGDStep, View, ViewRequest, WholeEngine
+from verisphere.head.chunk import inverse_length
+from verisphere.head.interface import OwnClass, SGDStep, View, ViewRequest, WholeEngine, WholeView
 from verisphere.head.late import LateCenters
-from verisphere.head.sampled import SampledGradient, with_copies
-from verisphere.head.screened import CenterScreen, Near, Undecided, fastest_type
+from verisphere.head.sampled import ComputedGradient, SampledGradient, with_copies
+from verisphere.head.screened import CenterScreen, Near, Undecided, fastest_type, parts
 from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
@@ -38,23 +40,23 @@ OPEN_SHARE, OPEN_PAIRS = 1 / 32, 2**19
 #: The same for pairs whose exact cosines are computed, each of which costs as much as a hundred screened ones.
 EXACT_SHARE, EXACT_PAIRS = 1 / 128, 2**16
 #: Pairs of each row that are computed first, the nearest that the floor is taken from, and numbers multiplied at once.
-FIRST_PAIRS, NEAREST, MULTIPLIED_AT_ONCE = 8, 64, 2**19
+FIRST_PAIRS, NEAREST, MULTIPLIED_AT_ONCE = 8, 64, 2**18
 #: More than rounding moves a cosine of float32.
 ROUNDING = 1e-5
 #: A cosine below all others, for a row whose own class another rank holds.
 FAR = -1e3
-#: Logits of the classes that remain, beyond which these are streamed.
-DENSE_LOGITS = 2**24
+#: Entries of the table of pairs: rows, times the most pairs of a row.
+TABLE = 2**22
 #: Most steps that are streamed after the screen could not decide, before it is tried again.
 LONGEST_WAIT = 64
 
 
 def why_not_sparse(loss: ClassLoss, subcenters: SubCenters) -> str | None:
     """Why the sparse engine cannot run a loss over such centers; None if it can."""
-    dense = [type(term).__name__ for _, term in loss.terms if term.query != "none" and not _is_sparse(term)]
-    if dense or not _sparse_terms(loss):
-        name = dense[0] if dense else type(loss).__name__
-        return f"{name} has no bound below which other classes have no gradient, as QMargin has"
+    for term in _comparing(loss) or [loss]:
+        bounded = type(term).zero_up_to is not ClassLoss.zero_up_to
+        if not bounded or term.query != "embedding" or term.similarity != "cosine" or term.teacher:
+            return f"{type(term).__name__} has no bound below which other classes have no gradient, as QMargin has"
     if subcenters.count > 1 and subcenters.pooling != "max":
         return f"pooling {subcenters.pooling!r} needs the cosines to all sub-centers, where 'max' needs the largest"
     if subcenters.pull_together:
@@ -62,12 +64,7 @@ def why_not_sparse(loss: ClassLoss, subcenters: SubCenters) -> str | None:
     return None
 
 
-def _is_sparse(loss: ClassLoss) -> bool:
-    bounded = type(loss).zero_up_to is not ClassLoss.zero_up_to
-    return bounded and loss.query == "embedding" and loss.similarity == "cosine" and not loss.teacher
-
-
-def _sparse_terms(loss: ClassLoss) -> list[ClassLoss]:
+def _comparing(loss: ClassLoss) -> list[ClassLoss]:
     return [term for _, term in loss.terms if term.query != "none"]
 
 
@@ -75,17 +72,16 @@ class Kept:
     """What the engine keeps between the steps of one head, beside its state.
 
     Attributes:
-        late: the centers, some of which lack the last steps.
-        screen: the screen of the centers; None before the first step.
+        late: the centers, some of which lack the last steps, and their screen.
         steps: number of batches so far.
         streamed: number of those that the streamed engine computed.
-        wait: number of steps that were streamed after the last that the screen could not decide; 0 once it has decided.
+        wait: number of steps to stream after one that the screen could not decide; 0 once it has decided.
+        streams_to: number of the last step that is streamed for that.
     """
 
     def __init__(self) -> None:
         self.late = LateCenters()
-        self.screen: CenterScreen | None = None
-        self.steps = self.streamed = self.wait = self._waiting = self._rewritten = 0
+        self.steps = self.streamed = self.wait = self.streams_to = 0
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """A copy keeps nothing: a head brings up its centers before it is copied."""
@@ -94,26 +90,19 @@ class Kept:
     def screen_of(self, centers: Tensor, dtype: torch.dtype) -> tuple[CenterScreen, Float32[Tensor, "..."] | None]:
         """The screen of the centers, and how far each direction may have turned since they were rounded."""
         self.late.of(centers)
-        if self.screen is None or self._rewritten != self.late.rewritten:
-            self.screen = None  # its memory serves the next
-            self.screen, self._rewritten = CenterScreen(centers, dtype), self.late.rewritten
+        if self.late.screen is None:
+            self.late.screen = CenterScreen(centers, dtype)
         turned = self.late.turned()
         if turned is not None:
             loose = (turned > SLACK).any(1).nonzero()[:, 0]
             self.late.bring_up(loose)
-            self.screen.renew(loose)
             turned[loose] = 0.0
-        return self.screen, turned
-
-    def waits(self) -> bool:
-        """Whether this step is to be streamed, as the screen could not decide one of the last."""
-        self._waiting -= self._waiting > 0
-        return self._waiting > 0
+        return self.late.screen, turned
 
     def undecided(self, reason: object) -> None:
         """Record a step that it could not decide: the next are streamed, ever more of them."""
         self.wait = min(2 * self.wait + 1, LONGEST_WAIT)
-        self._waiting = self.wait + 1
+        self.streams_to = self.steps + self.wait
         count = self.streamed + 1
         if count & (count - 1) == 0:  # at the first, the second, the fourth ...
             log.warning("the streamed engine computes a step for the sparse one (%d so far): %s", count, reason)
@@ -178,16 +167,17 @@ class Sparse(WholeEngine):
         kept = self._kept
         kept.steps += 1
         whole_gradient = request.defer is None and torch.is_grad_enabled() and centers.requires_grad
-        if not (whole_gradient or request.class_weights is not None or kept.waits()):
+        if not (whole_gradient or request.class_weights is not None or kept.steps <= kept.streams_to):
             try:
-                classes, copies = self._classes(centers, request)
+                pairs = self._pairs(centers, request)
             except Undecided as error:
                 kept.undecided(error)
             else:
                 kept.wait = 0
-                few = len(request.labels) * copies.shape[:2].numel() <= DENSE_LOGITS
-                kind = partial(SparseGradient, kept=kept)
-                return (Dense() if few else self.streamed).view(*with_copies(centers, request, classes, copies, kind))
+                classes, column = pairs.of_class.unique(return_inverse=True)
+                copies = kept.late.current(classes, both=False)[0]
+                few, request = with_copies(centers, request, classes, copies, partial(SparseGradient, kept=kept))
+                return SparseView(few.to(request.dtype), request, pairs, column)
         elif whole_gradient and not kept.streamed:
             log.warning("the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse")
         kept.streamed += 1
@@ -197,8 +187,8 @@ class Sparse(WholeEngine):
 
     @torch.inference_mode(False)  # what is kept for the next step must not be a tensor of that mode
     @torch.no_grad()
-    def _classes(self, centers: Tensor, request: ViewRequest) -> tuple[Tensor, Tensor]:
-        """Every class with a gradient in this batch, ascending, and copies of their centers."""
+    def _pairs(self, centers: Tensor, request: ViewRequest) -> "Pairs":
+        """Every pair of a row and a class that has a gradient in this batch."""
         name = fastest_type(centers.device.type) if self.screen == "auto" else self.screen
         dtype = centers.dtype if name == "float32" else getattr(torch, name)
         screen, turned = self._kept.screen_of(centers, dtype)
@@ -207,8 +197,103 @@ class Sparse(WholeEngine):
         near = screen.near(
             search.query, search.labels, turned, search.floor_by, max(int(OPEN_SHARE * pairs), OPEN_PAIRS)
         )
-        classes = search.classes(near, max(int(EXACT_SHARE * pairs), EXACT_PAIRS))
-        return classes, self._kept.late.current(classes, both=False)[0]
+        return search.pairs(near, max(int(EXACT_SHARE * pairs), EXACT_PAIRS))
+
+
+class Pairs(NamedTuple):
+    """Pairs of a row and a class, the rank of the class in its row, which is 0 for its own, and the cosines.
+
+    Attributes:
+        floors: the cosine up to which other classes have no gradient, of each row.
+    """
+
+    row: Int64[Tensor, " pairs"]
+    of_class: Int64[Tensor, " pairs"]
+    rank: Int64[Tensor, " pairs"]
+    cosines: Float[Tensor, "pairs subcenters"]
+    floors: Float[Tensor, "batch"]
+
+
+class SparseView(WholeView):
+    """The pairs that may have a term, for one batch, in a table with as many columns as a row has classes at most.
+
+    Args:
+        centers: copies of the centers of some classes, for autograd.
+        request: the request about these classes.
+        pairs: the pairs, of which one of each row is that with its own class; any class for a row labelled -1.
+        column: class of each pair, by its place among the copies.
+    """
+
+    def __init__(
+        self,
+        centers: Float[Tensor, "some subcenters columns"],
+        request: ViewRequest,
+        pairs: Pairs,
+        column: Int64[Tensor, " pairs"],
+    ) -> None:
+        super().__init__(centers[:0], centers, request)
+        self._pairs, self._column = pairs, column
+        self._known = self._table(pairs.cosines)
+
+    def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> OwnClass:
+        """See `View.own`, without the center; `rest` comes after it, with the same rows."""
+        row, _, _, cosines, _ = self._pairs
+        self._known = self._table(_Cosines.apply(cosines, row, self._column, query, self.centers))
+        return OwnClass(self._known[:, 0].masked_fill(self.request.labels == NO_CLASS, 0.0), None)
+
+    def nearest(
+        self, query: Float[Tensor, "batch columns"], count: int, own_elsewhere: bool = False
+    ) -> Float[Tensor, "batch nearest"]:
+        """See `View.nearest`: of those that may have a term."""
+        return self._known[:, 1 : count + 1].detach()
+
+    def sums(
+        self, query: Float[Tensor, "batch columns"], function: Callable[[Tensor], tuple[Tensor, ...]]
+    ) -> Float64[Tensor, "numbers batch"]:
+        """See `View.sums`."""
+        return torch.stack(function(self._known[:, 1:].detach())).sum(2, dtype=torch.float64)
+
+    def rest(
+        self,
+        loss: ClassLoss,
+        query: Float[Tensor, "batch columns"],
+        context: tuple[Float[Tensor, "batch"], ...],
+        row_gradient: Float[Tensor, "batch"] | None = None,
+    ) -> Float[Tensor, "batch"]:
+        """See `View.rest`."""
+        rest = loss.others(self._known[:, 1:], *(item[:, None] for item in context)).sum(1)
+        return sum((0.0 * item for item in context), rest)  # the backward reaches what `others` leaves unused
+
+    def _table(self, cosines: Tensor) -> Float[Tensor, "batch most"]:
+        """The cosine of each pair, by row and rank; where a row has fewer, its floor, which has no term."""
+        row, _, rank, _, floors = self._pairs
+        empty = floors[:, None].repeat(1, int(rank.amax()) + 1)
+        return empty.index_put((row, rank), self.request.subcenters.pooled(cosines))
+
+
+class _Cosines(torch.autograd.Function):
+    """The cosines of some pairs of a row and a class, which are known; its backward costs what these pairs cost."""
+
+    @staticmethod
+    def forward(ctx: Any, cosines: Tensor, row: Tensor, column: Tensor, query: Tensor, centers: Tensor) -> Tensor:
+        ctx.save_for_backward(cosines, row, column, query, centers)
+        return cosines.view_as(cosines)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_cosines: Tensor) -> tuple[None, None, None, Tensor, Tensor]:
+        cosines, row, column, query, centers = ctx.saved_tensors
+        flat, count = centers.flatten(0, 1), centers.shape[1]
+        center = (count * column[:, None] + torch.arange(count, device=column.device)).flatten()
+        inverse = inverse_length(flat)
+        factor = by_cosines.flatten() * inverse[center]
+        places, shape = torch.stack([row.repeat_interleave(count), center]), (len(query), len(flat))
+        # a step along a center changes no cosine
+        along = torch.zeros_like(inverse).index_add_(0, center, factor * inverse[center] * cosines.flatten())
+        with torch.autocast(query.device.type, enabled=False):
+            by_product = torch.sparse_coo_tensor(places, factor, shape, check_invariants=True)
+            by_centers = (flat * -along[:, None]).addmm_(by_product.T, query)
+            return None, None, None, by_product @ flat, by_centers.view_as(centers)
 
 
 class Search:
@@ -220,21 +305,22 @@ class Search:
         self._late, self._loss, self._subcenters = late, request.loss, request.subcenters
         self.query, self.labels = query, labels = request.query, request.labels
         every = torch.arange(len(query), device=query.device)
-        own = self._cosines(every, labels.clamp(min=0))
-        self._own = own.masked_fill(labels == NO_CLASS, FAR)
+        own = labels.clamp(min=0)
+        self._of_own = every, own, torch.zeros_like(every), self._cosines(every, own)
+        self._own = self._subcenters.pooled(self._of_own[3]).masked_fill(labels == NO_CLASS, FAR)
 
     def floor_by(self, center: Int64[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """The floor by one center near each row, where its number is not -1."""
         row = torch.arange(len(center), device=center.device)
-        cosine = self._cosines(row, torch.div(center.clamp(min=0), self._subcenters.count, rounding_mode="floor"))
-        return self.floor(cosine.masked_fill(center < 0, -torch.inf)[:, None])
+        cosines = self._cosines(row, torch.div(center.clamp(min=0), self._subcenters.count, rounding_mode="floor"))
+        return self.floor(self._subcenters.pooled(cosines).masked_fill(center < 0, -torch.inf)[:, None])
 
     def floor(self, nearest: Float[Tensor, "batch nearest"]) -> Float[Tensor, "batch"]:
         """The cosine up to which other classes have no gradient, by lower bounds of the largest cosines to some."""
         unknown = torch.full_like(self._own, torch.nan)
         rows = Rows(self._own, unknown, unknown[:, None], self.labels, nearest)
         floors = torch.full_like(self._own, torch.inf)
-        for term in _sparse_terms(self._loss):
+        for term in _comparing(self._loss):
             context = tuple(item.to(floors).expand(len(floors)) for item in term.context(rows))
             bound = term.zero_up_to(*context)
             assert bound is not None, "checked when the head was built"
@@ -243,9 +329,9 @@ class Search:
             raise Undecided("an embedding is not finite, or the bound of a row is not")
         return floors - ROUNDING
 
-    def classes(self, pairs: Near, most: int) -> Int64[Tensor, " some"]:
-        """Every class that has a gradient, with those of the batch, ascending, by at most so many exact cosines."""
-        row, center, at_most = pairs
+    def pairs(self, near: Near, most: int) -> Pairs:
+        """Every pair of a row and a class that has a gradient, by at most so many exact cosines of other classes."""
+        row, center, at_most = near
         count = self._subcenters.count
         of_class = torch.div(center, count, rounding_mode="floor")
         if count > 1:  # the nearest sub-center of each class
@@ -253,38 +339,40 @@ class Search:
             key, order = (row * classes + of_class).unique(return_inverse=True)
             row, of_class = torch.div(key, classes, rounding_mode="floor"), key % classes
             at_most = at_most.new_full(key.shape, -torch.inf).scatter_reduce_(0, order, at_most, "amax")
-        first = self._best(row, at_most, FIRST_PAIRS)[0]
-        cosine = self._cosines(row[first], of_class[first])
-        floors = self.floor(self._table(row[first], cosine, FIRST_PAIRS))
-        near = (at_most >= floors.index_select(0, row)).nonzero()[:, 0]
-        if len(near) > most:
-            raise Undecided(f"{len(near):,} pairs of a row and a class may have a gradient")
-        row, of_class = row[near], of_class[near]
-        cosine = self._cosines(row, of_class)
-        floors = self.floor(self._table(row, cosine, NEAREST))
-        mattering = of_class[cosine > floors.index_select(0, row)]
-        found = torch.cat([mattering, self.labels[self.labels != NO_CLASS]]).unique()
-        return found if len(found) else found.new_zeros(1)
+        order, rank = self._ranked(row, at_most)
+        first = order[rank < FIRST_PAIRS]
+        floors = self._exact(row[first], of_class[first], FIRST_PAIRS).floors
+        some = (at_most >= floors.index_select(0, row)).nonzero()[:, 0]
+        if len(some) > most:
+            raise Undecided(f"{len(some):,} pairs of a row and a class may have a gradient")
+        *others, floors = self._exact(row[some], of_class[some], NEAREST)
+        some = (self._subcenters.pooled(others[3]) > floors.index_select(0, others[0])).nonzero()[:, 0]
+        pairs = Pairs(*(torch.cat([own, item[some]]) for own, item in zip(self._of_own, others, strict=True)), floors)
+        if (int(pairs.rank.amax()) + 1) * len(self.query) > TABLE:
+            raise Undecided("a row has a gradient in many classes")
+        return pairs
 
-    def _table(self, row: Tensor, cosine: Tensor, most: int) -> Float[Tensor, "batch nearest"]:
-        """The largest cosines of each row, minus infinity where there are fewer."""
-        best, rank = self._best(row, cosine, most)
-        table = self.query.new_full((len(self.query), most), -torch.inf)
-        table[row[best], rank] = cosine[best]
-        return table
+    def _exact(self, row: Tensor, of_class: Tensor, most: int) -> Pairs:
+        """These pairs with their exact cosines, and the floors by the largest of each row."""
+        cosines = self._cosines(row, of_class)
+        pooled = self._subcenters.pooled(cosines)
+        order, rank = self._ranked(row, pooled)
+        row, pooled, near = row[order], pooled[order], rank < most
+        table = pooled.new_full((len(self.query), most), -torch.inf)
+        table[row[near], rank[near]] = pooled[near]
+        return Pairs(row, of_class[order], rank + 1, cosines[order], self.floor(table))
 
-    def _best(self, row: Tensor, value: Tensor, most: int) -> tuple[Tensor, Tensor]:
-        """The pairs with the largest values of each row, and the rank of each in its row."""
+    def _ranked(self, row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """An order of pairs by row and falling value, and the rank of each in its row."""
         order = value.argsort(descending=True)
         order = order[row[order].argsort(stable=True)]
         start = torch.searchsorted(row[order], torch.arange(len(self.query), device=row.device))
-        rank = torch.arange(len(order), device=row.device) - start[row[order]]
-        return order[rank < most], rank[rank < most]
+        return order, torch.arange(len(order), device=row.device) - start[row[order]]
 
-    def _cosines(self, row: Tensor, of_class: Tensor) -> Float[Tensor, " pairs"]:
-        """The exact cosine of each pair of a row and a class, pooled over its sub-centers."""
+    def _cosines(self, row: Tensor, of_class: Tensor) -> Float[Tensor, "pairs subcenters"]:
+        """The exact cosines of each pair of a row and a class."""
         at_once = max(MULTIPLIED_AT_ONCE // (self._subcenters.count * self.query.shape[1]), 1)
-        parts = [
+        cosines = [
             torch.einsum(
                 "pd,pkd->pk",
                 self.query[some],
@@ -292,7 +380,7 @@ class Search:
             )
             for some, those in zip(row.split(at_once), of_class.split(at_once), strict=True)
         ]
-        return self._subcenters.pooled(torch.cat(parts))
+        return torch.cat(cosines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,13 +388,14 @@ class SparseGradient(SampledGradient):
     """The deferred gradient of the classes that have one; all others, which `kept` has, are updated late."""
 
     kept: Kept
+    inner: ComputedGradient
 
     def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
         """Update the classes with a gradient, and their momentum, and record the step for all others."""
         late = self.kept.late
         late.attach(buffer)
-        momentum = late.current(self.classes)[1]
-        self.inner.apply(step, momentum)
-        late.write(self.classes, self.copies, momentum, step)
-        if self.kept.screen is not None:
-            self.kept.screen.renew(self.classes)
+        for some in parts(self.copies):
+            rows, momentum = self.copies[some], late.current(self.classes[some])[1]
+            ComputedGradient(rows, self.inner.gradient[some]).apply(step, momentum)
+            late.write(self.classes[some], rows, momentum, behind=0)
+        late.advance(step)
