@@ -21,7 +21,8 @@ from torch.autograd.function import once_differentiable
 
 from verisphere.base.vocabulary import NO_CLASS, check_word
 from verisphere.head.chunk import inverse_length
-from verisphere.head.interface import OwnClass, SGDStep, View, ViewRequest, WholeEngine, WholeView
+from verisphere.head.dense import DenseView
+from verisphere.head.interface import OwnClass, SGDStep, View, ViewRequest, WholeEngine
 from verisphere.head.late import LateCenters
 from verisphere.head.sampled import ComputedGradient, SampledGradient, with_copies
 from verisphere.head.screened import CenterScreen, Near, Undecided, fastest_type, parts
@@ -214,7 +215,7 @@ class Pairs(NamedTuple):
     floors: Float[Tensor, "batch"]
 
 
-class SparseView(WholeView):
+class SparseView(DenseView):
     """The pairs that may have a term, for one batch, in a table with as many columns as a row has classes at most.
 
     Args:
@@ -347,7 +348,8 @@ class Search:
             raise Undecided(f"{len(some):,} pairs of a row and a class may have a gradient")
         *others, floors = self._exact(row[some], of_class[some], NEAREST)
         some = (self._subcenters.pooled(others[3]) > floors.index_select(0, others[0])).nonzero()[:, 0]
-        pairs = Pairs(*(torch.cat([own, item[some]]) for own, item in zip(self._of_own, others, strict=True)), floors)
+        every = [torch.cat([own, item[some]]) for own, item in zip(self._of_own, others, strict=True)]
+        pairs = Pairs._make([*every, floors])
         if (int(pairs.rank.amax()) + 1) * len(self.query) > TABLE:
             raise Undecided("a row has a gradient in many classes")
         return pairs
