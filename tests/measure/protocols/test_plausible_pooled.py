@@ -184,7 +184,7 @@ def test_calibrate_refuses_and_python_warns(tmp_path: Path, caplog: pytest.LogCa
     calibrate(files(healthy, 0)[0], ["1e-1"])
     with caplog.at_level(logging.WARNING):
         verisphere.evaluate(of_templates(rows_of(), 2), far="1e-1")
-        assert not caplog.records
+        assert POOLED not in caplog.text
         verisphere.evaluate(of_templates(np.roll(rows_of(), 1, 0), 2), far="1e-1")
         assert POOLED in caplog.text
 
