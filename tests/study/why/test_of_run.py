@@ -112,6 +112,21 @@ def test_a_warm_up_that_is_longer_than_the_training(run: Path, monkeypatch: pyte
     assert "--schedule.warmup" in answer.cause.mend
 
 
+def test_a_rate_that_falls_before_anything_is_learned(run: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.study.why.of_run.RunCase.moved", 0.5)
+    log, number = run / "metrics.jsonl", RunCase(run, True).recipe.optimizer.rate
+    for losses, name in ([8.0] * 8, "learning rate too low"), ([8.0, *np.linspace(3, 0.5, 7)], ""):
+        logged(run, losses)
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        rates = [number, number, *[number / 1000] * 6]
+        lines = [json.dumps({**entry, "rate": rate}) + "\n" for entry, rate in zip(entries, rates, strict=True)]
+        log.write_text("".join(lines))
+        answer = asked(run)
+        assert ("" if answer.cause is None else answer.cause.name) == name
+    logged(run, [8.0] * 8)
+    assert "it falls too early" not in asked(run).text()
+
+
 def test_weights_that_one_step_throws_further_than_they_are_long(run: Path, monkeypatch: pytest.MonkeyPatch):
     high, slow, halved = "learning rate too high", [9.0, *np.linspace(8, 5, 9)], [9.0, *np.linspace(8, 2, 9)]
     for losses, moved, name in (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,10 @@ def rate(case: RunCase) -> Cause | Seen:
         if most < number / _FAR_ABOVE and unlearned:
             evidence += f"; the schedule let the rate reach {most:.2g} at most: its warm-up is longer than the training"
             return Cause(low, evidence, "verisphere train RECIPE --schedule.warmup FEWER --out ANEW")
+        usual = median([one for one in rates if one is not None] or [number])
+        if usual < number / _FAR_ABOVE and course.last >= _NOTHING * _loss_of(case):
+            evidence += f"; the schedule let the rate be {usual:.2g} in half of the log: it falls too early"
+            return Cause(low, evidence, "verisphere train RECIPE --schedule.shape polynomial --out ANEW")
         if case.moved < _STILL and unlearned:
             return Cause(low, evidence, f"verisphere train RECIPE --optimizer.rate {number * 100:g} --out ANEW")
     return Seen(f"{evidence}{late}", "well" if course.step >= _STEPS else "too few to tell")
