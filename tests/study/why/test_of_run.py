@@ -194,17 +194,19 @@ def trained_on(folder: Path, data: str, *changed: tuple[str, str]) -> Path:
 
 def test_images_of_the_training_under_other_names_in_the_validation(tmp_path: Path):
     draw = np.random.default_rng(0)
-    for folder, name, seen in (("faces", "p", 0), ("renamed", "q", 0), ("others", "q", 1)):
+    for folder, name, seen in (("faces", "p", 0), ("renamed", "q", 0), ("encoded", "q", 0), ("others", "q", 1)):
         draw = np.random.default_rng(seen)
         for person in range(5):
             (tmp_path / folder / f"{name}{person}").mkdir(parents=True)
             for image in range(4):
                 pixels = Image.fromarray(draw.integers(0, 256, (16, 16, 3)).astype(np.uint8))
-                pixels.save(tmp_path / folder / f"{name}{person}" / f"{image}.png")
+                suffix = "jpg" if folder == "encoded" else "png"
+                pixels.save(tmp_path / folder / f"{name}{person}" / f"{image}.{suffix}", quality=100, subsampling=0)
     photos = "{{class_path: Photos, init_args: {{path: {}, size: [16, 16]}}}}"
     run = trained_on(tmp_path, "data: " + photos.format(tmp_path / "faces"))
     recipe = (run / "recipe.yaml").read_text()
-    for folder, name in (("others", ""), ("renamed", "validation people in the training")):
+    shared = "validation people in the training"
+    for folder, name in (("others", ""), ("encoded", shared), ("renamed", shared)):
         validation = photos.format(tmp_path / folder)
         (run / "recipe.yaml").write_text(recipe.replace("validation: null", f"validation: {validation}"))
         answer = asked(run)
