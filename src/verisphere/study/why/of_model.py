@@ -121,11 +121,14 @@ def people(case: ModelCase) -> Cause | Seen:
     if wrong <= allowed:
         return Seen(f"{both.sum() - wrong:,} of {both.sum():,} images have the person of the set")
     evidence = f"{wrong:,} of {both.sum():,} images are under another person than in the set"
+    mend = (
+        "" if case.identities is None else f"write {case.identities} anew, the identity of each image beside its name"
+    )
     for by in (-2, -1, 1, 2):
         if contradictions(np.roll(own, by)) <= allowed:
             return Cause("label shift", f"{evidence}, and {contradictions(np.roll(own, by)):,} with the set moved by "
-                         f"{by:+d}")  # fmt: skip
-    return Cause("label shift", f"{evidence}; they are not moved by one or two rows")
+                         f"{by:+d}", mend)  # fmt: skip
+    return Cause("label shift", f"{evidence}; they are not moved by one or two rows", mend)
 
 
 def files(case: ModelCase) -> Cause | Seen:
