@@ -5,6 +5,7 @@ import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -298,9 +299,24 @@ def test_records_that_differ_are_named_by_their_setting(room: Path, rows: Embedd
         (replace(OLD, flip=True), "flip"),
         (replace(OLD, preprocessing=replace(OLD.preprocessing, colour="BGR")), "colour order"),
         (replace(OLD, preprocessing=replace(OLD.preprocessing, scale=128.0)), "mean and scale"),
-        (replace(OLD, model="cd" * 32), "another model"),
     ):
         assert named(asked(room, replace(rows, origin=origin))) == name
+
+
+def test_rows_under_other_weights_are_the_models_where_it_gives_them(
+    room: Path, rows: Embeddings, monkeypatch: pytest.MonkeyPatch
+):
+    """One network that was read in two ways has two digests; so have two networks, whose rows differ."""
+    monkeypatch.setattr("verisphere.study.why.case.origin_of", lambda *_: OLD)
+    read = replace(OLD, model="cd" * 32)
+    thresholds = SimpleNamespace(origin=read, implausible=(), thresholds=())
+    monkeypatch.setattr("verisphere.study.why.of_model.read_calibration", lambda _: thresholds)
+    answer = asked(room, replace(rows, origin=read), calibration=room / "thresholds.json")
+    assert answer.cause is None
+    assert answer.tried[0].figures.endswith("yet they are its rows")
+    others = np.random.default_rng(0).normal(size=rows.embeddings.shape).astype(np.float32)
+    assert named(asked(room, replace(rows, origin=read, embeddings=others))) == "another model"
+    assert named(asked(room, calibration=room / "thresholds.json")) == "calibration of another model"
 
 
 def test_a_threshold_that_strangers_pass_more_often_than_promised(room: Path, rows: Embeddings):

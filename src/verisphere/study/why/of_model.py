@@ -18,6 +18,7 @@ from verisphere.ship.probe import FEWEST_PEOPLE
 from verisphere.study.why.answer import FALSE_ALARM, Cause, Seen
 from verisphere.study.why.case import IMAGES, ModelCase, runs_of_neighbours
 from verisphere.study.why.of_pixels import UNRELATED, standing_out
+from verisphere.study.why.of_rows import rows as rows_of_images
 
 #: Share of labels that may contradict each other, as corrected labels of a noisy set do.
 CONTRADICTIONS = 0.02
@@ -62,8 +63,18 @@ def origin(case: ModelCase) -> Cause | Seen:
     if rows.origin is None or case.origin is None:
         return Seen("the rows do not say which model made them", "too few to tell")
     if found := _differing(rows.origin, case.origin, ("flip",) if case.opened.flip is None else ()):
-        return Cause(found[0], f"the rows were made otherwise than by the model: {found[1]}")
+        evidence = f"the rows were made otherwise than by the model: {found[1]}"
+        return Seen(f"{evidence}; yet they are its rows") if _read_otherwise(case) else Cause(found[0], evidence)
     return Seen("the rows say that they were made by this model in this way")
+
+
+def _read_otherwise(case: ModelCase) -> bool:
+    """Whether rows that name other weights are the model's all the same: one network, read from a file in two ways."""
+    found = _differing(case.rows.origin if case.rows else None, case.origin)
+    if found is None or found[0] != "another model":
+        return False
+    same = rows_of_images(case)
+    return isinstance(same, Seen) and same.told == "well"
 
 
 def calibration(case: ModelCase) -> Cause | Seen:
@@ -71,7 +82,8 @@ def calibration(case: ModelCase) -> Cause | Seen:
     if case.calibration is None:
         return Seen("no --calibration", "not asked")
     calibration = read_calibration(case.calibration)
-    for what, made in (("the model", case.origin), ("the rows", case.rows.origin if case.rows else None)):
+    of_model = case.rows.origin if case.rows and _read_otherwise(case) else case.origin
+    for what, made in (("the model", of_model), ("the rows", case.rows.origin if case.rows else None)):
         if found := _differing(calibration.origin, made):
             return Cause("calibration of another model", f"its scores were made otherwise than {what}: {found[1]}")
     if calibration.implausible:
