@@ -19,6 +19,8 @@ from verisphere.study.why.answer import FALSE_ALARM, Cause, Seen
 from verisphere.study.why.case import IMAGES, ModelCase, runs_of_neighbours
 from verisphere.study.why.of_pixels import UNRELATED, standing_out
 from verisphere.study.why.of_rows import rows as rows_of_images
+from verisphere.study.why.of_rows import unit
+from verisphere.study.why.pixels import TURNED, embedded
 
 #: Share of labels that may contradict each other, as corrected labels of a noisy set do.
 CONTRADICTIONS = 0.02
@@ -172,6 +174,8 @@ def labels(case: ModelCase) -> Cause | Seen:
     place = np.unique(known.identities, return_inverse=True)[1]
     several = np.flatnonzero(np.bincount(place, minlength=1)[place] > 1)[:_COMPARED]
     people = len(np.unique(place[several]))
+    if isinstance(found, Cause) and found.name == "wrong labels":
+        return _turned(case, rows.embeddings.astype(np.float64), at, numbered) or found
     if isinstance(found, Cause) or people < 2:
         return found
     if reasons := implausible_set(known):
@@ -194,20 +198,13 @@ def _of_order(
 
     The rows are of some runs of neighbours, at these places of the set; its people are numbers, -1 for nobody.
     """
-    units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
-    scores = units @ units.T
+    scores = unit(rows) @ unit(rows).T
 
     def nearest(by: int) -> tuple[np.ndarray, np.ndarray]:
-        """Mean score with the other images of an image's person, and the largest with another; NaN where unknown."""
+        """Own and other scores with the labels moved."""
         moved = at + by
-        person = np.where((moved >= 0) & (moved < len(people)), people[moved.clip(0, len(people) - 1)], -1)
-        names, place = np.unique(person, return_inverse=True)
-        member = np.eye(len(names))[place] * (person >= 0)[:, None]
-        sums, count = scores @ member - member * np.diag(scores)[:, None], member.sum(0) - member
-        means = np.where(count > 0, sums / np.maximum(count, 1), np.nan)
-        own = means[np.arange(len(at)), place]
-        means[np.arange(len(at)), place] = -2
-        return own, np.nan_to_num(means, nan=-2).max(1)
+        known = (moved >= 0) & (moved < len(people))
+        return _nearest(scores, np.where(known, people[moved.clip(0, len(people) - 1)], -1))
 
     own, other = nearest(0)
     right, known = own > other, ~np.isnan(own)
@@ -234,6 +231,36 @@ def _of_order(
         return Cause("wrong labels", f"{evidence}; {int(clearly.sum())} are as near to another person as others are to "
                      "their own, and far from their own")  # fmt: skip
     return Seen(evidence, "well" if right[known].mean() > 0.8 else "too few to tell")
+
+
+def _nearest(scores: np.ndarray, person: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean score with the other images of an image's person, and the largest with another; NaN where unknown."""
+    every, (names, place) = np.arange(len(person)), np.unique(person, return_inverse=True)
+    member = np.eye(len(names))[place] * (person >= 0)[:, None]
+    sums, count = scores @ member - member * np.diag(scores)[:, None], member.sum(0) - member
+    means = np.where(count > 0, sums / np.maximum(count, 1), np.nan)
+    own = means[every, place]
+    means[every, place] = -2
+    return own, np.nan_to_num(means, nan=-2).max(1)
+
+
+def _turned(
+    case: ModelCase, rows: Float64[np.ndarray, "rows dim"], at: Int64[np.ndarray, " rows"], people: np.ndarray
+) -> Cause | None:
+    """Whether most images that are not nearest to their own person are once they are turned, as no wrong label is."""
+    own, other = _nearest(unit(rows) @ unit(rows).T, people[at])
+    wrong, known = np.flatnonzero(own <= other), int((~np.isnan(own)).sum())
+    images, right = case.faces.images(at[wrong].tolist()), np.zeros(len(wrong), bool)
+    flip = bool(case.opened.flip) and not case.opened.fixed
+    for way in TURNED:
+        turned = unit(rows)
+        turned[wrong] = unit(np.sum(embedded(case.opened.backbone, images, way, flip), 0))
+        own, other = _nearest(turned @ turned.T, people[at])
+        right |= own[wrong] > other[wrong]
+    evidence = f"{known - len(wrong)} of {known} images are nearest to their own person, and {int(right.sum())} of "
+    evidence += f"the other {len(wrong)} once they are turned by 90 or 180 degrees"
+    mend = f"turn these images upright; then verisphere align PHOTOS ALIGNED --template {case.template}"
+    return Cause("alignment or crop", evidence, mend) if right.sum() > len(wrong) / 2 else None
 
 
 def promise(case: ModelCase) -> Cause | Seen:

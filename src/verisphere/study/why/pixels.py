@@ -91,6 +91,7 @@ def other_pixels(network: Backbone, images: Pixels, normals: bool) -> Iterator[W
 
 
 OTHER_VIEWS = tuple(Way("alignment or crop", text, view(matrix)) for text, matrix in VIEWS.items())
+TURNED = tuple(way for way in OTHER_VIEWS if way.text.startswith("faces turned"))
 
 
 @torch.inference_mode()
