@@ -22,7 +22,7 @@ from verisphere.files.label_lists import LabelList, write_labels
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.study.why import of_model
-from verisphere.study.why.answer import Answer, Cause
+from verisphere.study.why.answer import Answer, Cause, Seen
 from verisphere.study.why.case import ModelCase
 from verisphere.study.why.of_pixels import _of_people, better_way, standing_out
 from verisphere.study.why.pixels import AS_THEY_ARE, OTHER_VIEWS, Way, embedded, exchanged, grey, other_pixels, view
@@ -241,6 +241,20 @@ def test_labels_of_other_people(room: Path, tmp_path: Path):
         (tmp_path / person).mkdir(exist_ok=True)
         (tmp_path / person / f"{at:02d}.png").write_bytes(file.read_bytes())
     assert named(why(room / "net.yaml", tmp_path)) == "wrong labels"
+
+
+def test_wrong_labels_among_few_images_of_each_person():
+    """A quarter of the labels of people with three images each: most people keep no two images of their own."""
+    draw = np.random.default_rng(0)
+    people = np.repeat(np.arange(60), 3)
+    rows = draw.normal(size=(60, 32))[people] + draw.normal(0, 0.6, (180, 32))
+    wrong = draw.permutation(180)[:45]
+    labels = people.copy()
+    labels[wrong] = people[np.roll(wrong, 1)]
+    for given, named in ((people, Seen), (labels, Cause)):
+        assert type(of_model._of_order(rows, np.arange(180), given)) is named
+    vague = rows + draw.normal(0, 1.2, rows.shape)  # of a network that hardly tells people apart
+    assert isinstance(of_model._of_order(vague, np.arange(180), people), Seen)
 
 
 def test_some_images_that_are_turned_are_no_wrong_labels(room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -213,8 +213,10 @@ def _of_order(
     evidence = f"{int(right[known].sum())} of {int(known.sum())} images are nearer to their own person than to others"
     strong = np.median(own[known & right]) if (known & right).any() else np.inf
     clearly, by_chance = known & (other >= strong) & (own < np.median(other[known])), known & right & (other >= strong)
+    clearly &= by_chance.mean() < CONTRADICTIONS / 2
+    clearly = max(clearly, _clearly_anothers(scores, people[at]), key=np.sum)
     share = binomial_bounds(int(clearly.sum()), int(known.sum()), 1 - 2 * FALSE_ALARM)[0]
-    some = share > CONTRADICTIONS and by_chance.mean() < CONTRADICTIONS / 2 and right[known].mean() > 0.5
+    some = share > CONTRADICTIONS and right[known].mean() > 0.5
     longest = min(int(np.bincount(people[people >= 0]).max(initial=1)), 64)
     best = (max(0.5, right[known].mean() + 0.03), "")
     for by in sorted(range(-longest, longest + 1), key=abs)[1:]:
@@ -242,6 +244,21 @@ def _nearest(scores: np.ndarray, person: np.ndarray) -> tuple[np.ndarray, np.nda
     own = means[every, place]
     means[every, place] = -2
     return own, np.nan_to_num(means, nan=-2).max(1)
+
+
+def _clearly_anothers(scores: np.ndarray, person: np.ndarray) -> np.ndarray:
+    """Images as near to one image of another person as most are to one of their own, and to none of their own more
+    than strangers are; of few images under a name a wrong one moves the mean too far."""
+    both = np.logical_and.outer(person >= 0, person >= 0)
+    same, strangers = (np.equal.outer(person, person) & both), (np.not_equal.outer(person, person) & both)
+    np.fill_diagonal(same, False)
+    own, other = (np.where(among, scores, -2).max(1) for among in (same, strangers))
+    known = own > -2
+    if (own > other)[known].sum() <= known.sum() / 2 or not strangers.any():  # a weak network, which mistakes people
+        return np.zeros(len(person), bool)
+    return (
+        known & (own < np.quantile(scores[strangers], 0.95)) & (other >= np.quantile(own[known & (own > other)], 0.25))
+    )
 
 
 def _turned(
