@@ -1,12 +1,13 @@
 """A gallery as a service under load on loopback, beside plain onnxruntime behind FastAPI.
 
-    python benchmarks/serve.py MODEL GALLERY FACES.zip [--seconds 4] [--rounds 3]
+    python benchmarks/serve.py MODEL GALLERY FACES.zip [--seconds 4] [--rounds 3] [--workers 1]
 
 MODEL is a model folder of an ONNX file with a threshold for two photographs, GALLERY one of it, FACES a zip of aligned
-faces. Both services have one process and one thread for the network, and both verify two photographs; the peer decodes
-them with Pillow and embeds each by itself in FastAPI's threads, as tutorials do it. 1, 8 and 64 clients, in a process
-of their own, each ask anew once they are answered. A row has the medians over the rounds, in which the two take turns;
-the CPU seconds are the service's for a request, and depend less on what else the machine does.
+faces. Both services have as many processes as `--workers` says, each with one thread for the network, and both verify
+two photographs; the peer decodes them with Pillow and embeds each by itself in FastAPI's threads, as tutorials do it.
+1, 8 and 64 clients, in a process of their own, each ask anew once they are answered. A row has the medians over the
+rounds, in which the two take turns; the CPU seconds are the service's for a request, and depend less on what else the
+machine does.
 """
 
 import argparse
@@ -25,19 +26,12 @@ from typing import Annotated
 import numpy as np
 import onnxruntime
 import torch
-import uvicorn
 from fastapi import FastAPI, File, UploadFile
 from harness import write
 from PIL import Image
 
-from verisphere.models.folder import load
-from verisphere.ship.face_search import aligned_faces
-from verisphere.ship.living.gallery import LivingGallery
-from verisphere.ship.serve.app import make_app
-from verisphere.ship.serve.desk import Desk
-from verisphere.ship.serve.guard import Limits
-
 CLIENTS, OURS, PEER = (1, 8, 64), "verisphere serve", "onnxruntime behind FastAPI"
+MODEL = "VERISPHERE_BENCHMARK_MODEL"  # where the peer's processes read which model they serve
 
 
 def peer(model: Path) -> FastAPI:
@@ -59,14 +53,24 @@ def peer(model: Path) -> FastAPI:
     return app
 
 
-def serve(kind: str, model: Path, gallery: Path, port: int) -> None:
+def peer_of_environment() -> FastAPI:
+    """The peer, as each of several processes makes it."""
     torch.set_num_threads(1)
-    app = peer(model)
-    if kind == "ours":
-        opened = load(model, "cpu")
-        limits = Limits(rate=1e9, concurrent=1000, seconds=60.0)
-        app = make_app(Desk(LivingGallery(gallery), opened, aligned_faces(opened.backbone.input_size), limits))
-    uvicorn.run(app, port=port, log_config=None, access_log=False)
+    return peer(Path(os.environ[MODEL]))
+
+
+def started(ours: bool, options: argparse.Namespace, port: str) -> subprocess.Popen[bytes]:
+    """A service that begins to listen at a port."""
+    here, workers = os.environ | {"OMP_NUM_THREADS": "1"}, str(options.workers)
+    if ours:
+        command = ["verisphere", "serve", str(options.gallery), "--model", str(options.model), "--aligned"]
+        command += ["--rate", "1e9", "--concurrent", "1000", "--seconds", "60"]
+    else:
+        command = ["uvicorn", "--factory", "serve:peer_of_environment", "--app-dir", str(Path(__file__).parent)]
+        command += ["--log-level", "error", "--no-access-log"]
+        here |= {MODEL: str(options.model)}
+    command = [sys.executable, "-m", *command, "--port", port, "--workers", workers]
+    return subprocess.Popen(command, env=here, stderr=subprocess.DEVNULL)
 
 
 def requests_of(faces: Path) -> list[bytes]:
@@ -104,9 +108,10 @@ async def load_test(port: int, clients: int, seconds: float, sent: list[bytes]) 
 
 
 def cpu_of(process: int) -> float:
-    """CPU seconds that a process has taken."""
+    """CPU seconds that a process and those that it has started have taken."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(map(cpu_of, map(int, children)))
 
 
 async def when_open(port: int) -> None:
@@ -126,22 +131,18 @@ def main() -> None:
     parser.add_argument("faces", type=Path)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--serve", nargs=2, metavar=("KIND", "PORT"))
+    parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
-    if options.serve:
-        return serve(options.serve[0], options.model, options.gallery, int(options.serve[1]))
-    sent, ports = requests_of(options.faces), {OURS: ("ours", "8471"), PEER: ("peer", "8472")}
-    files = [options.model, options.gallery, options.faces]
-    command = [sys.executable, __file__, *map(str, files), "--serve"]
-    processes = {name: subprocess.Popen([*command, *at]) for name, at in ports.items()}
+    sent, ports = requests_of(options.faces), {OURS: "8471", PEER: "8472"}
+    processes = {name: started(name == OURS, options, port) for name, port in ports.items()}
     try:
-        for _, port in ports.values():
+        for port in ports.values():
             asyncio.run(asyncio.wait_for(when_open(int(port)), 120))
             asyncio.run(load_test(int(port), 8, 1, sent))
         for clients in CLIENTS:
             rounds: dict[str, list[tuple[float, ...]]] = {name: [] for name in ports}
             for _ in range(options.rounds):
-                for name, (_, port) in ports.items():
+                for name, port in ports.items():
                     began, before = time.perf_counter(), cpu_of(processes[name].pid)
                     took = sorted(asyncio.run(load_test(int(port), clients, options.seconds, sent)))
                     p50, p99 = took[len(took) // 2], took[min(len(took) * 99 // 100, len(took) - 1)]
@@ -150,7 +151,7 @@ def main() -> None:
             for name, measured in rounds.items():
                 wall, cpu, p50, p99 = map(statistics.median, zip(*measured, strict=True))
                 note = f"onnxruntime {onnxruntime.__version__}, p50 {1000 * p50:.0f} ms, p99 {1000 * p99:.0f} ms"
-                case = f"verify two photographs, {clients} clients"
+                case = f"verify two photographs, {clients} clients, {options.workers} processes"
                 write("serve", case, name, wall, cpu, 1, "requests", options.rounds, note)
     finally:
         for process in processes.values():
