@@ -5,9 +5,8 @@ either (Cauchy and Schwarz), by what the center's direction has turned since it 
 product of low precision, with these bounds, finds every center whose cosine can reach a floor.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Float32, Int64, Shaped
@@ -15,12 +14,7 @@ from torch import Tensor
 
 from verisphere.base.device import full_float32
 from verisphere.head.chunk import inverse_length
-from verisphere.score.exact.screen import exact_int8, int8_unit, product_type, products, true_places
-
-ScreenType = Literal["int8", "bfloat16", "float32"]
-
-#: Bytes of each number of the centers; a screen in float32 consists of the centers themselves.
-NUMBER_BYTES: dict[ScreenType, int] = {"int8": 1, "bfloat16": 2, "float32": 0}
+from verisphere.score.exact.screen import as_product, exact_int8, int8_unit, product_type, products, true_places
 
 #: Numbers of centers that are brought up, measured or rounded at once, by device.
 AT_ONCE = {"cpu": 2**18, "cuda": 2**25}
@@ -28,18 +22,10 @@ AT_ONCE = {"cpu": 2**18, "cuda": 2**25}
 PRODUCTS = {"cpu": 2**20, "cuda": 2**27}
 RUN = 64  # products whose maximum is compared before they are
 RAISED_AFTER = 3.0  # the floors rise when the part of the centers that has been seen has grown by this
-#: What rounding to the type takes at most from a product on its way out; and rounding a float64 to float32 first.
-_STORED = {torch.bfloat16: 2.0**-8, torch.int8: 2.0**-22, torch.float32: 2.0**-22, torch.float64: 2.0**-22}
 WIDE = 1 / 128  # share of the columns that are written one by one
 SAMPLED = 4096  # centers that tell the error of most
-_NOTHING = -10_000  # a product that marks the own class, or no class
-
-
-def fastest_type(device: str) -> ScreenType:
-    """The type whose products are fastest: bfloat16 on a GPU; int8 on a CPU with instructions for it, else float32."""
-    if device != "cpu":
-        return "bfloat16"
-    return "int8" if torch.cpu._is_vnni_supported() and exact_int8(512) else "float32"
+_NOTHING = -(2**30)  # a product that marks the own class, or no class
+_WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Near(NamedTuple):
@@ -65,37 +51,30 @@ class CenterScreen:
     """
 
     def __init__(self, centers: Float[Tensor, "classes subcenters columns"], dtype: torch.dtype) -> None:
-        self._centers, self._dtype = centers.detach(), dtype
-        count, device = centers.shape[:2].numel(), centers.device
-        if dtype == torch.int8 and not (device.type == "cpu" and exact_int8(centers.shape[2])):
+        if dtype == torch.int8 and not (centers.device.type == "cpu" and exact_int8(centers.shape[2])):
             raise ValueError(
-                f"products in int8 are not exact on this {device.type}; choose another type for the screen"
+                f"products in int8 are not exact on this {centers.device.type}; choose another type for the screen"
             )
-        self._scale = torch.zeros(count, dtype=centers.dtype, device=device)  # one over the length of each center
-        self._lost = torch.zeros(count, dtype=torch.float32, device=device)
+        self._centers, self._dtype, self._unit = centers.detach(), dtype, 1.0
+        self._scale = torch.zeros_like(self._centers[..., 0])  # one over the length of each center
+        self._lost = torch.zeros_like(self._scale, dtype=torch.float32)
         self._rounded: Tensor | None = None
-        self._unit = 1.0
         if dtype in (torch.int8, torch.bfloat16):
-            columns = centers.shape[2]
-            self._rounded = torch.zeros(count + -count % RUN, max(columns, 2), dtype=dtype, device=device)
+            self._rounded = torch.zeros_like(self._centers, dtype=dtype)
         if dtype == torch.int8:
-            some = centers.detach().flatten(0, 1)[:: max(count // 1024, 1)]
+            some = self._centers.flatten(0, 1)[:: max(self._scale.numel() // 1024, 1)]
             self._unit = int8_unit((some * inverse_length(some)[:, None]).float())
-        self._room = torch.empty(0, dtype=product_type(dtype), device=device)
+        self._room = torch.empty(0, dtype=product_type(dtype), device=centers.device)
         self.renew()
 
     def renew(self, classes: Int64[Tensor, " some"] | None = None) -> None:
         """Round the stored centers of these classes, or of all."""
-        per_class = self._centers.shape[1]
         for some in parts(self._centers, classes):
-            stored = self._centers.index_select(0, some).flatten(0, 1)
-            scale = inverse_length(stored)
-            self._scale.view(-1, per_class)[some] = scale.view(-1, per_class)
+            stored = self._centers.index_select(0, some)
+            scale = self._scale[some] = inverse_length(stored.flatten(0, 1)).view(stored.shape[:2])
             if self._rounded is not None:
-                rounded, lost = rounded_rows((stored * scale[:, None]).float(), self._dtype, self._unit)
-                whole = self._rounded[: len(self._scale), : stored.shape[1]].unflatten(0, (-1, per_class))
-                whole[some] = rounded.unflatten(0, (-1, per_class))
-                self._lost.view(-1, per_class)[some] = lost.view(-1, per_class)
+                units = (stored * scale[..., None]).float()
+                self._rounded[some], self._lost[some] = rounded_rows(units, self._dtype, self._unit)
 
     def near(
         self,
@@ -114,64 +93,48 @@ class CenterScreen:
         Raises:
             Undecided: more pairs than `most` remain open, or a bound is not finite.
         """
-        off = self._lost if turned is None else self._lost + turned.flatten()
+        off = (self._lost if turned is None else self._lost + turned).flatten()
         left, unit, lost = self._operand(query)
-        # |x w - x'w'| <= |x - x'| |w| + |x'| |w - w'|, and two roundings a term in the sum of the product
-        summing = (
-            0.0
-            if self._dtype == torch.int8
-            else 4 * query.shape[1] * torch.finfo(torch.promote_types(self._dtype, torch.float32)).eps
-        )
-        fixed = lost + summing + 2 * _STORED[self._dtype]
+        # |x w - x'w'| <= |x - x'| |w| + |x'| |w - w'|; two roundings a term in the sum of the product, and its own
+        summing = 4 * query.shape[1] * torch.finfo(torch.promote_types(self._dtype, torch.float32)).eps
+        fixed = lost + summing + (2.0**-7 if self._dtype == torch.bfloat16 else 2.0**-21)
         longest = 1.0 + lost
         if not fixed + longest * float(off.max()) < 0.5:
             raise Undecided(f"the screen may be off by {fixed + longest * float(off.max()):.3g} in cosine")
-        batch, per_class, count = len(query), self._centers.shape[1], len(self._scale)
+        batch, per_class, count = len(query), self._centers.shape[1], len(off)
         usual = 1.05 * off[:: max(count // SAMPLED, 1)].median() + 0.001
         error = fixed + longest * float(usual)
         # what the products of the few centers that are off by more are raised by, so that one bound holds for all
         raised = (off - usual).clamp(min=0.0) * (longest / unit)
         raised = raised.ceil().int() if self._dtype == torch.int8 else raised.to(self._room.dtype)
-        raised = torch.nn.functional.pad(raised, (0, -count % RUN))
-        wide = true_places(raised > 0)
-        known = (labels >= 0).nonzero()[:, 0].repeat_interleave(per_class)
-        own = (labels[known] * per_class).add_(torch.arange(len(known), device=labels.device) % per_class)
-        own, order = own.sort()
-        known, own_places, wide_places = known[order], own.tolist(), wide.tolist()
-        leading: Tensor | None = None
-        leader = labels.new_full((batch,), -1)
-        parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        seen = compared = total = 0
-        for first, product in self._products(left, batch):
+        own = labels[:, None] * per_class + torch.arange(per_class, device=labels.device)  # negative for no class
+        floors = query.new_full((batch,), -torch.inf)
+        leader, leading = torch.full_like(labels, -1), torch.zeros_like(labels)
+        found: list[tuple[Tensor, Tensor, Tensor]] = []
+        compared = total = 0
+        for first, product in self._products(left):
             columns, last = product.shape[1] // RUN, first + product.shape[1]
-            some = wide[bisect_left(wide_places, first) : bisect_left(wide_places, last)]
-            if len(some) > WIDE * product.shape[1]:
-                product += raised[first:last]
+            higher = raised[first:last]
+            some = true_places(higher > 0)
+            if len(some) > WIDE * len(higher):
+                product[:, : len(higher)] += higher
             else:
-                product[:, some - first] += raised[some]
-            here = slice(bisect_left(own_places, first), bisect_left(own_places, last))
-            product[known[here], own[here] - first] = _nothing(product.dtype)
+                product[:, some] += higher[some]
+            row, number = ((own >= first) & (own < last)).nonzero().unbind(1)
+            product[row, own[row, number] - first] = _NOTHING
             runs = product.view(-1, RUN)
             # maxima of whole numbers are several times faster; the bits of negative numbers fall as these rise
             whole = runs.view(_WHOLE[product.element_size()])
             tops = whole.amax(1).view(batch, columns)
             highest, best = tops.max(1)
-            if leading is None:
-                floors = query.new_full((batch,), -torch.inf)
-                leading = torch.full_like(highest, 0 if product.is_floating_point() else _nothing(product.dtype))
             leads = true_places(highest > leading)
-            leading = highest.maximum(leading)
+            leading = leading.maximum(highest)
             best = best.index_select(0, leads)
             leader[leads] = first + best * RUN + whole.index_select(0, leads * columns + best).argmax(1)
-            seen = last
-            if seen >= RAISED_AFTER * compared or last >= count:
-                floors, compared = floors.maximum(floor(leader)), seen
-                cut = ((floors - error) / unit).float()
-                cut = cut - 1e-6 * cut.abs() if product.is_floating_point() else cut.floor() - 1
-                cut = cut.clamp(min=_nothing(product.dtype) / 2).to(product.dtype)
-                least = cut.view(whole.dtype)
-                if product.is_floating_point():
-                    least = least.masked_fill(cut <= 0, torch.iinfo(whole.dtype).min)
+            if last >= RAISED_AFTER * compared or last >= count:
+                floors, compared = floors.maximum(floor(leader)), last
+                cut = as_product(floors.double() - error, unit, product.dtype, -1).clamp(min=_NOTHING // 2)
+                least = cut.view(whole.dtype).masked_fill(cut <= 0, torch.iinfo(whole.dtype).min)
             hit = true_places(tops >= least[:, None])
             row = torch.div(hit, columns, rounding_mode="floor")
             inside = runs.index_select(0, hit)
@@ -179,13 +142,11 @@ class CenterScreen:
             run = torch.div(place, RUN, rounding_mode="floor")
             row = row.index_select(0, run)
             center = (hit.index_select(0, run) - row * columns) * RUN + place - run * RUN + first
-            parts.append((row, center, inside.view(-1).index_select(0, place).float()))
+            found.append((row, center, inside.view(-1).index_select(0, place).float()))
             total += len(row)
             if total > most:
                 raise Undecided(f"more than {most:,} pairs of a row and a center may be near")
-        row, center, value = (torch.cat(column) for column in zip(*parts, strict=True))
-        inside = center < count
-        row, center, value = row[inside], center[inside], value[inside]
+        row, center, value = (torch.cat(column) for column in zip(*found, strict=True))
         at_most = (value - raised.index_select(0, center)) * unit + fixed + longest * off.index_select(0, center)
         near = at_most >= floors.index_select(0, row)
         return Near(row[near], center[near], at_most[near])
@@ -194,29 +155,21 @@ class CenterScreen:
         """The rows in the type of the products, the value of 1 in the products, and what rounding took from a row."""
         if self._rounded is None:
             return query.to(self._dtype), 1.0, 0.0
-        units = query.float()
-        unit = int8_unit(units) if self._dtype == torch.int8 else 1.0
-        rounded, lost = rounded_rows(units, self._dtype, unit)
-        spare = self._rounded.shape[1] - units.shape[1]
-        return torch.nn.functional.pad(rounded, (0, spare)), unit * self._unit, float(lost.max())
+        unit = int8_unit(query.float()) if self._dtype == torch.int8 else 1.0
+        rounded, lost = rounded_rows(query.float(), self._dtype, unit)
+        return rounded, unit * self._unit, float(lost.max())
 
-    def _products(self, left: Tensor, batch: int) -> Iterator[tuple[int, Tensor]]:
+    def _products(self, left: Tensor) -> Iterator[tuple[int, Tensor]]:
         """The first center of each chunk, and its products with all rows; a multiple of RUN columns."""
-        count = len(self._scale)
-        at_most = PRODUCTS.get(left.device.type, PRODUCTS["cuda"])
-        step = max(at_most // (batch * RUN), 1) * RUN
-        right = self._centers.flatten(0, 1) if self._rounded is None else self._rounded
+        step = max(PRODUCTS.get(left.device.type, PRODUCTS["cuda"]) // (len(left) * RUN), 1) * RUN
+        right, scale = (self._centers if self._rounded is None else self._rounded).flatten(0, 1), self._scale.flatten()
         with full_float32():
             for first in range(0, len(right), step):
                 product = products(left, right[first : first + step], self._room)
                 if self._rounded is None:
-                    product = product.mul_(self._scale[first : first + step])
-                    spare = -product.shape[1] % RUN
-                    product = torch.nn.functional.pad(product, (0, spare)) if spare else product
-                beyond = first + product.shape[1] - count
-                if beyond > 0:
-                    product[:, -beyond:] = _nothing(product.dtype)
-                yield first, product
+                    product.mul_(scale[first : first + step])
+                spare = -product.shape[1] % RUN
+                yield first, torch.nn.functional.pad(product, (0, spare), value=_NOTHING) if spare else product
 
 
 def parts(
@@ -228,16 +181,9 @@ def parts(
     yield from every.split(max(numbers // centers.shape[1:].numel(), 1))
 
 
-_WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
-def _nothing(dtype: torch.dtype) -> int:
-    return -(2**30) if dtype == torch.int32 else _NOTHING
-
-
 def rounded_rows(
-    units: Float32[Tensor, "rows dim"], dtype: torch.dtype, unit: float
-) -> tuple[Shaped[Tensor, "rows dim"], Float32[Tensor, " rows"]]:
+    units: Float32[Tensor, "*rows dim"], dtype: torch.dtype, unit: float
+) -> tuple[Shaped[Tensor, "*rows dim"], Float32[Tensor, "*rows"]]:
     """Rows in a type, and an upper bound of the length of what each has lost; infinite for a row without direction.
 
     Args:
@@ -246,7 +192,7 @@ def rounded_rows(
         unit: the value of 1 in int8.
     """
     rounded = (units / unit).round_().clamp_(-127, 127).to(torch.int8) if dtype == torch.int8 else units.to(dtype)
-    lost = torch.linalg.vector_norm(units - rounded.float() * unit, dim=1)
-    straight = (torch.linalg.vector_norm(units, dim=1) - 1.0).abs() < 1e-3
+    lost = torch.linalg.vector_norm(units - rounded.float() * unit, dim=-1)
+    straight = (torch.linalg.vector_norm(units, dim=-1) - 1.0).abs() < 1e-3
     # measuring rounds, and so did the direction; a row is as short as 1 less what rounding takes
-    return rounded, torch.where(straight, lost * (1 + units.shape[1] * 2.0**-23) + 1e-6, torch.inf)
+    return rounded, torch.where(straight, lost * (1 + units.shape[-1] * 2.0**-23) + 1e-6, torch.inf)

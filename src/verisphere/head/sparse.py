@@ -25,10 +25,11 @@ from verisphere.head.dense import DenseView
 from verisphere.head.interface import OwnClass, SGDStep, View, ViewRequest, WholeEngine
 from verisphere.head.late import LateCenters
 from verisphere.head.sampled import ComputedGradient, SampledGradient, with_copies
-from verisphere.head.screened import CenterScreen, Near, Undecided, fastest_type, parts
+from verisphere.head.screened import CenterScreen, Near, Undecided, parts
 from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
+from verisphere.score.batch_tiles import fastest
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ class Sparse(WholeEngine):
 
     Attributes:
         streamed: the engine for steps that are streamed.
-        screen: type of the screened product; "auto" takes the fastest of the device. A float32 screen needs no memory,
+        screen: type of the screened product; "auto" takes the fastest of this machine. A float32 screen needs no memory,
             bfloat16 two bytes for each number of the centers, int8 one.
 
     Raises:
@@ -190,7 +191,7 @@ class Sparse(WholeEngine):
     @torch.no_grad()
     def _pairs(self, centers: Tensor, request: ViewRequest) -> "Pairs":
         """Every pair of a row and a class that has a gradient in this batch."""
-        name = fastest_type(centers.device.type) if self.screen == "auto" else self.screen
+        name = fastest(centers.device.type, centers.shape[2], None) if self.screen == "auto" else self.screen
         dtype = centers.dtype if name == "float32" else getattr(torch, name)
         screen, turned = self._kept.screen_of(centers, dtype)
         search = Search(self._kept.late, request)

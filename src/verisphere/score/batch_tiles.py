@@ -10,7 +10,16 @@ from jaxtyping import Float32, Float64, Int64, Shaped
 from torch import Tensor
 
 from verisphere.base.vocabulary import Precision
-from verisphere.score.exact.screen import Keys, Rounded, Screen, product_type, products, rounded, rounded_known
+from verisphere.score.exact.screen import (
+    Keys,
+    Rounded,
+    Screen,
+    exact_int8,
+    product_type,
+    products,
+    rounded,
+    rounded_known,
+)
 from verisphere.score.exact.tiles import Patch
 from verisphere.score.pairs import pair_scores, rough_error, rough_scores
 from verisphere.score.stored import SharedLabels, Stored
@@ -153,23 +162,28 @@ class BatchTiles:
 
 
 @cache
-def fastest(device: str, dim: int, stored: torch.dtype) -> Precision:
+def fastest(device: str, dim: int, stored: torch.dtype | None) -> Precision:
     """The type whose products, with the rounding of stored rows to it, take this machine the least time.
 
-    int8 is not offered: rounding the stored rows each time costs most of what its products gain, and 200 MB.
+    int8 is offered for rows that are rounded once and kept (`stored` is None), where its products are exact: rounding
+    stored rows each time costs most of what its products gain, and 200 MB.
     """
     if device != "cpu":
         return "bfloat16"
     rows = torch.nn.functional.normalize(torch.randn(4096, dim, generator=torch.Generator().manual_seed(0)), dim=1)
-    units, rows = rows[:256].contiguous(), rows.to(stored)
+    units, rows = rows[:256].contiguous(), rows.to(stored or torch.float32)
     kinds: tuple[Precision, ...] = "bfloat16", "float32"
+    if stored is None and exact_int8(dim):
+        kinds = "int8", *kinds
 
     def seconds(precision: Precision) -> float:
-        left, room = rounded(units, precision), torch.empty(0, dtype=product_type(getattr(torch, precision)))
+        left, kept = (rounded_known(some, 1.005, precision, 1 / 127) for some in (units, rows))
+        room = products(left.rows, kept.rows)
 
         def once() -> float:
             before = time.perf_counter()
-            products(left.rows, rounded_known(rows, 1.005, precision, 1 / 127).rows, room)
+            right = rounded_known(rows, 1.005, precision, 1 / 127) if stored else kept
+            products(left.rows, right.rows, room)
             return time.perf_counter() - before
 
         return min(once() for _ in range(3))

@@ -190,7 +190,7 @@ def test_auto_takes_the_engine_that_the_head_would(known):
 def test_a_screen_has_the_bytes_of_its_type(known, monkeypatch):
     loss = "--loss", "verisphere.losses.QMargin"
     for name, number in (("int8", 1), ("bfloat16", 2), ("float32", 0)):
-        monkeypatch.setattr("verisphere.train.dry_run.head.fastest_type", lambda device, name=name: name)
+        monkeypatch.setattr("verisphere.train.dry_run.head.fastest", lambda *_, name=name: name)
         cost = training_cost(recipe(*loss, "--engine", "sparse"), 1_000_000, measurements=known)
         assert cost.engine == "sparse"
         assert cost.memory.screen == 1_000_000 * (512 * number + 32)

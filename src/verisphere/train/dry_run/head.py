@@ -6,10 +6,10 @@ from math import ceil
 from verisphere.head import Auto, Streamed, SubCenters
 from verisphere.head.passes import chunk_size
 from verisphere.head.sampled import sample_size
-from verisphere.head.screened import NUMBER_BYTES, fastest_type
 from verisphere.head.sparse import why_not_sparse
 from verisphere.head.streamed import CHUNK_ELEMENTS
 from verisphere.losses.class_loss import ClassLoss
+from verisphere.score.batch_tiles import fastest
 from verisphere.train.dry_run.measured import DenseCost
 from verisphere.train.recipe import Recipe
 
@@ -89,8 +89,8 @@ class HeadWork:
         """Bytes of the sparse engine's screen, and of what it knows of each center; a screen in float32 has no copy."""
         if self.engine != "sparse":
             return 0
-        copied = NUMBER_BYTES[fastest_type(self._device)] * self.columns
-        return self.held * self.recipe.subcenters * (copied + _KNOWN_OF_A_CENTER)
+        number = {"int8": 1, "bfloat16": 2, "float32": 0}[fastest(self._device, self.columns, None)]
+        return self.held * self.recipe.subcenters * (number * self.columns + _KNOWN_OF_A_CENTER)
 
     @property
     def products(self) -> int:
