@@ -424,7 +424,8 @@ def test_float64_embeddings_over_float32_centers():
 def test_auto_goes_by_the_number_of_logits(logits):
     embeddings, labels = batch()
     head = head_of(ArcFace(), Dense())
-    view = Auto(Streamed(), logits).view(head.centers, ViewRequest(labels, SubCenters(), "cosine", torch.float32))
+    request = ViewRequest(labels, SubCenters(), "cosine", torch.float32, head.loss, embeddings)
+    view = Auto(Streamed(), logits).view(head.centers, request)
     assert type(view) is (DenseView if logits == BATCH * CLASSES else StreamedView)
     expected = head(embeddings, labels).per_sample
     torch.testing.assert_close(head_of(ArcFace(), Auto(Streamed(), logits))(embeddings, labels).per_sample, expected)

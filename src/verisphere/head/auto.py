@@ -61,7 +61,7 @@ class Auto(WholeEngine):
         logits = len(request.labels) * centers.shape[:2].numel()
         many, few = logits > self.dense_before_sparse(centers.device.type), logits <= self.logits
         fused = request.defer is not None and request.class_weights is None and many
-        if fused and request.loss is not None and why_not_sparse(request.loss, request.subcenters) is None:
+        if fused and why_not_sparse(request.loss, request.subcenters) is None:
             return self._sparse.view(centers, request)
         self._sparse._kept.late.bring_up()
         return (Dense() if few else self.streamed).view(centers, request)

@@ -1,6 +1,6 @@
 """The head: class centers, a loss over them and the engine that runs it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -236,8 +236,8 @@ class Head(LateModule):
         query = compared_rows(batch.embeddings, similarity)
         if self.loss.class_bias:
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
-        request = ViewRequest(batch.labels, self.subcenters, similarity, dtype, defer, teacher=teacher)
-        view = self.engine.view(self.stored, replace(request, loss=self.loss, query=query.detach()))
+        comparison = batch.labels, self.subcenters, similarity, dtype, self.loss, query.detach()
+        view = self.engine.view(self.stored, ViewRequest(*comparison, defer, teacher=teacher))
         terms, pull_together = self.loss.terms, self.subcenters.pull_together
         if self.loss.partial_losses(pull_together):
             return self._partial_losses(view, batch, query, share), None

@@ -76,24 +76,24 @@ class ViewRequest:
         subcenters: how the cosines to a class's sub-centers become one.
         similarity: how rows and centers are compared.
         dtype: type of the rows, which the engine computes in.
+        loss: the loss of the head, for an engine that chooses classes by it.
+        query: the rows as they are compared, without gradient, for the same.
         defer: receives the gradient of the centers before it is computed, for an update without it. An engine may give
             the gradient to autograd all the same. None: the gradient goes to autograd.
         class_weights: how often each class counts in a sum over the classes, and in the mean of `View.spread`; None
             counts each once. A softmax or normalised loss counts each class once whatever the weights are.
         teacher: the teacher, for a loss that reads one.
-        loss: the loss of the head, for an engine that chooses classes by it.
-        query: the rows as they are compared, without gradient, for the same.
     """
 
     labels: Int64[Tensor, "batch"]
     subcenters: SubCenters
     similarity: Similarity
     dtype: torch.dtype
+    loss: ClassLoss
+    query: Float[Tensor, "batch columns"]
     defer: Callable[[DeferredGradient], None] | None = None
     class_weights: Float[Tensor, "classes"] | None = None
     teacher: Teacher | None = None
-    loss: ClassLoss | None = None
-    query: Float[Tensor, "batch columns"] | None = None
 
 
 @dataclass(frozen=True)

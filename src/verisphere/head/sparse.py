@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Float32, Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -37,16 +37,13 @@ Screening = Literal["auto", "int8", "bfloat16", "float32"]
 
 #: A center is rounded again once its direction may have turned by more: 1.3 logits at scale 64, for itself alone.
 SLACK = 0.02
-#: The screen cannot decide if more than this share of all pairs remains open; so many are always allowed.
+#: The screen cannot decide if more than this share of all pairs remains open; so many are always allowed. A quarter of
+#: it is the limit for exact cosines, each of which costs as much as a hundred screened ones.
 OPEN_SHARE, OPEN_PAIRS = 1 / 32, 2**19
-#: The same for pairs whose exact cosines are computed, each of which costs as much as a hundred screened ones.
-EXACT_SHARE, EXACT_PAIRS = 1 / 128, 2**16
-#: Pairs of each row that are computed first, the nearest that the floor is taken from, and numbers multiplied at once.
-FIRST_PAIRS, NEAREST, MULTIPLIED_AT_ONCE = 8, 64, 2**18
+#: Pairs of each row that are computed first, and the nearest that the floor is taken from.
+FIRST_PAIRS, NEAREST = 8, 64
 #: More than rounding moves a cosine of float32.
 ROUNDING = 1e-5
-#: A cosine below all others, for a row whose own class another rank holds.
-FAR = -1e3
 #: Entries of the table of pairs: rows, times the most pairs of a row.
 TABLE = 2**22
 #: Most steps that are streamed after the screen could not decide, before it is tried again.
@@ -89,18 +86,6 @@ class Kept:
         """A copy keeps nothing: a head brings up its centers before it is copied."""
         return Kept, ()
 
-    def screen_of(self, centers: Tensor, dtype: torch.dtype) -> tuple[CenterScreen, Float32[Tensor, "..."] | None]:
-        """The screen of the centers, and how far each direction may have turned since they were rounded."""
-        self.late.of(centers)
-        if self.late.screen is None:
-            self.late.screen = CenterScreen(centers, dtype)
-        turned = self.late.turned()
-        if turned is not None:
-            loose = (turned > SLACK).any(1).nonzero()[:, 0]
-            self.late.bring_up(loose)
-            turned[loose] = 0.0
-        return self.late.screen, turned
-
     def undecided(self, reason: object) -> None:
         """Record a step that it could not decide: the next are streamed, ever more of them."""
         self.wait = min(2 * self.wait + 1, LONGEST_WAIT)
@@ -129,7 +114,7 @@ class Sparse(WholeEngine):
 
     Attributes:
         streamed: the engine for steps that are streamed.
-        screen: type of the screened product; "auto" takes the fastest of this machine. A float32 screen needs no memory,
+        screen: type of the screened product; "auto" takes the fastest of the machine. A float32 screen needs no memory,
             bfloat16 two bytes for each number of the centers, int8 one.
 
     Raises:
@@ -162,7 +147,6 @@ class Sparse(WholeEngine):
 
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """The centers that matter to a batch; all, where the screen cannot tell."""
-        assert request.loss is not None, "a head tells its loss"
         reason = why_not_sparse(request.loss, request.subcenters)
         if reason is not None:
             raise ValueError(f"the engine is Sparse, but {reason}; use Streamed or Auto")
@@ -178,7 +162,7 @@ class Sparse(WholeEngine):
                 kept.wait = 0
                 classes, column = pairs.of_class.unique(return_inverse=True)
                 copies = kept.late.current(classes, both=False)[0]
-                few, request = with_copies(centers, request, classes, copies, partial(SparseGradient, kept=kept))
+                few, request = with_copies(centers, request, classes, copies, partial(SparseGradient, late=kept.late))
                 return SparseView(few.to(request.dtype), request, pairs, column)
         elif whole_gradient and not kept.streamed:
             log.warning("the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse")
@@ -191,15 +175,20 @@ class Sparse(WholeEngine):
     @torch.no_grad()
     def _pairs(self, centers: Tensor, request: ViewRequest) -> "Pairs":
         """Every pair of a row and a class that has a gradient in this batch."""
-        name = fastest(centers.device.type, centers.shape[2], None) if self.screen == "auto" else self.screen
-        dtype = centers.dtype if name == "float32" else getattr(torch, name)
-        screen, turned = self._kept.screen_of(centers, dtype)
-        search = Search(self._kept.late, request)
-        pairs = len(request.labels) * centers.shape[:2].numel()
-        near = screen.near(
-            search.query, search.labels, turned, search.floor_by, max(int(OPEN_SHARE * pairs), OPEN_PAIRS)
-        )
-        return search.pairs(near, max(int(EXACT_SHARE * pairs), EXACT_PAIRS))
+        late = self._kept.late
+        late.of(centers)
+        if late.screen is None:
+            name = fastest(centers.device.type, centers.shape[2], None) if self.screen == "auto" else self.screen
+            late.screen = CenterScreen(centers, centers.dtype if name == "float32" else getattr(torch, name))
+        turned = late.turned()
+        if turned is not None:
+            loose = (turned > SLACK).any(1).nonzero()[:, 0]
+            late.bring_up(loose)
+            turned[loose] = 0.0
+        search = Search(centers, late, request)
+        most = max(int(OPEN_SHARE * len(request.labels) * centers.shape[:2].numel()), OPEN_PAIRS)
+        near = late.screen.near(search.query, search.labels, turned, search.floor_by, most)
+        return search.pairs(near, most // 4)
 
 
 class Pairs(NamedTuple):
@@ -301,15 +290,13 @@ class _Cosines(torch.autograd.Function):
 class Search:
     """The search for the classes that matter to rows of length 1, whose class is -1 where another rank holds it."""
 
-    def __init__(self, late: LateCenters, request: ViewRequest) -> None:
-        assert request.loss is not None, "a head tells its loss"
-        assert request.query is not None, "a head tells its rows"
-        self._late, self._loss, self._subcenters = late, request.loss, request.subcenters
+    def __init__(self, centers: Tensor, late: LateCenters, request: ViewRequest) -> None:
+        self._centers, self._late, self._loss, self._subcenters = centers, late, request.loss, request.subcenters
         self.query, self.labels = query, labels = request.query, request.labels
         every = torch.arange(len(query), device=query.device)
         own = labels.clamp(min=0)
         self._of_own = every, own, torch.zeros_like(every), self._cosines(every, own)
-        self._own = self._subcenters.pooled(self._of_own[3]).masked_fill(labels == NO_CLASS, FAR)
+        self._own = self._subcenters.pooled(self._of_own[3]).masked_fill(labels == NO_CLASS, -1.0)
 
     def floor_by(self, center: Int64[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """The floor by one center near each row, where its number is not -1."""
@@ -334,16 +321,13 @@ class Search:
     def pairs(self, near: Near, most: int) -> Pairs:
         """Every pair of a row and a class that has a gradient, by at most so many exact cosines of other classes."""
         row, center, at_most = near
-        count = self._subcenters.count
-        of_class = torch.div(center, count, rounding_mode="floor")
-        if count > 1:  # the nearest sub-center of each class
-            classes = int(of_class.amax()) + 1 if len(row) else 1
-            key, order = (row * classes + of_class).unique(return_inverse=True)
-            row, of_class = torch.div(key, classes, rounding_mode="floor"), key % classes
+        of_class = torch.div(center, self._subcenters.count, rounding_mode="floor")
+        if self._subcenters.count > 1:  # the nearest sub-center of each class
+            key, order = ((row << 32) + of_class).unique(return_inverse=True)
+            row, of_class = key >> 32, key & (2**32 - 1)
             at_most = at_most.new_full(key.shape, -torch.inf).scatter_reduce_(0, order, at_most, "amax")
-        order, rank = self._ranked(row, at_most)
-        first = order[rank < FIRST_PAIRS]
-        floors = self._exact(row[first], of_class[first], FIRST_PAIRS).floors
+        some = (self._rank(row, at_most) < FIRST_PAIRS).nonzero()[:, 0]
+        floors = self._exact(row[some], of_class[some], FIRST_PAIRS).floors
         some = (at_most >= floors.index_select(0, row)).nonzero()[:, 0]
         if len(some) > most:
             raise Undecided(f"{len(some):,} pairs of a row and a class may have a gradient")
@@ -359,46 +343,40 @@ class Search:
         """These pairs with their exact cosines, and the floors by the largest of each row."""
         cosines = self._cosines(row, of_class)
         pooled = self._subcenters.pooled(cosines)
-        order, rank = self._ranked(row, pooled)
-        row, pooled, near = row[order], pooled[order], rank < most
+        rank = self._rank(row, pooled)
+        near = rank < most
         table = pooled.new_full((len(self.query), most), -torch.inf)
         table[row[near], rank[near]] = pooled[near]
-        return Pairs(row, of_class[order], rank + 1, cosines[order], self.floor(table))
+        return Pairs(row, of_class, rank + 1, cosines, self.floor(table))
 
-    def _ranked(self, row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """An order of pairs by row and falling value, and the rank of each in its row."""
+    def _rank(self, row: Tensor, value: Tensor) -> Int64[Tensor, " pairs"]:
+        """The rank of each pair in its row, 0 for the largest value."""
         order = value.argsort(descending=True)
         order = order[row[order].argsort(stable=True)]
         start = torch.searchsorted(row[order], torch.arange(len(self.query), device=row.device))
-        return order, torch.arange(len(order), device=row.device) - start[row[order]]
+        return torch.empty_like(order).scatter_(0, order, torch.arange(len(order)).to(row) - start[row[order]])
 
     def _cosines(self, row: Tensor, of_class: Tensor) -> Float[Tensor, "pairs subcenters"]:
         """The exact cosines of each pair of a row and a class."""
-        at_once = max(MULTIPLIED_AT_ONCE // (self._subcenters.count * self.query.shape[1]), 1)
-        cosines = [
-            torch.einsum(
-                "pd,pkd->pk",
-                self.query[some],
-                compared_rows(self._late.current(those, both=False)[0].to(self.query), "cosine"),
-            )
-            for some, those in zip(row.split(at_once), of_class.split(at_once), strict=True)
-        ]
+        cosines = []
+        for some in parts(self._centers, torch.arange(len(row), device=row.device)):
+            rows = compared_rows(self._late.current(of_class[some], both=False)[0].to(self.query), "cosine")
+            cosines.append(torch.einsum("pd,pkd->pk", self.query[row[some]], rows))
         return torch.cat(cosines)
 
 
 @dataclass(frozen=True, eq=False)
 class SparseGradient(SampledGradient):
-    """The deferred gradient of the classes that have one; all others, which `kept` has, are updated late."""
+    """The deferred gradient of the classes that have one; all others are updated late."""
 
-    kept: Kept
+    late: LateCenters
     inner: ComputedGradient
 
     def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
         """Update the classes with a gradient, and their momentum, and record the step for all others."""
-        late = self.kept.late
-        late.attach(buffer)
+        self.late.attach(buffer)
         for some in parts(self.copies):
-            rows, momentum = self.copies[some], late.current(self.classes[some])[1]
+            rows, momentum = self.copies[some], self.late.current(self.classes[some])[1]
             ComputedGradient(rows, self.inner.gradient[some]).apply(step, momentum)
-            late.write(self.classes[some], rows, momentum, behind=0)
-        late.advance(step)
+            self.late.write(self.classes[some], rows, momentum, behind=0)
+        self.late.advance(step)
