@@ -25,7 +25,7 @@ from verisphere.head.checks import (
 )
 from verisphere.head.deferred import DeferredTensor
 from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest
-from verisphere.head.late_module import LateModule
+from verisphere.head.late import LateModule
 from verisphere.head.noise import Noise
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.teacher import Teacher, check_teacher, unit_centers
@@ -255,7 +255,7 @@ class Head(LateModule):
             if loss.query != "none":
                 compared = query if own.center is None or loss.query == "embedding" else view.to_partial(own.center)
                 of_rank = tuple(view.to_partial(item).expand(len(known)) for item in context)
-                rest = view.rest(loss, compared, of_rank, _known_gradient(weight, loss, share) if one_pass else None)
+                rest = view.rest(loss, compared, of_rank, weight * loss.slope() * share if one_pass else None)
             total = total + weight * loss.finish(own_term, rest, *row_context)
         return total, view.spread(self.size) if pull_together else None
 
@@ -272,7 +272,7 @@ class Head(LateModule):
         own = loss.own(own_cosine, *context).masked_fill(~known, 0.0)
         rest = torch.zeros_like(own)
         if loss.query != "none":
-            rest = held.rest(loss, query, context, _known_gradient(weight, loss, share))
+            rest = held.rest(loss, query, context, weight * loss.slope() * share)
         return weight * view.to_replicated(torch.where(owned, loss.finish(own, rest, *context), loss.slope() * rest))
 
     def _rows(
@@ -376,6 +376,7 @@ class Head(LateModule):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Load centers that were trained with another engine or loss: a random state is kept, or skipped."""
+        self.bring_up()  # momentum that is loaded apart must not get steps of the centers before
         for name, module in (("draws.state", self.draws), ("noise.rows", self.noise)):
             if module is None:
                 state_dict.pop(prefix + name, None)
@@ -385,7 +386,8 @@ class Head(LateModule):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy, without the deferred gradient, as copied parameters have no gradients."""
-        return {**super().__getstate__(), "_deferred": None, "_built_with": is_own(self.loss, self)}
+        self.bring_up()
+        return {**self.__dict__, "_deferred": None, "_built_with": is_own(self.loss, self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy has its loss as the original has: built with it, or assigned after building."""
@@ -413,8 +415,3 @@ class Head(LateModule):
     def extra_repr(self) -> str:
         """What `print(head)` shows."""
         return f"classes={self.classes}, size={self.size}, subcenters={self.subcenters.count}"
-
-
-def _known_gradient(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
-    """The gradient of the mean loss in `rest` of a loss that needs one pass, up to the upstream factor."""
-    return weight * loss.slope() * share

@@ -12,9 +12,11 @@ products of all steps underflow. The direction of a late center turns by at most
 l w plus a part of length u |w| across w; this bounds how far a screen of the centers is out of date.
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Float32, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from verisphere.head.interface import SGDStep
 from verisphere.head.screened import CenterScreen, parts
@@ -173,6 +175,45 @@ class LateCenters:
         across = (across / squared).sqrt()
         self._along[classes] = along.float()
         self._across[classes] = torch.where(across == across, across, torch.inf).float()
+
+
+class LateModule(nn.Module):
+    """Base of a head: every reader of the centers sees all their steps.
+
+    Under the engine `Sparse` some centers lack their last steps. The module makes these before `centers` is read, and
+    before it is moved or saved; a head also before it is copied or loaded.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        """The centers with all their steps; anything else is looked up as in any module."""
+        if name == "centers":
+            self.bring_up()
+        return super().__getattr__(name)
+
+    @property
+    def stored(self) -> nn.Parameter:
+        """The parameter `centers` as it is stored, to be read by engines and optimizers, and not to be changed."""
+        stored = self._parameters.get("centers")
+        return self.centers if stored is None else stored  # centers that are parametrised are computed
+
+    def bring_up(self) -> None:
+        """Make the steps that some centers lack, and expect somebody to change the centers.
+
+        It is needed before the centers are read or changed by `parameters()` or a reference from before.
+        """
+        engine = self.__dict__.get("engine")
+        if engine is not None:
+            engine.forget()
+
+    def _apply(self, *arguments: Any, **named: Any) -> Any:
+        """Move or convert the centers with all their steps: `to`, `double` and the like."""
+        self.bring_up()
+        return super()._apply(*arguments, **named)
+
+    def _save_to_state_dict(self, *arguments: Any) -> None:
+        """Save the centers with all their steps."""
+        self.bring_up()
+        super()._save_to_state_dict(*arguments)
 
 
 def _state(centers: Tensor) -> tuple[object, ...]:
