@@ -57,7 +57,7 @@ class LateCenters:
     """
 
     def __init__(self) -> None:
-        self._centers: Tensor | None = None
+        self._centers = torch.empty(0)  # those that `of` takes
         self._buffer: Tensor | None = None
         self._state: tuple[object, ...] = ()
         self._behind, self._version = False, 0
@@ -70,7 +70,7 @@ class LateCenters:
         Raises:
             ValueError: somebody changed the centers while rows were late.
         """
-        if self._centers is not None and self._state == _state(centers):
+        if self._state == _state(centers):
             return True
         if self._behind:
             raise ValueError(_CHANGED)
@@ -94,7 +94,6 @@ class LateCenters:
             return
         if self._behind and self._buffer is not None and self._buffer._version != self._version:
             raise ValueError(_CHANGED)
-        assert self._centers is not None, "of comes before"
         self.bring_up()
         self._buffer = buffer
         self._version = 0 if buffer is None else buffer._version
@@ -103,7 +102,6 @@ class LateCenters:
 
     def write(self, classes: Int64[Tensor, " some"], rows: Tensor, momentum: Tensor | None, behind: int = 1) -> None:
         """Write classes as they are now, or, `behind` = 0, after a step that is being made, before `advance`."""
-        assert self._centers is not None, "of comes before"
         self._centers.data.index_copy_(0, classes, rows)
         if self._buffer is not None and momentum is not None:
             self._buffer.data.index_copy_(0, classes, momentum)
@@ -114,7 +112,6 @@ class LateCenters:
 
     def advance(self, step: SGDStep) -> None:
         """All classes that this step has not written are late by one step more."""
-        assert self._centers is not None, "of comes before"
         torch.autograd.graph.increment_version(self._centers)  # as any engine makes
         self._state = _state(self._centers)
         matrix = torch.tensor(step_matrix(step), dtype=torch.float64, device=self._matrices.device)
@@ -125,7 +122,7 @@ class LateCenters:
 
     def bring_up(self, classes: Int64[Tensor, " some"] | None = None) -> None:
         """Write these classes, or all, as they are now."""
-        if not self._behind or self._centers is None:
+        if not self._behind:
             return
         if self._state != _state(self._centers):
             raise ValueError(_CHANGED)
@@ -148,7 +145,6 @@ class LateCenters:
 
     def current(self, classes: Int64[Tensor, " some"], both: bool = True) -> tuple[Tensor, Tensor | None]:
         """Centers as they are now, and their momentum unless the centers alone are needed."""
-        assert self._centers is not None, "of comes before"
         rows = self._centers.detach().index_select(0, classes)
         momentum = None if self._buffer is None else self._buffer.detach().index_select(0, classes)
         if not self._behind:

@@ -163,7 +163,7 @@ class Sparse(WholeEngine):
                 classes, column = pairs.of_class.unique(return_inverse=True)
                 copies = kept.late.current(classes, both=False)[0]
                 few, request = with_copies(centers, request, classes, copies, partial(SparseGradient, late=kept.late))
-                return SparseView(few.to(request.dtype), request, pairs, column)
+                return SparseView(few.to(request.dtype), request, pairs._replace(of_class=column))
         elif whole_gradient and not kept.streamed:
             log.warning("the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse")
         kept.streamed += 1
@@ -211,25 +211,19 @@ class SparseView(DenseView):
     Args:
         centers: copies of the centers of some classes, for autograd.
         request: the request about these classes.
-        pairs: the pairs, of which one of each row is that with its own class; any class for a row labelled -1.
-        column: class of each pair, by its place among the copies.
+        pairs: the pairs, of which one of each row is that with its own class; any class for a row labelled -1. A class
+            is given by its place among the copies.
     """
 
-    def __init__(
-        self,
-        centers: Float[Tensor, "some subcenters columns"],
-        request: ViewRequest,
-        pairs: Pairs,
-        column: Int64[Tensor, " pairs"],
-    ) -> None:
+    def __init__(self, centers: Float[Tensor, "some subcenters columns"], request: ViewRequest, pairs: Pairs) -> None:
         super().__init__(centers[:0], centers, request)
-        self._pairs, self._column = pairs, column
+        self._pairs = pairs
         self._known = self._table(pairs.cosines)
 
     def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> OwnClass:
         """See `View.own`, without the center; `rest` comes after it, with the same rows."""
-        row, _, _, cosines, _ = self._pairs
-        self._known = self._table(_Cosines.apply(cosines, row, self._column, query, self.centers))
+        row, of_class, _, cosines, _ = self._pairs
+        self._known = self._table(_Cosines.apply(cosines, row, of_class, query, self.centers))
         return OwnClass(self._known[:, 0].masked_fill(self.request.labels == NO_CLASS, 0.0), None)
 
     def nearest(
@@ -257,9 +251,8 @@ class SparseView(DenseView):
 
     def _table(self, cosines: Tensor) -> Float[Tensor, "batch most"]:
         """The cosine of each pair, by row and rank; where a row has fewer, its floor, which has no term."""
-        row, _, rank, _, floors = self._pairs
-        empty = floors[:, None].repeat(1, int(rank.amax()) + 1)
-        return empty.index_put((row, rank), self.request.subcenters.pooled(cosines))
+        empty = self._pairs.floors[:, None].repeat(1, int(self._pairs.rank.amax()) + 1)
+        return empty.index_put((self._pairs.row, self._pairs.rank), self.request.subcenters.pooled(cosines))
 
 
 class _Cosines(torch.autograd.Function):

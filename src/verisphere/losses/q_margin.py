@@ -23,7 +23,7 @@ are arguments here; see `margin_in_logits`.
 """
 
 from collections.abc import Callable
-from math import expm1, inf, isfinite, log
+from math import expm1, isfinite, log
 from typing import Literal
 
 import torch
@@ -107,12 +107,11 @@ def normaliser(
         margin: the own class's margin in logits.
     """
     own, others = own.double() - margin, others.double()
-    highest = others.amax(1) if others.shape[1] else torch.full_like(own, -inf)
 
     def sums(tau: Float[Tensor, "batch"]) -> Float[Tensor, "2 batch"]:
         return torch.stack(probability_and_slope(tau[:, None] - others, alpha)).sum(2)
 
-    return _root(own.maximum(highest), own, sums, alpha, margin)
+    return _root(torch.cat([own[:, None], others], dim=1).amax(1), own, sums, alpha, margin)
 
 
 def _root(
