@@ -315,3 +315,20 @@ def test_a_threshold_of_one_file_with_other_pixels_is_refused(twice, told, words
             "--accept-pair-threshold",
         ]
         assert main(identified) == code, capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_the_card_names_checks_and_figures_whose_pixels_were_not_compared(twice):
+    first = twice[1] / "plain"
+    own, old, found, figures = (twice[1] / name for name in ("own.npz", "old.npz", "found.json", "figures.json"))
+    assert main(["embed", str(first), str(twice[1] / "faces"), "--out", str(own)]) == 0
+    read = read_embeddings(own)
+    write_embeddings(old, replace(read, origin=replace(read.origin, preprocessing=None)))
+    calibrated = ["calibrate", str(own), "--far", "0.3", "--guarantee", "expected", "--out", str(found)]
+    export = ["export", str(first), "--calibration", str(found), "--accept-unrecorded-pixels"]
+    assert main(["evaluate", "all-pairs", str(old), "--far", "0.5", "--json", str(figures)]) == 0
+    for place, (checks, evaluations) in enumerate(((["--check", str(old)], []), ([], ["--evaluation", str(figures)]))):
+        assert main([*calibrated, *checks, "--accept-unrecorded-pixels"]) == 0
+        assert main([*export, *evaluations, "--out", str(twice[1] / f"model{place}")]) == 0
+        card = (twice[1] / f"model{place}" / "model_card.md").read_text()
+        assert "**Pixels were not compared**: old.npz was made by an earlier version" in card

@@ -29,6 +29,7 @@ from verisphere.ship.card_sections import (
     people_of_training,
     precision_section,
     promises_section,
+    unrecorded_pixels,
 )
 from verisphere.ship.card_words import (
     DIGITS,
@@ -123,6 +124,7 @@ def _data(
         ]
     )
     yield from implausible_figures(figures)
+    yield from unrecorded_pixels(calibrated, figures)
     yield from people_of_training(calibrations, figures)
 
 

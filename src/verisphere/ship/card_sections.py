@@ -39,6 +39,15 @@ def implausible_figures(figures: Mapping[str, Figures]) -> Iterator[str]:
             yield f"**Implausible figures.** Those of {plain(name)} cannot be right, so they say nothing: {reasons}."
 
 
+def unrecorded_pixels(calibrated: Calibration | None, figures: Mapping[str, Figures]) -> Iterator[str]:
+    """The checks and evaluations of an earlier version, whose pixels were not compared."""
+    checks = [] if calibrated is None else [each for each in calibrated.checks if each.source != calibrated.source]
+    origins = [(check.source.file, check.origin) for check in checks]
+    origins += [(source.file, source.origin) for figure in figures.values() for source in figure.sources]
+    if old := list(dict.fromkeys(plain(file) for file, origin in origins if unrecorded(origin))):
+        yield f"**Pixels were not compared**: {', '.join(old)} {'was' if len(old) == 1 else 'were'} {UNRECORDED}."
+
+
 def people_of_training(calibrations: Calibrations, figures: Mapping[str, Figures]) -> Iterator[str]:
     """For each set of calibration and evaluation, the number of its people and images that were trained on."""
     sets: list[tuple[str, SharedWithTraining | None]] = []
