@@ -161,11 +161,10 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
     if any(row.worked and not row.recognised for row in attacks):
         said.append(f"{UNRECOGNISED[0].upper()}{UNRECOGNISED[1:]}. (Settings: {_settings(figures.settings)}.)")
     said += [
-        f"The attack from {_FROM[row.source]} failed: its faces (steps: {steps}) have a mean cosine of "
-        f"{number(row.reached, 3)} with their targets under this model, and two photographs of one person have "
-        f"{number(row.needed, 3)}. So nothing is known of what can be recovered from {_FROM[row.source]}."
+        f"The attack from {_FROM[row.source]} failed: its faces (steps: {steps}) have {_reached(row)}. So nothing is "
+        f"known of what can be recovered from {_FROM[row.source]}."
         for row in attacks
-        if row.worked is False and row.reached is not None and row.needed is not None
+        if row.worked is False
     ]
     said += [
         f"Without this network, embeddings that it made are translated to the second model: of people whom the thief "
@@ -193,14 +192,25 @@ def _settings(settings: Mapping[str, object]) -> str:
 
 
 def _found(row: LeakRow) -> str:
-    """How many faces of an attack that worked were accepted, at the last FAR."""
+    """How many faces of an attack that worked were accepted, at the last FAR, and what it reached."""
     point = row.points[-1]
     text = (
         f"from {_FROM[row.source]} {point.genuine_accepted} of {point.genuine_total} "
-        f"(95 % {number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)})"
+        f"(95 % {number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)}; the attack worked: they have "
+        f"{_reached(row)})"
     )
     if row.strangers:
         text += (
             f", where photographs of strangers that are chosen in the same way have {number(row.strangers[-1].tar, 3)}"
         )
     return text
+
+
+def _reached(row: LeakRow) -> str:
+    """The cosine that faces of an attack reached, where it is known, beside what it should reach."""
+    assert row.reached is not None
+    assert row.needed is not None
+    return (
+        f"a mean cosine of {number(row.reached, 3)} with their targets under this model, and two photographs of one "
+        f"person have {number(row.needed, 3)}"
+    )

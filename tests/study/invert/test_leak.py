@@ -205,6 +205,10 @@ def test_an_attack_that_failed_makes_no_claim(tested: Path, tmp_path: Path, reac
         share = f"{point.genuine_accepted} of {point.genuine_total}"
         assert (f"{point.tar:.3f} ({point.tar_lower_95:.3f} .." in line) == (reached == 0.6)
         assert (share in text) == (reached == 0.6)
+    said = (
+        "the attack worked: they have a mean cosine of 0.600 with their targets under this model, and two photographs"
+    )
+    assert text.count(said) == (len(figures.rows[1:]) if reached == 0.6 else 0)
     assert ("strangers that are chosen in the same way" in text) == (reached == 0.6)
     assert any("raise --steps" in row for row in rows) == (reached == 0.4)
 
@@ -222,6 +226,7 @@ def test_an_attack_whose_faces_the_judge_surely_recognises_has_worked(
     (card,) = leak_section(tmp_path, "leak.json")
     assert row.worked == worked
     assert (f"{accepted} of 64" in card) == worked
+    assert ("the attack worked: they have a mean cosine of 0.490 with their targets" in card) == worked
     assert ("| worked |" in leak_text(figures)) == worked
     assert ("says nothing on what can be recovered" in leak_text(figures)) == (not worked)
     findings = replace(findings_of(tested / "embeddings"), reached=0.49, needed=0.5)
