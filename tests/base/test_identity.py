@@ -486,10 +486,20 @@ def test_letters_that_no_font_shows_are_removed(letter: str):
 # --- names of nobody -------------------------------------------------------------------------------------------------
 
 
-def test_a_crowd_under_unknown_is_named(tmp_path: Path, caplog):
-    people = PEOPLE[:60] + ["Unknown"] * 40
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "all-pairs", "a.npz", "--far", "1e-1"],
+        ["evaluate", "distractors", "a.npz", "--distractors", "b.npz"],
+        ["cluster", "a.npz", "--threshold", "0.5", "--known", "--out", "clusters"],
+    ],
+)
+def test_a_crowd_under_unknown_is_named(tmp_path: Path, monkeypatch, caplog, words: list[str]):
+    monkeypatch.chdir(tmp_path)
+    save(Path("a.npz"), PEOPLE[:60] + ["Unknown"] * 40)
+    save(Path("b.npz"), [f"Other_{row}" for row in range(20)])
     with caplog.at_level(logging.WARNING):
-        assert main(["evaluate", "all-pairs", str(save(tmp_path / "a.npz", people)), "--far", "1e-1"]) == 0
+        assert main(words) == 0
     assert "'Unknown' holds 40 images, where the median person has 6" in caplog.text
 
 

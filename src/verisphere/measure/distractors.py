@@ -14,7 +14,7 @@ from verisphere.base.words import MEGAFACE_FARS, FeatureNorm
 from verisphere.decide.identification import exact_fpir, identification_curve
 from verisphere.decide.point import Far, exact_rate
 from verisphere.files.disk import real_path
-from verisphere.files.embeddings import known_people
+from verisphere.files.embeddings import known_people, note_crowds
 from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
 from verisphere.files.results import EvaluatedFile, Result, first_lines
@@ -225,6 +225,7 @@ def _probes(path: Path, options: DistractorOptions, notes: list[str]) -> tuple[E
         if others := len(embeddings) - len(pictures):
             notes.append(f"{others:,} photos of {path.name} are not in {wanted.name} and are excluded")
         embeddings = embeddings.take(np.array([rows[name] for name in pictures]))
+    note_crowds(path, embeddings.identities)
     known = known_people(embeddings, path)
     if nobody := len(embeddings) - len(known):
         notes.append(f"{nobody:,} photos of {path.name} show nobody who is known ({NOBODY}) and are excluded")

@@ -29,7 +29,7 @@ from verisphere.files.clusters import (
     read_people,
 )
 from verisphere.files.disk import digest
-from verisphere.files.embeddings import known_people, read_embeddings
+from verisphere.files.embeddings import known_people, note_crowds, read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.purity import read_purity
 from verisphere.files.streamed_rows import evaluated
@@ -99,6 +99,8 @@ def _made(
     labelled, identity = faces.identities != NOBODY, np.unique(faces.identities, return_inverse=True)[1]
     if options.known and not labelled.any():
         raise ValueError(f"{embeddings}: no face has an identity, so there is nothing for --known to compare with")
+    if options.known:
+        note_crowds(embeddings, faces.identities)
     source, names = evaluated(embeddings, faces), faces.names.tolist()
     if images is not None:
         check_embedded(embeddings, names, images)
