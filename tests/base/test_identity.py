@@ -486,6 +486,15 @@ def test_letters_that_no_font_shows_are_removed(letter: str):
 # --- names of nobody -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("rule", ["merge", "exact"])
+@pytest.mark.parametrize(("verb", "file"), [("duplicates", "duplicates.json"), ("embeddings", "clean.json")])
+def test_cleaning_records_how_names_were_taken(tmp_path: Path, rule: str, verb: str, file: str):
+    path, out = save(tmp_path / "a.npz", HALF), tmp_path / "out"
+    assert main(["clean", verb, str(path), "--names", rule, "--out", str(out)]) == 0
+    read = json.loads((out / file).read_text())
+    assert (read["names_rule"], read["identities"]) == (rule, 120 if rule == "merge" else 240)
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -145,6 +145,7 @@ class Cleaning:
             "rule": asdict(self.rule),
             "images": len(self.found),
             "identities": int((self.images > 0).sum()),
+            "names_rule": self.found.names_rule,
             "images_kept": int(self.kept.sum()),
             "dropped": self.counts,
             "identities_lost": self.lost,

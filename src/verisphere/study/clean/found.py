@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from verisphere.base.words import Names
 from verisphere.study.clean.nearest_class import NearestClass
 from verisphere.study.clean.sub_classes import SubClasses
 
@@ -20,6 +21,7 @@ class Found:
         domains: domain of each image; None if the set has none.
         true_identities: true identity of each image, if known.
         nearest_class: whether the nearest class of each image is its own; None if this was not requested.
+        names_rule: how names that are equal once folded were taken; None if nothing decided.
     """
 
     names: Sequence[str]
@@ -30,6 +32,7 @@ class Found:
     domains: Sequence[str] | None = None
     true_identities: Sequence[str] | None = None
     nearest_class: NearestClass | None = None
+    names_rule: Names | None = None
 
     def __len__(self) -> int:
         return len(self.names)

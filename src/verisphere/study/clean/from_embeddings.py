@@ -91,7 +91,14 @@ def found_in_embeddings(
         sub = sub_classes_of_clusters(clusters, cosines, labels, classes)
     else:
         sub = sub_classes(cosines, labels, classes)
-    return Found(Letters(opened.names), people, people.values, sub, f"{finder}, {Path(path).name}")
+    return Found(
+        Letters(opened.names),
+        people,
+        people.values,
+        sub,
+        f"{finder}, {Path(path).name}",
+        names_rule=opened.source.names_rule,
+    )
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,7 @@ def found_in_run(
         faces.domains,
         faces.true_identities,
         nearest,
+        faces.names_rule,
     )
 
 
@@ -145,7 +146,15 @@ def found_by_centers(
         ]
         nearest = NearestClass(*np.concatenate(parts).T)
     names = Texts.of(map(str, rows.names))
-    return Found(names, identities, head.people, sub, _method(run, head), nearest_class=nearest)
+    return Found(
+        names,
+        identities,
+        head.people,
+        sub,
+        _method(run, head),
+        nearest_class=nearest,
+        names_rule=rows.source.names_rule,
+    )
 
 
 def labels_of(identities: Sequence[str]) -> tuple[tuple[str, ...], Int64[np.ndarray, " rows"]]:

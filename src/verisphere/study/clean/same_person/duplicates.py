@@ -13,6 +13,7 @@ from jaxtyping import Float32
 from torch import Tensor
 
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
+from verisphere.base.words import Names
 from verisphere.base.work import Arrays, ranges, results
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import note_crowds
@@ -85,6 +86,7 @@ class Duplicates(Result):
         image_threshold: threshold of the images; None if images were not compared.
         people: pairs of identities, the highest score first.
         pictures: pairs of images, equal pixels first, then the highest score.
+        names_rule: how names that are equal once folded were taken; None if nothing decided.
     """
 
     embeddings: str
@@ -94,6 +96,7 @@ class Duplicates(Result):
     image_threshold: float | None
     people: Sequence[IdentityPair]
     pictures: Sequence[ImagePair]
+    names_rule: Names | None = None
 
     def fields(self) -> dict[str, Any]:
         """All of `duplicates.json`."""
@@ -101,6 +104,7 @@ class Duplicates(Result):
             "embeddings": self.embeddings,
             "images": self.images,
             "identities": self.identities,
+            "names_rule": self.names_rule,
             "threshold": self.threshold,
             "image_threshold": self.image_threshold,
             "identity_pairs": [asdict(pair) for pair in self.people],
@@ -203,7 +207,8 @@ def find_duplicates(
         pictures = _near_images(rows.names, rows.identities, torch.cat(units), image_threshold, progress)
     if faces is not None:
         pictures = _with_pixels(pictures, faces, workers, progress)
-    return Duplicates(path.name, len(rows), len(centers.people), threshold, image_threshold, people, pictures)
+    found = path.name, len(rows), len(centers.people), threshold, image_threshold, people, pictures
+    return Duplicates(*found, rows.source.names_rule)
 
 
 def _near_images(
