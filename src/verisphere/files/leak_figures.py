@@ -7,6 +7,7 @@ from typing import Any
 
 from verisphere.base.provenance import Preprocessing
 from verisphere.base.vocabulary import OperatingPoint
+from verisphere.base.words import Names
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
@@ -100,6 +101,7 @@ class LeakFigures(Result):
         settings: the numbers of the inversion.
         version: version of verisphere.
         preprocessing: the pixels that the model takes; None in a file of a version that did not record them.
+        names_rule: how names of the photographs that are equal once folded were taken; None if nothing decided.
     """
 
     format: int
@@ -111,6 +113,7 @@ class LeakFigures(Result):
     settings: dict[str, Any]
     version: str
     preprocessing: Preprocessing | None = None
+    names_rule: Names | None = None
 
     def __post_init__(self) -> None:
         if self.format not in _READ:

@@ -14,6 +14,7 @@ from PIL import Image
 
 from tiny_inversion import SmallNet
 from verisphere.backbones import Pixels
+from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.cli import main
 from verisphere.decide import operating_point
@@ -548,3 +549,16 @@ def test_networks_that_share_nothing_of_people_are_not_translated(caplog):
     with caplog.at_level("INFO"):
         assert list(translations(faces, pairs_to_translate(faces), stolen, own, ["1e-1"])) == []
     assert "no translation by 50 known people: no map separates held-out people" in caplog.text
+
+
+def test_the_files_record_how_names_were_taken(tiny: Path, tmp_path: Path):
+    drawn = open_faces(tiny / "others.yaml", None, (48, 48), False)
+    for place, (name, pixels) in enumerate(zip(drawn.identities, drawn.images(range(len(drawn))), strict=True)):
+        folder = tmp_path / "faces" / (name.upper() if place % 2 else name)
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(folder / f"{place}.png")
+    with names_taken("merge"):
+        figures = run_leak(asked(tiny, faces=tmp_path / "faces"), tmp_path / "out", CPU)
+    assert figures.names_rule == "merge"
+    for file in ("leak.json", "embeddings/inversion.json"):
+        assert json.loads((tmp_path / "out" / file).read_text())["names_rule"] == "merge"

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from verisphere.base.vocabulary import OperatingPoint
+from verisphere.base.words import Names
 from verisphere.files.leak_figures import surely_above_chance
 from verisphere.files.results import Result
 from verisphere.report.tables import number, table
@@ -163,6 +164,7 @@ class InversionFindings(Result):
         needed: what an attack that worked has reached, the mean cosine of two photographs of one person under the
             inverted model: of the people of the images or, where the most similar people are chosen, of all who can be.
             None without two photographs of one person, and in files of earlier versions.
+        names_rule: how names of the photographs that are equal once folded were taken; None if nothing decided.
     """
 
     model: str
@@ -178,6 +180,7 @@ class InversionFindings(Result):
     version: str
     reached: float | None = None
     needed: float | None = None
+    names_rule: Names | None = None
 
     @property
     def verdict(self) -> str | None:

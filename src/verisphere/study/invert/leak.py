@@ -151,6 +151,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
             asdict(asked.settings),
             __version__,
             model.preprocessing,
+            faces.names_rule,
         )
         result.write_json(out / LEAK_JSON)
     return result

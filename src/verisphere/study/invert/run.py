@@ -384,6 +384,7 @@ def compare(
         version=__version__,
         reached=float(prepared.identity.cosines(unit_embeddings(prepared.model, pixels)).mean()),
         needed=of_people if strangers is None else strangers.same_person,
+        names_rule=None if prepared.photographs is None else prepared.photographs.faces.names_rule,
     )
     return findings, compared[-1] if compared else None
 
