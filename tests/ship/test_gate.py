@@ -6,7 +6,7 @@ import pytest
 from tiny_service import FIND, MODEL
 from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.decide import TooFewComparisonsError
-from verisphere.files.gate import Effect, Gate, Limit
+from verisphere.files.gate import Effect, Gate, Limit, read_gate
 from verisphere.score import unit_rows
 from verisphere.ship.gate import fit_gate, gate_of, lengths_of
 from verisphere.ship.gate_fit import chosen, effects_of
@@ -56,6 +56,16 @@ def test_an_image_without_a_number_is_no_part_of_a_limit():
 def test_people_who_are_all_far_apart_have_no_margin():
     apart = Embeddings(np.repeat(np.eye(5), 2, axis=0), identities=np.repeat(np.arange(5), 2))
     assert fit_gate(measures(10), apart).margin == 0
+
+
+@pytest.mark.parametrize(("rule", "count"), [("merge", 5), ("exact", 10)])
+def test_a_gate_records_how_names_were_taken(tmp_path, rule, count):
+    names = [name for person in "abcde" for name in (person, person.upper(), person, person.upper())]
+    apart = Embeddings(np.repeat(np.eye(5), 4, axis=0), identities=names, names_rule=rule)
+    gate = fit_gate(measures(20), apart)
+    gate.write_json(tmp_path / "gate.json")
+    read = read_gate(tmp_path / "gate.json")
+    assert (read.names_rule, read.people) == (rule, count)
 
 
 def test_photographs_of_nobody_are_no_person():

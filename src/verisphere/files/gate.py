@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64
 
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import Origin, printable
-from verisphere.base.words import counted
+from verisphere.base.words import Names, counted
 from verisphere.files.documents import read_result
 from verisphere.files.results import Result, warnings_of
 
@@ -90,6 +90,7 @@ class Gate(Result):
         good: the most good photographs that it may refuse; empty in files of earlier versions.
         fpir: the FPIR by which `good` was chosen from `effects`; empty where it was named.
         effects: what each share does that was tried.
+        names_rule: how names of the set that are equal once folded were taken; None if nothing decided.
     """
 
     images: str
@@ -103,6 +104,7 @@ class Gate(Result):
     good: str = ""
     fpir: str = ""
     effects: tuple[Effect, ...] = ()
+    names_rule: Names | None = None
 
     def warnings(self) -> list[str]:
         """Why it promises nothing about other people, though the set was accepted; empty for nothing."""

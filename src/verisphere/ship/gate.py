@@ -59,7 +59,7 @@ def fit_gate(
     nearer = (others - pair_scores(units, at, ours)).numpy()
     margin = max(_limit(nearer, "most", share * (1 - _OF_LIMITS)), 0.0)
     about = images, int(person.max()) + 1, len(embeddings), embeddings.origin, limits, margin
-    return Gate(*about, in_training=embeddings.shared_with_training)
+    return Gate(*about, in_training=embeddings.shared_with_training, names_rule=embeddings.names_rule)
 
 
 def lengths_of(embeddings: Float32[np.ndarray, "images dim"]) -> Float64[np.ndarray, " images"]:
