@@ -80,6 +80,13 @@ def test_the_course_of_a_loss(run: Path, losses: list[float | None], name: str):
     assert ("" if answer.cause is None else answer.cause.name) == name
 
 
+def test_a_single_step_at_the_end_is_no_loss_that_the_training_came_from(run: Path):
+    logged(run, [6.5, *np.linspace(4, 2.1, 46)])
+    with (run / "metrics.jsonl").open("a") as log:
+        log.write(json.dumps({"step": 471, "loss": 1.1, "margin_share": 1.0}) + "\n")
+    assert asked(run).cause is None
+
+
 def test_a_loss_that_does_not_start_at_a_rate_far_above_the_usual(run: Path):
     logged(run, [30.0, 20.0, 18.0, 17.9, 17.95, 17.9, 17.92, 17.9, 17.95, 17.9, 17.9, 17.9])
     recipe = yaml.safe_load((run / "recipe.yaml").read_text())

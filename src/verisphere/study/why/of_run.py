@@ -129,7 +129,7 @@ def rate(case: RunCase) -> Cause | Seen:
         return Seen("the log has no two losses to compare", "too few to tell")
     evidence = f"{rate}: {course.text()}"
     evidence += "" if case.moved is None else f"; the weights moved by {case.moved:.2g} of their length"
-    lowest = min(loss for _, loss in case.losses)
+    lowest = min((loss for step, loss in case.losses if step <= course.step - course.last_steps), default=course.last)
     peak = max((loss for step, loss in case.losses if step > case.losses[-1][0] / 10), default=0.0)
     late = "; validation improved" if case.outcome.advice.startswith("validation improved") else ""
     back = course.last > _RISE * lowest > 0 and course.last - lowest > _AGAIN * (course.first - lowest)
