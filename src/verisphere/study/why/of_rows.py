@@ -1,7 +1,7 @@
 """Whether rows are those that the model gives of their images, and if not, by which mistake they come about."""
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.trained_on import image_digests
@@ -100,7 +100,7 @@ def rows(case: ModelCase) -> Cause | Seen:
     return _of_errors(ours[differ], theirs[differ], evidence, digests is not None)
 
 
-def unit(made: Rows) -> Rows:
+def unit(made: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "rows dim"]:
     """The rows at length 1."""
     return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-30)
 
