@@ -49,10 +49,10 @@ def lock_file(path: Path) -> Iterator[bool]:
     file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         if (is_free := _locked(file) is not False and _is_at(file, path)) and str(path) not in _held:
-            os.ftruncate(file, 0)
-            os.write(file, socket.gethostname().encode())
-            _held.add(str(path))
             try:
+                os.ftruncate(file, 0)
+                os.write(file, socket.gethostname().encode())
+                _held.add(str(path))
                 yield True
             finally:
                 _held.discard(str(path))
