@@ -40,19 +40,16 @@ def wrapped(request):
     dist.destroy_process_group()
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_sharded_head_is_refused(wrapped):
     with pytest.raises(ValueError, match=r"a sharded head is inside FSDP, .*: wrap the backbone alone in FSDP"):
         wrapped(Network(Sharded(Dense())))()
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_sampled_classes_are_refused(wrapped):
     with pytest.raises(ValueError, match="a head with sampled classes is inside FSDP"):
         wrapped(Network(Sampled(0.5, Dense())))()
 
 
-@pytest.mark.filterwarnings("ignore")
 # fully_shard itself refuses a parameter that is a single number
 @pytest.mark.parametrize("name", [name for name, example in EXAMPLES.items() if not list(example.loss.parameters())])
 def test_a_loss_is_refused_if_it_depends_on_the_rows_of_all_ranks(name, wrapped):
@@ -63,6 +60,5 @@ def test_a_loss_is_refused_if_it_depends_on_the_rows_of_all_ranks(name, wrapped)
         wrapped(Network(Dense(), EXAMPLES[name].make()))()
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_state_that_does_not_move_is_not_refused(wrapped):
     wrapped(Network(Dense(), AdaFace())).eval()()

@@ -187,8 +187,8 @@ class LateModule(nn.Module):
         return super().__getattr__(name)
 
     @property
-    def stored(self) -> nn.Parameter:
-        """The parameter `centers` as it is stored, to be read by engines and optimizers, and not to be changed."""
+    def stored(self) -> Tensor:
+        """The centers as they are stored, as a rule a parameter, to be read by engines and optimizers, not changed."""
         stored = self._parameters.get("centers")
         return self.centers if stored is None else stored  # centers that are parametrised are computed
 
