@@ -109,6 +109,19 @@ def test_no_turned_center_is_missed_and_it_opens_no_pairs_of_others(dtype, count
     assert wanted <= set(zip(near.row.tolist(), near.center.tolist(), strict=True))
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_a_turned_center_is_found_where_all_products_beside_it_are_negative(dtype):
+    query = F.normalize(torch.randn(4, 64, dtype=torch.float64 if dtype == torch.float64 else torch.float32), dim=1)
+    across = F.normalize(torch.randn(256, 64).to(query) - query.mean(0), dim=1)
+    centers = F.normalize(across - query.sum(0), dim=1)[:, None].clone()  # away from all rows
+    centers[9, 0] = F.normalize(centers[9, 0] - (centers[9, 0] @ query[1] + 0.02) * query[1], dim=0)
+    assert (query @ centers[:, 0].T).max() < 0
+    screen, turned = screened(dtype, centers), torch.zeros(256, 1)
+    turned[9] = 0.2
+    near = screen.near(query, torch.full((4,), -1), turned, lambda leader: query.new_full((4,), 0.1), 10**6)
+    assert (1, 9) in set(zip(near.row.tolist(), near.center.tolist(), strict=True))
+
+
 def test_a_row_without_direction_cannot_be_decided():
     centers, query, labels = drawn(50, 1, 8, 3)
     centers[4] = 0.0

@@ -22,7 +22,6 @@ AT_ONCE = {"cpu": 2**18, "cuda": 2**25}
 PRODUCTS = {"cpu": 2**20, "cuda": 2**27}
 RUN = 64  # products whose maximum is compared before they are
 RAISED_AFTER = 3.0  # the floors rise when the part of the centers that has been seen has grown by this
-WIDE = 1 / 128  # share of the columns that are written one by one
 SAMPLED = 4096  # centers that tell the error of most
 _NOTHING = -(2**30)  # a product that marks the own class, or no class
 _WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -107,37 +106,34 @@ class CenterScreen:
         # what the products of the few centers that are off by more are raised by, so that one bound holds for all
         raised = (off - usual).clamp(min=0.0) * (longest / unit)
         raised = raised.ceil().int() if self._dtype == torch.int8 else raised.to(self._room.dtype)
+        raised = torch.nn.functional.pad(raised, (0, -count % RUN))
         own = labels[:, None] * per_class + torch.arange(per_class, device=labels.device)  # negative for no class
         floors = query.new_full((batch,), -torch.inf)
-        leader, leading = torch.full_like(labels, -1), torch.zeros_like(labels)
+        leader, leading = torch.full_like(labels, -1), query.new_zeros(batch)
         found: list[tuple[Tensor, Tensor, Tensor]] = []
         compared = total = 0
         for first, product in self._products(left):
             columns, last = product.shape[1] // RUN, first + product.shape[1]
-            higher = raised[first:last]
-            some = true_places(higher > 0)
-            if len(some) > WIDE * len(higher):
-                product[:, : len(higher)] += higher
-            else:
-                product[:, some] += higher[some]
             row, number = ((own >= first) & (own < last)).nonzero().unbind(1)
             product[row, own[row, number] - first] = _NOTHING
             runs = product.view(-1, RUN)
+            higher = raised[first:last].view(columns, RUN)
+            most_higher = higher.amax(1)
             # maxima of whole numbers are several times faster; the bits of negative numbers fall as these rise
-            whole = runs.view(_WHOLE[product.element_size()])
-            tops = whole.amax(1).view(batch, columns)
+            tops = runs.view(_WHOLE[product.element_size()]).amax(1).view(product.dtype).view(batch, columns)
+            tops = tops + most_higher
             highest, best = tops.max(1)
             leads = true_places(highest > leading)
             leading = leading.maximum(highest)
             best = best.index_select(0, leads)
-            leader[leads] = first + best * RUN + whole.index_select(0, leads * columns + best).argmax(1)
+            inside = runs.index_select(0, leads * columns + best) + higher.index_select(0, best)
+            leader[leads] = first + best * RUN + inside.argmax(1)
             if last >= RAISED_AFTER * compared or last >= count:
                 floors, compared = floors.maximum(floor(leader)), last
                 cut = as_product(floors.double() - error, unit, product.dtype, -1).clamp(min=_NOTHING // 2)
-                least = cut.view(whole.dtype).masked_fill(cut <= 0, torch.iinfo(whole.dtype).min)
-            hit = true_places(tops >= least[:, None])
+            hit = true_places((tops >= cut[:, None]) | (most_higher >= cut[:, None]))  # or all products are negative
             row = torch.div(hit, columns, rounding_mode="floor")
-            inside = runs.index_select(0, hit)
+            inside = runs.index_select(0, hit) + higher.index_select(0, hit - row * columns)
             place = true_places(inside >= cut.index_select(0, row)[:, None])
             run = torch.div(place, RUN, rounding_mode="floor")
             row = row.index_select(0, run)
