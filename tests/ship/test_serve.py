@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, SIDE, again, gallery
 from tiny_service import client as client_of
 from verisphere.base.provenance import TrainingRecord
 from verisphere.base.vocabulary import ImageSource
-from verisphere.cli.serving import _sweep
+from verisphere.cli.serving import _door, _sweep
 from verisphere.cli.start import main
 from verisphere.files.gate import Gate, Limit
 from verisphere.ship.face_search import FindFaces
@@ -638,3 +639,13 @@ def test_without_the_extra_it_says_how_to_install_it(capsys, door, monkeypatch):
     monkeypatch.setattr("verisphere.cli.serving.find_spec", lambda name: None if name == "uvicorn" else 1)
     assert main(["--default-allocator", "serve", str(door), "--model", "m"]) == 2
     assert "serving needs uvicorn, not installed here; install the extra serve" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_no_part_of_an_answer_waits_until_the_caller_has_confirmed_another(host):
+    try:
+        door = _door(host, 0)
+    except ValueError as error:
+        pytest.skip(f"this machine has no such address: {error}")
+    with door, socket.create_connection(door.getsockname()[:2]), door.accept()[0] as taken:
+        assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

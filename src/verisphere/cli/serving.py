@@ -61,11 +61,7 @@ def serve(options: argparse.Namespace) -> str:
         raise ValueError(f"--workers must be from 1 to {_MOST_WORKERS}, got {options.workers}")
     keys = None if options.keys is None else read_keys(options.keys)
     desk = _desk(options)
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    try:
-        door = socket.create_server((options.host, options.port), family=family)
-    except OSError as error:
-        raise ValueError(f"--host {options.host} --port {options.port}: {error.strerror}") from None
+    door = _door(options.host, options.port)
     who = "everybody on this machine may do everything" if keys is None else f"{len(keys.keys)} keys"
     host = f"[{options.host}]" if ":" in options.host else options.host
     by = "" if options.workers == 1 else f" by {options.workers} processes"
@@ -84,6 +80,20 @@ def serve(options: argparse.Namespace) -> str:
         settings = argparse.Namespace(**{name: value for name, value in vars(options).items() if name != "parser"})
         _keep_running(options.workers, (settings, keys, door, counts), Metrics(counts).ended)
     return ""
+
+
+def _door(host: str, port: int) -> socket.socket:
+    """A socket that listens; on each connection the last part of an answer is sent at once.
+
+    asyncio asks for that on sockets that it has opened itself alone, and the second part would wait for 40 ms until
+    the caller has confirmed the first (Nagle's algorithm and delayed acknowledgements).
+    """
+    try:
+        door = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ValueError(f"--host {host} --port {port}: {error.strerror}") from None
+    door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return door
 
 
 def _sweep(place: Path) -> None:
