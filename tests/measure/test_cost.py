@@ -84,6 +84,8 @@ def test_the_pairs_of_another_model_count_by_the_length_of_its_rows(files: dict[
         ("evaluate identification set.npz --gallery set --distractors other.npz", 2 * 100),
         ("calibrate set.npz --gallery set --fpir 1e-1 --out out.json", 5 * 10),
         ("clean duplicates set.npz --no-images --out out", 10),
+        ("clean overlap set.npz set --out out", 2 * 5 * 10),
+        ("clean overlap train.zip test.zip --embeddings set.npz other.npz --out out", 2 * 5 * 10),
         ("evaluate pairs set.npz --pairs pairs.csv", 3),
         ("evaluate pairs set.npz --pairs pairs.csv --against set", 2 * 3),
         ("evaluate distractors set.npz --distractors other.npz", 10 * 10),
@@ -119,6 +121,7 @@ def test_a_high_far_of_a_calibration_takes_as_long_as_that_of_an_evaluation(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ("clean overlap people.txt set.npz --out out", "name those of both sets by --embeddings"),
         ("evaluate all-pairs set.npz --plot out.png", "--dry-run computes nothing: omit --plot"),
         ("evaluate all-pairs set.npz --curve out.csv", "--dry-run computes nothing: omit --curve"),
         ("evaluate all-pairs set.npz --work work", "--dry-run computes nothing: omit --work"),

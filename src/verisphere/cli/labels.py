@@ -113,6 +113,16 @@ def _overlap(options: argparse.Namespace) -> Outcome:
     return overlap
 
 
+def _cost_of_overlap(options: argparse.Namespace) -> Outcome:
+    from verisphere.files.sharded import holds_embeddings
+    from verisphere.measure.cost import cost_of
+
+    train, test = options.embeddings or (options.train, options.test)
+    if not (holds_embeddings(train) and holds_embeddings(test)):
+        raise ValueError("--dry-run counts pairs of embeddings: name those of both sets by --embeddings")
+    return cost_of("overlap", [train], [test])
+
+
 def clean_relabel(options: argparse.Namespace) -> str:
     """Give embeddings the labels of a list, and exclude rows, to measure what wrong labels cost."""
     from verisphere.study.clean.relabel import relabel_file
@@ -236,6 +246,7 @@ def _add_overlap(kinds: Verbs) -> None:
     add_output(verb, "--out", folder=True, required=True, metavar="FOLDER", help="new folder to write")
     add_trust_code(verb)
     add_work(verb)
+    add_cost(verb, _cost_of_overlap)
 
 
 def _add_relabel(kinds: Verbs) -> None:

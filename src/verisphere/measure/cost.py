@@ -35,6 +35,7 @@ Kind: TypeAlias = Literal[
     "gallery",
     "identification",
     "ijb",
+    "overlap",
     "pairs",
     "people",
     "report",
@@ -56,6 +57,7 @@ COMMANDS: Mapping[Kind, tuple[float, Callable[[int, int, int], int]]] = {
     "gallery": (1.69e8, lambda rows, people, others: people * others),
     "identification": (1.69e8, lambda rows, people, others: rows * (others or people)),
     "ijb": (1.69e8, lambda rows, people, others: 0),
+    "overlap": (1.4e8, lambda rows, people, others: 2 * people * others),  # images, and no more people
     "pairs": (1.69e8, lambda rows, people, others: 0),
     "people": (1.4e8, lambda rows, people, others: _two(people)),
     "report": (1.68e8, lambda rows, people, others: _two(rows)),
