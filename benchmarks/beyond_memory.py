@@ -1,6 +1,6 @@
 """A set larger than the memory that is allowed: all pairs of a folder of shards, and embedding into one.
 
-    python benchmarks/beyond_memory.py all-pairs [--rows 300000] [--dim 512] [--limit 600] [--far 1e-4]
+    python benchmarks/beyond_memory.py all-pairs [--rows 300000] [--dim 512] [--limit 600] [--far 1e-4] [--store int8]
     python benchmarks/beyond_memory.py all-pairs --rows 1000000 --far 1e-6 --kill-after 500 --kill-after 900
     python benchmarks/beyond_memory.py embed MODEL [--rows 100000] [--store float32]
 
@@ -35,7 +35,7 @@ from harness import write
 
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import columns_of
-from verisphere.files.sharded import write_manifest, write_shard
+from verisphere.files.sharded import Store, moved, shortened_rows, widened, write_manifest, write_shard
 from verisphere.images import Faces
 
 IMAGES, AT_ONCE = 5, 1 << 15  # images of a person; rows of a shard
@@ -59,7 +59,7 @@ class Stripes(Faces):
         return torch.from_numpy(np.repeat(np.stack(stripes), 112, axis=3))
 
 
-def drawn(folder: Path, rows: int, dim: int) -> None:
+def drawn(folder: Path, rows: int, dim: int, store: Store) -> None:
     """People with five images each, whose impostor scores spread around 0.1, in shards."""
     random = np.random.default_rng(0)
     apart = 0.35 * random.normal(size=dim).astype(np.float32)
@@ -72,8 +72,11 @@ def drawn(folder: Path, rows: int, dim: int) -> None:
             [np.random.default_rng([1, person]).normal(size=dim) for person in range(first, last + 1)]
         ).astype(np.float32)
         some = centers[people - first] + 0.8 * random.normal(size=(len(place), dim)).astype(np.float32) + apart
-        shards.append(write_shard(folder, number, some, columns_of(Embeddings(some, place, people)), 0.0))
-    write_manifest(folder, dim, "float32", shards)
+        kept, units = shortened_rows(some, store)
+        stored = widened(kept, units)
+        columns = columns_of(Embeddings(stored, place, people)) | ({} if units is None else {"units": units})
+        shards.append(write_shard(folder, number, kept, columns, moved(some, stored)))
+    write_manifest(folder, dim, store, shards)
     os.sync()
     for path in folder.iterdir():  # pages that this process has written would be read beside the limit
         with path.open("rb") as file:
@@ -169,7 +172,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=None, metavar="MIB")
     parser.add_argument("--far", action="append")
     parser.add_argument("--screen", default="int8")
-    parser.add_argument("--store", default="float32")
+    parser.add_argument("--store", choices=["float32", "float16", "int8"], default="float32")
     parser.add_argument("--shards", type=int, default=AT_ONCE)
     parser.add_argument("--kill-after", type=float, action="append", metavar="SECONDS")
     parser.add_argument("--folder", type=Path, help="where the set and the mapped files lie (the folder of TMPDIR)")
@@ -185,13 +188,14 @@ def main() -> None:
             case = f"embed {options.rows:,} drawn images in shards of {options.shards:,}"
             measured(case, f"{options.model.name}, {options.store}", command, options.rows, "images", options.limit)
             return
-        drawn(Path(room, "set"), options.rows, options.dim)
+        drawn(Path(room, "set"), options.rows, options.dim, options.store)
         fars = options.far or ["1e-4"]
         command = ["evaluate", "all-pairs", f"{room}/set", *(word for far in fars for word in ("--far", far))]
         command += ["--screen", options.screen, "--json", f"{room}/figures.json"]
         work = Path(room, "work") if options.kill_after else None
         command += [] if work is None else ["--work", work]
         case = f"all pairs, {options.rows:,} rows, d={options.dim}: {options.rows * options.dim * 4 >> 20} MiB of rows"
+        case += "" if options.store == "float32" else f", stored as {options.store}"
         pairs = options.rows * (options.rows - 1) // 2
         variant = f"verisphere, FAR {', '.join(fars)}, screen {options.screen}"
         measured(case, variant, command, pairs, "pairs", options.limit, options.kill_after or (), work)
