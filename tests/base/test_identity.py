@@ -235,6 +235,13 @@ def test_a_name_of_nobody_is_not_a_person():
     assert Embeddings(np.eye(2), identities=["-1 ", "Ann"], names_rule="merge").identities.tolist() == ["-1", "Ann"]
 
 
+def test_where_names_are_always_folded_nothing_advises_to_take_them_exactly():
+    for exact in (True, False):
+        with names_taken(None, exact), pytest.raises(ValueError, match="--names merge takes such names") as refusal:
+            Embeddings(np.eye(2), identities=["Ann", "ann"])
+        assert ("--names exact" in str(refusal.value)) == exact
+
+
 @pytest.mark.parametrize("text", ["NAN", "null", "N/A", "-nan", "\u200b", "<na>", "None"])
 @pytest.mark.parametrize("names", [None, "merge", "exact"])
 def test_missing_names_are_refused_whatever_is_decided(text: str, names):

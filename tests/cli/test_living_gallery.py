@@ -14,6 +14,7 @@ from PIL import Image
 
 from made_library import edited, table
 from shard_writer import written as in_shards
+from verisphere.base.identity import names_taken
 from verisphere.base.trained_on import name_digest
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
@@ -148,6 +149,26 @@ def test_a_person_is_enrolled_found_verified_and_removed(place, door, says, refu
     assert f"'{name}' is not enrolled" in refused(
         "gallery", "verify", door, photo, "--person", name, *model(place), *DRAWN
     )
+
+
+def test_two_spellings_of_a_name_are_enrolled_as_the_refusal_advises(place, door, tmp_path, says, refused):
+    rows = read_embeddings(place / "old.npz").take(np.arange(4))
+    with names_taken("exact"):
+        write_embeddings(tmp_path / "two.npz", replace(rows, identities=["Ann", "Ann", "ann", "Ben"], names_rule=None))
+    two = dict(np.load(tmp_path / "two.npz"))
+    np.savez(tmp_path / "two.npz", **{name: array for name, array in two.items() if name != "names_rule"})
+    for spelled, photo in zip(("Cy", "cy"), (place / "people").rglob(f"*{first_photo(place).suffix}"), strict=False):
+        (tmp_path / "faces" / spelled).mkdir(parents=True)
+        shutil.copy(photo, tmp_path / "faces" / spelled)
+    faces = (tmp_path / "faces", "--aligned", *model(place))
+    for people in ((tmp_path / "two.npz",), faces):
+        enrol = ("gallery", "enrol", door, *people, *ANYBODY)
+        line = refused(*enrol)
+        assert "are one name but for case" in line
+        assert "--names merge takes such names as one person (" in line
+        says(*enrol, "--names", "merge")
+        with pytest.raises(SystemExit):
+            call(*enrol, "--names", "exact")
 
 
 def test_each_probe_is_listed_as_by_a_folder_of_the_same_people(place, door, tmp_path, says):

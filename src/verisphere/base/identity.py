@@ -51,16 +51,21 @@ _DIGITS = re.compile(r"-?[0-9]+")
 _DOTTED = re.compile("i\u0307+")  # what a capital I with a dot becomes in lower case
 _TOO_LARGE = 10**19  # for a whole number of 64 bits
 _asked: ContextVar[Names | None] = ContextVar("names", default=None)
+_exact: ContextVar[bool] = ContextVar("exact", default=True)
 
 
 @contextmanager
-def names_taken(how: Names | None) -> Iterator[None]:
-    """Within it, every reader takes names that are equal once folded as one person (`merge`) or as people (`exact`)."""
-    before = _asked.set(how or _asked.get())
+def names_taken(how: Names | None, exact: bool = True) -> Iterator[None]:
+    """Within it, every reader takes names that are equal once folded as one person (`merge`) or as people (`exact`).
+
+    Where such names are always one person's, as in a gallery that changes, no refusal advises `exact`.
+    """
+    before, advised = _asked.set(how or _asked.get()), _exact.set(exact and _exact.get())
     try:
         yield
     finally:
         _asked.reset(before)
+        _exact.reset(advised)
 
 
 def decided(recorded: Names | None = None) -> Names | None:
@@ -144,8 +149,8 @@ def spellings(
         more = f", and so are the names of {len(groups) - 1:,} more" if len(groups) > 1 else ""
         raise ValueError(
             f"{' and '.join(_first_rows(groups[0][:2], column, where))} are one name but for case, blanks, Unicode "
-            f"form, invisible letters or the spelling of a number{more}; --names merge takes such names as one person, "
-            "--names exact as different people (in Python and in a recipe: names)"
+            f"form, invisible letters or the spelling of a number{more}; --names merge takes such names as one person"
+            f"{', --names exact as different people' if _exact.get() else ''} (in Python and in a recipe: names)"
         )
     images = [Counter(part) for part in parts or (column,)]
     images[0][NOBODY] = 1 + images[0].total()  # nobody stays nobody

@@ -45,6 +45,7 @@ _EXAMPLES = {
     "audit": ("queries.npz answers.csv", "queries.npz hnsw.csv --json audit.json"),
     "compact": ("", "--threads 1"),
 }
+_FOLDED = ("enrol", "remove", "verify")  # enrolled people, whom no spellings of one name distinguish
 
 
 def gallery_create(options: argparse.Namespace) -> str:
@@ -281,7 +282,7 @@ def _verb(kinds: Verbs, name: str, run: Run, names: bool = True) -> argparse.Arg
     examples = [f"verisphere gallery {name} door {each}".strip() for each in _EXAMPLES[name]]
     verb = new_verb(kinds, name, run, examples=examples)
     if names:
-        add_names(verb)
+        add_names(verb, exact=name not in _FOLDED)
     add_input(verb, "gallery", "folder, or postgresql://USER@HOST/DATABASE#NAME", "GALLERY")
     return verb
 

@@ -186,16 +186,17 @@ def add_photographs(verb: argparse.ArgumentParser) -> None:
 REFUSED = "such names are refused"
 
 
-def add_names(verb: argparse.ArgumentParser, without: str = REFUSED) -> None:
+def add_names(verb: argparse.ArgumentParser, without: str = REFUSED, exact: bool = True) -> None:
     """Add `--names` to a verb that reads names of people: all its readers take names as the option says.
 
-    The help says what happens to such names without it.
+    The help says what happens to such names without it, and whether they can be different people, by `exact`.
     """
     verb.add_argument(
         "--names",
-        choices=NAMES,
+        choices=NAMES if exact else ("merge",),
         help="names that are equal but for case, blanks, Unicode form, invisible letters or the spelling of a number: "
-        f"one person, under the spelling of most images (merge), or different people (exact); without it {without}",
+        f"one person, under the spelling of most images (merge){', or different people (exact)' if exact else ''}; "
+        f"without it {without}",
     )
     run = verb.get_default("verb")
 
@@ -203,7 +204,7 @@ def add_names(verb: argparse.ArgumentParser, without: str = REFUSED) -> None:
     def run_so(options: argparse.Namespace) -> Outcome:
         from verisphere.base.identity import names_taken
 
-        with names_taken(options.names):
+        with names_taken(options.names, exact):
             return run(options)
 
     verb.set_defaults(verb=run_so)
