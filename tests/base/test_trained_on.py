@@ -53,6 +53,13 @@ def test_the_name_of_a_joined_set_is_no_part_of_a_name():
     assert not record(["one/0001", "two/0001"], np.empty(0)).rows(people, np.arange(5)).shared(people).named
 
 
+def test_what_lies_in_a_numbered_folder_is_a_number():
+    """Two numbered sets with the same sessions share no person by them."""
+    people = np.array(["0001/session1", "0002/session2", "Ann/0003"])
+    found = record(["0007/session1", "Ann"], np.empty(0)).rows(people, np.arange(3))
+    assert (found.people.tolist(), found.shared(people).people) == ([False] * 3, 0)
+
+
 def record(people: list[str], images: np.ndarray, gap: str = "") -> TrainedOn:
     return TrainedOn(name_digests(people), np.unique(images), gap)
 

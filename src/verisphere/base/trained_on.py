@@ -35,10 +35,12 @@ def image_digests(images: UInt8[np.ndarray, "images channels height width"]) -> 
 def is_name(identity: str) -> bool:
     """Whether an identity is a name and not a number; equal numbers of two sets are not one person.
 
-    >>> is_name("Ann_Lee"), is_name("0000123"), is_name("casia/0000123")
-    (True, False, False)
+    What lies in a folder whose name is a number is a number too, whatever it is called.
+
+    >>> is_name("Ann_Lee"), is_name("0000123"), is_name("casia/0000123"), is_name("0000123/session1")
+    (True, False, False, False)
     """
-    return any(letter.isalpha() for letter in own_name(identity))
+    return all(any(letter.isalpha() for letter in part) for part in identity.split("/"))
 
 
 def own_name(identity: str) -> str:
