@@ -41,7 +41,7 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
 
     The file, the field and, if the column has an entry for each row, the name of each row are for errors.
     """
-    if column.dtype.kind not in "USbiuf":
+    if column.dtype.kind not in "USiuf":
         raise ValueError(f"{path}: {field} must be text or numbers, got {column.dtype}")
     if column.dtype.kind == "f":
         if where := _rows_in_words(~np.isfinite(column), names):
