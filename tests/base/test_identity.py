@@ -319,6 +319,49 @@ def test_every_reader_has_the_table_of_missing_values(tmp_path: Path, read, text
         read(tmp_path, ["Ann", text, "Ben"])
 
 
+@pytest.mark.parametrize("layout", ["npz", "csv", "npy", "parquet", "labels", "images", "folders"])
+@pytest.mark.parametrize("text", ["nan", "None", " N/A", "null", ""])
+def test_every_reader_of_domains_has_the_table_too(tmp_path: Path, layout: str, text: str):
+    domains = ["day", text, "day"]
+    if layout == "folders":
+        if not text or "/" in text:
+            pytest.skip("no folder is called so")
+        for row, domain in enumerate(domains):
+            (tmp_path / domain / f"p{row}").mkdir(parents=True)
+            Image.new("RGB", (8, 8)).save(tmp_path / domain / f"p{row}" / "a.png")
+    head = "name,identity,domain"
+    lines = "\n".join([head, *(f"{row}.png,p{row},{domain}" for row, domain in enumerate(domains))])
+    path = tmp_path / ("a.csv" if layout in ("labels", "images") else f"a.{layout}")
+    if layout in ("labels", "images"):
+        path.write_text(lines)
+        for row in range(3):
+            Image.new("RGB", (8, 8)).save(tmp_path / f"{row}.png")
+    elif layout == "npz":
+        columns = {"names": np.arange(3), "identities": np.array(["a", "b", "c"]), "domains": np.array(domains)}
+        np.savez(path, embeddings=np.eye(3), **columns)
+    elif layout == "csv":
+        path.write_text("\n".join(f"{line},{'e0' if line == head else 1}" for line in lines.split("\n")))
+    elif layout == "npy":
+        np.save(path, np.eye(3))
+        path.with_suffix(".txt").write_text(lines)
+    elif layout == "parquet":
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        table = {"name": list("abc"), "identity": list("abc"), "domain": ["day", text or None, "day"], "e0": [1.0] * 3}
+        parquet.write_table(pyarrow.table(table), path)
+    read = {"labels": read_labels, "images": Photos, "folders": lambda _: Photos(tmp_path)}.get(layout, read_embeddings)
+    with pytest.raises(ValueError, match=r"of 3 rows have an empty domain, or the text|domain '' has 0 characters"):
+        read(path)
+
+
+@pytest.mark.parametrize("column", ["domains", "media", "templates"])
+def test_a_missing_value_in_an_array_of_python_is_no_domain_medium_or_template(column: str):
+    texts = np.array(["x", np.nan, "y"])
+    with pytest.raises(
+        ValueError, match=r"1 of 3 rows have an empty \w+, or .* the first is 'nan' \('1', row 1\): name"
+    ):
+        Embeddings(np.eye(3), identities=["a", "b", "c"], **{column: texts})
+
+
 @pytest.mark.parametrize("read", READERS)
 def test_healthy_names_pass_in_silence(tmp_path: Path, read, caplog):
     assert list(read(tmp_path, ["Ann", "Anna", "Ben_2", "Ben_3"])) == ["Ann", "Anna", "Ben_2", "Ben_3"]

@@ -107,6 +107,7 @@ def test_one_class_alone_can_be_read(write):
         ("score,label\n0.5\n", 2, "1 values under a header of 2"),
         ("score,label\n0,5,1\n", 2, "3 values under a header of 2"),
         (f"score,label,domain\n0.5,1,{'d' * 256}\n", 2, "domain 'ddd.*[.]{3} has 256 characters; allowed are 255"),
+        ("score,label,domain\n0.5,1,\n0.5,1, NaN\n", 3, "domain 'NaN' is the text of a missing value; leave it empty"),
         ("score;label\n0.5;1\n", 1, "must name score and label once.*score;label"),
         ("0.5,1\n0.25,0\n", 1, "must name score and label once.*0.5,1"),
         ("Score,label\n0.5,1\n", 1, "must name score once"),
@@ -194,6 +195,10 @@ TWO = np.array([0.5, 0.25])
         (
             {"score": TWO, "label": np.array([1, 0]), "domain": np.array(["day"])},
             r"domain has shape \(1,\) but there are 2 scores",
+        ),
+        (
+            {"score": TWO, "label": np.array([1, 0]), "domain": np.array(["day", "None"])},
+            "1 of 2 rows have an empty domain, .* 'None' .position 1.*or leave it empty for a pair across domains",
         ),
         (
             {"score": TWO, "label": np.array([1, 0]), "domain": np.array([1, np.nan])},

@@ -118,6 +118,7 @@ def test_domains_share_the_evidence():
     expected = 1 + (everybody["evidence"] - 1) / 2 + (night["evidence"] - 1) / 4
     assert watch.evidence == pytest.approx(expected, rel=1e-12)
     watch.add(0.0, ("e", "f"), "day")
+    watch.add(0.0, ("g", "h"), "NaN")  # none, as in every other table
     assert [part["domain"] for part in watch.parts()] == ["", "night", "day"]
     assert "night: 1 of 1 score above 0." in watch.text()
 

@@ -103,6 +103,29 @@ def is_missing(name: str) -> bool:
     return folded(name) in MISSING
 
 
+def refuse_missing(
+    what: str, distinct: Iterable[str], column: Sequence[str], where: Callable[[int], str], instead: str = ""
+) -> None:
+    """Refuse a column in which a text is empty or stands for a missing value, which would be a value of its own.
+
+    Args:
+        what: what a row states, such as `domain`.
+        distinct: the texts of the column, each once.
+        column: text of each row; it is read only if some are missing.
+        where: a row in words, for errors.
+        instead: what else to do than to state the value of every row; by default, to leave the column out.
+    """
+    texts = list(distinct)
+    missing = {text for text, form in zip(texts, _all_folded(texts), strict=True) if form in MISSING}
+    if missing:
+        rows = [row for row, text in enumerate(column) if text in missing]
+        raise ValueError(
+            f"{len(rows):,} of {len(column):,} rows have an empty {what}, or the text of a missing value, the first is "
+            f"{column[rows[0]][:200]!r} ({where(rows[0])}): name a {what} for every row, or "
+            f"{instead or 'leave the column out'}"
+        )
+
+
 def spellings(
     distinct: Iterable[str],
     column: Iterable[str],

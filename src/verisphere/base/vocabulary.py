@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from verisphere.base.arrays import rows_of_numbers, text_column
-from verisphere.base.identity import NOBODY, decided, folded, settled
+from verisphere.base.identity import NOBODY, decided, folded, refuse_missing, settled
 from verisphere.base.provenance import ImageSource, Origin, Preprocessing, TrainingRecord  # noqa: F401  # custom data sets import them from here
 from verisphere.base.seeds import check_seed
 from verisphere.base.trained_on import RowsInTraining, SharedWithTraining
@@ -88,8 +88,9 @@ class Embeddings:
 
     Raises:
         TypeError: there are no identities.
-        ValueError: a column has another shape or another type, a row is not finite or of length zero, an identity is
-            empty or a missing value, two identities are equal once folded and nothing decides, or a name appears twice.
+        ValueError: a column has another shape or another type, a row is not finite or of length zero, an identity,
+            domain, medium or template is empty or the text of a missing value, two identities are equal once folded and
+            nothing decides, or a name appears twice.
     """
 
     embeddings: Float32[np.ndarray, "rows dim"]
@@ -154,6 +155,10 @@ class Embeddings:
         if len(unique) != rows:
             again = np.setdiff1d(np.arange(rows), first)[0]
             raise ValueError(f"names must be unique, but {str(self.names[again])[:200]!r} appears again at row {again}")
+        for field, what in (("domains", "domain"), ("media", "medium"), ("templates", "template")):
+            if (column := getattr(self, field)) is not None:
+                texts = column.tolist()
+                refuse_missing(what, set(texts), texts, lambda row: f"{str(self.names[row])[:200]!r}, row {row}")
 
     @property
     def shared_with_training(self) -> SharedWithTraining | None:

@@ -124,7 +124,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
     See `verisphere.files.sharded` and `verisphere.files.vectors`; the rows of shards are mapped, not held.
 
     Identities and domains that are numbers become strings. NaN among them is refused, since all rows with NaN would
-    become one person; so is an identity that is the text of a missing value, and so are identities that are equal once
+    become one person; so is the text of a missing value in any column, and so are identities that are equal once
     folded, unless something decides about them (`verisphere.base.identity`). The optional array `origin` states which
     model made the embeddings, the arrays `IN_TRAINING` which rows that model was trained on, and `names_rule` what was
     decided about names. No other array is read.
@@ -158,17 +158,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
     with errors_naming(path), np.errstate(over="ignore", invalid="ignore"):  # infinity and NaN are refused
         known, rule = rows_in_training(arrays, len(rows)), names_rule_of(arrays.get("names_rule"))
         numbers = rows.astype(np.float32, copy=False)
-        embeddings = Embeddings(numbers, **columns, origin=origin, in_training=known, names_rule=rule)
-    for field, word in (("domains", "domain"), ("media", "medium"), ("templates", "template")):
-        column = getattr(embeddings, field)
-        if column is not None and (column == "").any():
-            row = int((column == "").argmax())
-            scores = " (in a scores file an empty domain marks a pair across domains)" if field == "domains" else ""
-            raise ValueError(
-                f"{path}: {shown(str(embeddings.names[row]), 200)} (row {row}) has an empty {word}; name one for every "
-                f"row, or leave the array out{scores}"
-            )
-    return embeddings
+        return Embeddings(numbers, **columns, origin=origin, in_training=known, names_rule=rule)
 
 
 def names_rule_of(array: np.ndarray | None) -> Names | None:

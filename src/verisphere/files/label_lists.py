@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from verisphere.base.identity import decided, spellings
+from verisphere.base.identity import decided, refuse_missing, spellings
 from verisphere.files.disk import write_whole
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
@@ -66,6 +66,7 @@ def read_labels(path: str | Path) -> LabelList:
     people, domains, truth = texts["identity"], texts.get("domain"), texts.get("true_identity")
     together, lines = people + (truth or []), list(first.values())
     with errors_naming(path):
+        refuse_missing("domain", groups, domains or (), lambda row: f"line {lines[row]}")
         new = spellings(once, together, lambda row: f"line {lines[row % len(lines)]}", decided(), (people, truth or ()))
     if new:
         people = [new.get(person, person) for person in people]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.identity import is_missing, refuse_missing
 from verisphere.base.vocabulary import Scores
 from verisphere.files.disk import check_file
 from verisphere.files.embeddings import text_column
@@ -14,6 +15,8 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
 from verisphere.files.text import LONGEST_NAME, as_number, text_lines
+
+_ACROSS = "leave it empty for a pair across domains"
 
 
 def read_scores(path: str | Path) -> Scores:
@@ -91,6 +94,8 @@ def _comparison(cells: Sequence[str], columns: _Columns) -> tuple[float, bool, s
     domain = "" if columns.domain is None else cells[columns.domain].strip()
     if len(domain) > LONGEST_NAME:
         raise ValueError(f"domain {shown(domain)} has {len(domain)} characters; allowed are {LONGEST_NAME}")
+    if domain and is_missing(domain):
+        raise ValueError(f"domain {shown(domain)} is the text of a missing value; {_ACROSS}")
     return score, label == "1", domain
 
 
@@ -118,4 +123,6 @@ def _read_arrays(path: str | Path) -> Scores:
             raise ValueError(f"{path}: domain has shape {domains.shape} but there are {len(score)} scores")
         domains = text_column(path, "domain", domains)
     with errors_naming(path):
+        texts = [] if domains is None else domains.tolist()
+        refuse_missing("domain", set(texts) - {""}, texts, lambda row: f"position {row}", _ACROSS)
         return Scores(score.astype(np.float64), label.astype(bool), domains)

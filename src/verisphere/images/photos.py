@@ -11,10 +11,11 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from verisphere.base.identity import crowds, decided, names_taken
+from verisphere.base.identity import crowds, decided, names_taken, refuse_missing
 from verisphere.base.vocabulary import ImageSource
 from verisphere.base.words import Names
 from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
 from verisphere.images.decode import decode, decode_quietly, quiet_decoders
 from verisphere.images.faces import Faces
 from verisphere.images.packs.columns import coded, spelled_once
@@ -96,6 +97,8 @@ class Photos(Faces):
                 pack = replace(pack, identities=listed.identities, domains=listed.domains or pack.domains)
             with errors_naming(self.path):
                 pack = replace(pack, identities=spelled_once(pack.identities, pack.names, self.names_rule))
+                domains = coded(pack.domains or ())
+                refuse_missing("domain", domains.present(), domains, lambda row: shown(pack.names[row], 200))
             if people is not None:
                 pack = pack.keep(positions_of_listed(pack.identities, people))
         if (min_images, max_images) != (1, None):

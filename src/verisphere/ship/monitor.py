@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from verisphere.base.identity import MISSING, NOBODY, folded, names_taken
+from verisphere.base.identity import MISSING, NOBODY, folded, is_missing, names_taken
 from verisphere.base.vocabulary import Progress, Scores, quietly
 from verisphere.base.words import printable, share
 from verisphere.decide import Far, GuaranteedThreshold, disjoint_pairs, exact_rate
@@ -114,7 +114,8 @@ class Monitor(Result):
         Args:
             score: the score, or the number by which a probe is decided.
             people: lasting names of the people; needed without a reference.
-            domain: the domain of both; empty for none, of which a promise within domains alone says nothing.
+            domain: the domain of both; empty or the text of a missing value for none, of which a promise within domains
+                alone says nothing.
             when: what an alarm calls this moment; by default the number of the event.
 
         Raises:
@@ -122,6 +123,7 @@ class Monitor(Result):
         """
         if score != score:
             raise ValueError("score must be a number, got NaN")
+        domain = "" if is_missing(domain) else domain
         if self._needs_domain and self._within and domain not in self._within:
             of = f"domain {shown(domain)}, which was not calibrated on" if domain else "comparisons without a domain"
             raise ValueError(

@@ -89,6 +89,14 @@ def test_one_image_may_be_meant(tmp_path: Path):
     assert not verify(path, allow_single=True).faults
 
 
+def test_a_domain_that_is_missing_is_a_fault(tmp_path: Path):
+    (tmp_path / "set").mkdir()
+    for domain in ("day", "None"):
+        folder(tmp_path).rename(tmp_path / "set" / domain)
+    faults = verify(tmp_path / "set").faults
+    assert [fault.reason for fault in faults] == ["the domain 'None' is the text of a missing value"] * 6
+
+
 def test_nobody_may_have_one_image(tmp_path: Path):
     path = folder(tmp_path)
     (path / "-1").mkdir()

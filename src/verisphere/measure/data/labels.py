@@ -34,8 +34,6 @@ def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
         first = spelled.setdefault(folded(person), person)
         if wrong := _wrong_text(person):
             reasons[person] = f"the identity {shown(person, 80)} {wrong}"
-        elif is_missing(person):
-            reasons[person] = f"the identity {shown(person, 80)} is the text of a missing value"
         elif first != person and how is None:
             reasons[person] = (
                 f"the identity {person!a} is {first!a} but for case, blanks, Unicode form, invisible letters or the "
@@ -64,6 +62,8 @@ def _wrong_text(name: str) -> str:
     """The fault of the name of a person or a domain; empty if there is none."""
     if not name.strip():
         return "is empty"
+    if is_missing(name):
+        return "is the text of a missing value"
     return f"has {len(name)} characters; allowed are {LONGEST_NAME}" if len(name) > LONGEST_NAME else ""
 
 
