@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -185,6 +186,18 @@ def test_one_threshold_over_several_files(tmp_path: Path, write):
     assert once == evaluate_all_pairs(tmp_path / "faces.npz", options())
     read = read_json(apart, tmp_path)
     assert [set(entry) >= ONE for entry in read["one_threshold"]] == [True] * 3
+
+
+def test_files_of_templates_and_of_photographs_are_noted(write):
+    of_photographs, others = faces(8, 6), faces(9, 6)
+    templates = replace(others, templates=np.char.add("t", (np.arange(len(others)) // 2).astype(str)))
+    paths = [write("templates.npz", templates), write("photographs.npz", of_photographs)]
+    (note,) = evaluate_one_threshold(paths, options()).notes
+    assert note.startswith("templates: templates of several photographs each, and the rows of the other files are")
+    alone = replace(others, templates=others.names)  # of one photograph each
+    for second in (alone, others):
+        assert not evaluate_one_threshold([write("others.npz", second), paths[1]], options()).notes
+    assert not evaluate_one_threshold([paths[0], write("others.npz", templates)], options()).notes
 
 
 def write_pairs(folder: Path, embeddings: Embeddings, folds: int | None, count: int = 60) -> Path:

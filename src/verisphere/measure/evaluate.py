@@ -178,7 +178,11 @@ def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluatio
     sources = [evaluated(path, embeddings) for path, (_, embeddings) in zip(paths, sets, strict=True)]
     result = _all_pairs(pool_embeddings(sets), sources, origins, options)
     of_rows = [f"{title}: {reason}" for title, rows in sets for reason in implausible_before_pooling(rows)]
-    return replace(result, implausible=result.implausible or tuple(of_rows))
+    templates, notes = [title for title, rows in sets if rows.pooled_from is not None], result.notes
+    if 0 < len(templates) < len(sets):
+        kinds = "templates of several photographs each, and the rows of the other files are single photographs"
+        notes += (f"{', '.join(templates)}: {kinds}: no threshold is right for both; name files of one kind",)
+    return replace(result, implausible=result.implausible or tuple(of_rows), notes=notes)
 
 
 def _all_pairs(
