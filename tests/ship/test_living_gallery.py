@@ -130,6 +130,12 @@ def test_a_stranger_who_is_enrolled_is_a_stranger_no_longer_while_the_promise_la
     gallery.search(ENROLLED.embeddings[:1])  # finding people never ends
 
 
+def test_where_all_strangers_are_enrolled_the_number_that_is_needed_is_stated(gallery):
+    with pytest.raises(TooFewComparisonsError, match=r"needs 299 strangers.*got 0: add 299.*nobody who is enrolled is"):
+        gallery.enrol(NewPhotographs.of(STRANGE), accept_alarms=True)
+    assert gallery.threshold.strangers == 320
+
+
 def test_other_strangers_change_the_promise(gallery):
     more = people("other", 1000, 1, seed=8)
     gallery.promise.set_strangers(strangers(more), "5e-3", "expected", seed=4)

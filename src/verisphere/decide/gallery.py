@@ -22,7 +22,7 @@ from verisphere.base.words import counted
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.genuine import misses_in_words
 from verisphere.decide.guarantee import TooFewComparisonsError, one_row_each
-from verisphere.decide.order import Ordered, ScoresLike, ordered
+from verisphere.decide.order import Ordered, ScoresLike, SortedScores
 from verisphere.decide.point import Far, far_text
 from verisphere.decide.review import NO_REVIEW, Review
 from verisphere.decide.sample_size import (
@@ -252,7 +252,7 @@ def gallery_threshold(
         TooFewComparisonsError: the strangers are too few for this guarantee at this FPIR.
         ValueError: NaN, a threshold that would be infinite, an FPIR below 1e-12, or of 1 or more.
     """
-    order = ordered(statistics, "stranger")
+    order = statistics if isinstance(statistics, Ordered) else SortedScores(statistics, "stranger")  # perhaps empty
     promised_rate(fpir, "an FPIR")
     rank = review.rank(order.total, fpir, guarantee)
     if rank < 1:

@@ -226,7 +226,7 @@ class KeptPromise:
         try:
             promise = gallery_threshold(scores, terms.fpir, terms.guarantee, people=people, review=review, seed=seed)
         except TooFewComparisonsError as error:
-            hint = "verisphere gallery strangers gives this gallery others"
+            hint = "nobody who is enrolled is a stranger; verisphere gallery strangers gives this gallery others"
             raise TooFewComparisonsError(f"{self.store.name}: {error}; {hint}") from None
         about = {name: getattr(terms, name) for name in ("calibrated_on", "in_training", "implausible")}
         self.store.set_fact("promise", replace(promise, **about))
