@@ -44,6 +44,14 @@ def test_new_names_are_not_taken_for_those_that_were_compared_with_the_training(
     assert shared.described() == "the model was trained on 1 of the 3 people (by name)"
 
 
+def test_the_list_is_read_as_the_file_took_its_names_and_the_new_file_says_so(tmp_path: Path):
+    write_embeddings(tmp_path / "rows.npz", replace(ROWS, names_rule="exact"))
+    labels = written(tmp_path / "codes.csv", "name,identity\na/1,AB\na/2,AB\nb/1,ab\nc/1,ab\n")
+    relabel_file(tmp_path / "rows.npz", tmp_path / "codes.npz", labels)
+    rows = read_embeddings(tmp_path / "codes.npz")
+    assert (rows.identities.tolist(), rows.names_rule) == (["AB", "AB", "ab", "ab"], "exact")
+
+
 def test_domains_of_the_list(tmp_path: Path):
     labels = written(tmp_path / "merged.csv", "name,identity,domain\nc/1,b,night\n")
     domains = relabelled_embeddings(ROWS, labels).domains

@@ -403,6 +403,11 @@ def test_exit_codes_and_what_the_command_refuses(room: Path, rows: Embeddings, c
     call = ["why", room / "net.yaml", room / "faces", "--embeddings"]
     assert command(*call, room / "fine.npz", "--json", room / "why.json") == 0
     assert json.loads((room / "why.json").read_text())["cause"] is None
+    assert json.loads((room / "why.json").read_text())["names_rule"] is None
+    assert command(*call, room / "fine.npz", "--json", room / "why.json", "--names", "merge") == 0
+    assert json.loads((room / "why.json").read_text())["names_rule"] == "merge"
+    write_embeddings(room / "exact.npz", replace(rows, names_rule="exact"))
+    assert asked(room, embeddings=room / "exact.npz").names_rule == "exact"
     with pytest.raises(SystemExit) as leaving:
         command(*call, room / "moved.npz", "--json", room / "why.json")
     assert leaving.value.code == 2

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Embeddings, printable
 from verisphere.files.disk import check_writable, refuse_overwriting
 from verisphere.files.embeddings import read_embeddings, write_embeddings
@@ -25,7 +26,8 @@ def relabelled_embeddings(
         without: names of rows to exclude, one a line; None excludes none.
     """
     if labels is not None:
-        positions, listed = relabelled(embeddings.names.tolist(), labels)
+        with names_taken(embeddings.names_rule):
+            positions, listed = relabelled(embeddings.names.tolist(), labels)
         embeddings = replace(embeddings.take(positions), identities=np.array(listed.identities))
         if listed.domains is not None:
             embeddings = replace(embeddings, domains=np.array(listed.domains))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from verisphere.base.vocabulary import Progress, printable, quietly
+from verisphere.base.words import Names
 from verisphere.files.results import Result
 
 #: Chance of a false alarm of one statistical check of a healthy set, over all that it compares.
@@ -51,12 +52,14 @@ class Answer(Result):
         cause: the first cause that was found; None where no check found one.
         check: the check that found it; empty for none.
         tried: what the checks saw that found none.
+        names_rule: how names that are equal once folded were taken; None if nothing decided.
     """
 
     asked: str
     cause: Cause | None
     check: str
     tried: tuple[Seen, ...]
+    names_rule: Names | None = None
 
     ascii_only = False
 

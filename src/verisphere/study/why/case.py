@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
+from verisphere.base.identity import decided
 from verisphere.base.vocabulary import NOBODY, Embeddings, Origin
+from verisphere.base.words import Names
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.image_names import find_rows
 from verisphere.files.label_lists import read_labels
@@ -105,6 +107,12 @@ class ModelCase:
         """The largest distance by which the file's rows, at length 1, were moved when they were stored as asked for."""
         manifest = None if self.embeddings is None else manifest_of(self.embeddings)
         return 0.0 if manifest is None else read_manifest(manifest).moved
+
+    @property
+    def names_rule(self) -> Names | None:
+        """How names were taken: as asked, else as the rows or images that were read record."""
+        read = vars(self).get("rows") or vars(self).get("faces")
+        return decided(None if read is None else read.names_rule)
 
     @property
     def rows_file(self) -> Path:

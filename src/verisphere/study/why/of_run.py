@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from verisphere.base.identity import folded
+from verisphere.base.identity import decided, folded
 from verisphere.base.trained_on import is_name
 from verisphere.base.vocabulary import Embeddings
+from verisphere.base.words import Names
 from verisphere.decide.bounds import mean_bounds
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, read_metrics
@@ -75,6 +76,11 @@ class RunCase:
         if foreign and not self.trust:
             raise ValueError(f"{path}: names {foreign[0]}; --trust-code loads it, which runs its code")
         return read_recipe(path, []).recipe
+
+    @property
+    def names_rule(self) -> Names | None:
+        """How names were taken: as asked, else as the recipe says."""
+        return decided(self.recipe.data.names_rule if "recipe" in vars(self) else None)
 
     @cached_property
     def checkpoint(self) -> Checkpoint | None:

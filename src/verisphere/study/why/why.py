@@ -1,5 +1,6 @@
 """`verisphere why`: the checks of a model on a set, and those of a run, in their order."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from verisphere.base.vocabulary import Progress, quietly
@@ -72,7 +73,7 @@ def why(
     """
     if images is not None:
         case = ModelCase(model, images, embeddings, pairs, calibration, identities, trust_code)
-        return answered(f"{model} on {images}", case, OF_MODEL, progress)
+        return replace(answered(f"{model} on {images}", case, OF_MODEL, progress), names_rule=case.names_rule)
     given = {"embeddings": embeddings, "pairs": pairs, "calibration": calibration, "identities": identities}
     for name, value in given.items():
         if value is not None:
@@ -81,4 +82,5 @@ def why(
         raise ValueError(
             f"{model}: not the folder of a run (recipe.yaml, people.txt); after a model name a set of images"
         )
-    return answered(str(model), RunCase(model, trust_code), OF_RUN, progress)
+    run = RunCase(model, trust_code)
+    return replace(answered(str(model), run, OF_RUN, progress), names_rule=run.names_rule)
