@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.pixels import Pixels
+from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.images.decoded_faces import InMemory
 from verisphere.images.faces import Faces
 
@@ -44,6 +45,17 @@ def faces(count: int = 7, side: int = 4, domains: bool = False) -> InMemory:
 def by_hand(backbone: Backbone, given: InMemory) -> Tensor:
     with torch.no_grad():
         return backbone.eval()((given.pixels.float() - 127.5) / 127.5)
+
+
+@pytest.mark.parametrize(("how", "known"), [("exact", [False, True]), ("merge", [True, True])])
+def test_people_are_those_of_the_training_as_their_names_were_taken(backbone, how, known):
+    given = InMemory(faces(2).pixels, ("1.png", "2.png"), ("Ab", "AC"))
+    given.names_rule = how
+    people = ["AB", "AC"]
+    record = TrainedOn(name_digests(people), np.empty(0, np.int64), written=name_digests(people, written=True))
+    in_training = extract(backbone, given, trained_on=record).in_training
+    assert in_training is not None
+    assert in_training.people.tolist() == known
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 7, 100])

@@ -60,6 +60,26 @@ def test_what_lies_in_a_numbered_folder_is_a_number():
     assert (found.people.tolist(), found.shared(people).people) == ([False] * 3, 0)
 
 
+def test_names_are_compared_as_written_where_exact_decided_on_both_sides():
+    everyone, nothing = ["AB12", "Ann"], np.empty(0, np.int64)
+    exact = replace(record(everyone, nothing), written=name_digests(everyone, written=True))
+    rows, digests = np.array(["ab12", "AB12", "ann", "Bea"]), np.arange(4)
+    assert exact.rows(rows, digests, "exact").people.tolist() == [False, True, False, False]
+    folded = [True, True, True, False]
+    assert exact.rows(rows, digests).people.tolist() == folded
+    assert record(everyone, nothing).rows(rows, digests, "exact").people.tolist() == folded
+    both = exact.after([TrainedOn.unknown("adopted"), exact])
+    assert both.rows(rows, digests, "exact").people.tolist() == [False, True, False, False]
+    assert exact.after([record(["Cy"], nothing)]).rows(rows, digests, "exact").people.tolist() == folded
+
+
+def test_of_two_codes_that_differ_in_case_one_of_the_training_is_not_forgotten():
+    people = np.array(["AB12", "ab12"])
+    for known in ([True, False], [False, True]):
+        rows = RowsInTraining(np.array(known), np.zeros(2, bool), True, "", identities=people)
+        assert rows.of(np.array(["Ab12", "new"])).people.tolist() == [True, False]
+
+
 def record(people: list[str], images: np.ndarray, gap: str = "") -> TrainedOn:
     return TrainedOn(name_digests(people), np.unique(images), gap)
 

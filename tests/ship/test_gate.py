@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
 from tiny_service import FIND, MODEL
 from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.decide import TooFewComparisonsError
 from verisphere.files.gate import Effect, Gate, Limit, read_gate
+from verisphere.images import InMemory
+from verisphere.images.worse import Worse
 from verisphere.score import unit_rows
 from verisphere.ship.gate import fit_gate, gate_of, lengths_of
 from verisphere.ship.gate_fit import chosen, effects_of
@@ -90,6 +93,12 @@ def test_what_cannot_be_fitted_is_refused():
 
 def test_the_length_is_that_before_it_is_taken_away():
     assert lengths_of(np.array([[3, 4], [0, 0.5]], np.float32)) == pytest.approx([5, 0.5])
+
+
+def test_worse_copies_take_names_as_the_set_does():
+    faces = InMemory(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ("1", "2"), ("AB", "ab"))
+    faces.names_rule = "exact"
+    assert Worse(faces).names_rule == "exact"
 
 
 def worse_world(people_there: int = 300, seed: int = 3):

@@ -11,9 +11,10 @@ from tiny_runs import read
 from verisphere.base.distributed import world
 from verisphere.base.trained_on import TrainedOn, image_digests, name_digests
 from verisphere.images import InMemory
+from verisphere.images.decoded_faces import in_memory
 from verisphere.images.loader import batches
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
-from verisphere.models.trained_on import PART, from_tensors, of_checkpoint
+from verisphere.models.trained_on import PART, as_tensors, from_tensors, of_checkpoint
 from verisphere.train.images_seen import ImagesSeen
 from verisphere.train.session import train_run
 
@@ -47,6 +48,17 @@ def test_a_checkpoint_records_the_images_that_were_used(recipe: Path, tmp_path: 
 def test_people_under_wrong_labels_are_recorded_too():
     faces = InMemory(PIXELS, NAMES, ("Ann",) * 20, true_identities=("Ann", "-1", "out/Ben") + ("Ann",) * 17)
     assert ImagesSeen(faces, TrainedOn.unknown("")).people.tolist() == name_digests(["Ann", "Ben"]).tolist()
+
+
+def test_names_that_were_taken_exactly_are_recorded_as_written_too():
+    faces = InMemory(PIXELS, NAMES, ("AB", "ab") * 10)
+    assert ImagesSeen(faces, TrainedOn.unknown("")).record().written is None
+    faces.names_rule = "exact"
+    record = ImagesSeen(in_memory(faces), TrainedOn.unknown("")).record()
+    assert (len(record.people), record.written.tolist()) == (1, name_digests(["AB", "ab"], written=True).tolist())
+    again = from_tensors(as_tensors(record), Path("run"))
+    assert again.written is not None
+    assert again.written.tolist() == record.written.tolist()
 
 
 def test_a_run_records_those_of_the_run_it_started_from(recipe: Path, tmp_path: Path):

@@ -382,6 +382,10 @@ def test_spellings_of_a_name_are_one_person_in_that_warning(caplog):
     upper, lower = (InMemory(pixels, (f"{name}/a",), (name,)) for name in ("ANN", "Ann"))
     warn_of_shared_people(upper, "validation", lower, "the validation")
     assert "validation: 1 of its 1 people are people of the training, such as ANN;" in caplog.text
+    caplog.clear()
+    upper.names_rule = lower.names_rule = "exact"
+    warn_of_shared_people(upper, "validation", lower, "the validation")
+    assert not caplog.text
 
 
 def test_numbers_are_one_person_in_one_place_alone(caplog):

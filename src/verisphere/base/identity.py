@@ -94,6 +94,11 @@ def _unseen(letter: str) -> bool:
     return letter in _UNSEEN or unicodedata.category(letter) in ("Cf", "Cc", "Cs")
 
 
+def form_of(*rules: Names | None) -> Callable[[str], str]:
+    """The form in which names of sets that took names so are compared: as written if `exact` decides for all."""
+    return str if set(rules) == {"exact"} else folded
+
+
 def is_missing(name: str) -> bool:
     """Whether a text stands for a missing name.
 

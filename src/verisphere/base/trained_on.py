@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int64, UInt8
 
 from verisphere.base.identity import folded
+from verisphere.base.words import Names
 
 #: The gap where names are new since the comparison, so that people could not all be compared.
 RENAMED = "people were renamed after the comparison with the training"
@@ -52,14 +53,15 @@ def own_name(identity: str) -> str:
     return identity.rpartition("/")[2]
 
 
-def name_digests(identities: Iterable[str]) -> Int64[np.ndarray, " names"]:
-    """The sorted digests of the identities that are names, once folded (`verisphere.base.identity`)."""
-    return np.unique(np.array([name_digest(own_name(name)) for name in set(identities) if is_name(name)], np.int64))
+def name_digests(identities: Iterable[str], written: bool = False) -> Int64[np.ndarray, " names"]:
+    """The sorted digests of the identities that are names, as `name_digest` has them."""
+    names = {own_name(name) for name in set(identities) if is_name(name)}
+    return np.unique(np.array([name_digest(name, written) for name in names], np.int64))
 
 
-def name_digest(name: str) -> int:
-    """The digest of a name, once folded."""
-    return _digest(b"", folded(name).encode("utf-8", "surrogatepass"))
+def name_digest(name: str, written: bool = False) -> int:
+    """The digest of a name, once folded (`verisphere.base.identity`), or as it is written."""
+    return _digest(b"", (name if written else folded(name)).encode("utf-8", "surrogatepass"))
 
 
 def _digest(shape: bytes, content: bytes | memoryview) -> int:
@@ -152,7 +154,7 @@ class RowsInTraining:
         """The record of these people; where they have other names than before, of what is known of the new names."""
         if self.identities is None or np.array_equal(identities, self.identities):
             return replace(self, identities=identities)
-        known = dict(zip(map(folded, self.identities.tolist()), self.people.tolist(), strict=True))
+        known = dict(sorted({*zip(map(folded, self.identities.tolist()), self.people.tolist(), strict=True)}))
         names, place = np.unique(identities, return_inverse=True)
         forms = list(map(folded, names.tolist()))
         people = np.array([known.get(form, False) for form in forms], bool)[place]
@@ -206,11 +208,13 @@ class TrainedOn:
         people: sorted digests of the names of people; see `name_digests`.
         images: sorted digests of images; see `image_digests`.
         gap: why some training images, or all, are not recorded; empty if all are.
+        written: sorted digests of the names as they are written, where `exact` decided in every training; else None.
     """
 
     people: Int64[np.ndarray, " people"]
     images: Int64[np.ndarray, " images"]
     gap: str = ""
+    written: Int64[np.ndarray, " written"] | None = None
 
     @classmethod
     def unknown(cls, gap: str) -> "TrainedOn":
@@ -220,21 +224,29 @@ class TrainedOn:
     def after(self, earlier: Sequence["TrainedOn"]) -> "TrainedOn":
         """This training together with those before it."""
         every = [*earlier, self]
+        written = [record.written for record in every if len(record.people)]
+        exact = [names for names in written if names is not None]
         return TrainedOn(
             np.unique(np.concatenate([record.people for record in every])),
             np.unique(np.concatenate([record.images for record in every])),
             "; ".join(dict.fromkeys(record.gap for record in every if record.gap)),
+            np.unique(np.concatenate(exact)) if exact and len(exact) == len(written) else None,
         )
 
-    def rows(self, identities: np.ndarray, digests: Int64[np.ndarray, " rows"]) -> RowsInTraining:
+    def rows(
+        self, identities: np.ndarray, digests: Int64[np.ndarray, " rows"], how: Names | None = None
+    ) -> RowsInTraining:
         """For each row of a set, whether its person and its image were in the training.
 
         Args:
             identities: the person of each row.
             digests: digest of each row's image.
+            how: how names of the set were taken; where `exact` decided here and in the training, names that differ only
+                in their spelling are different people.
         """
         people, person = np.unique(identities, return_inverse=True)
         known = np.array([is_name(name) for name in people.tolist()], bool)
-        digest_of = np.array([name_digest(own_name(name)) for name in people.tolist()], np.int64)
-        known &= np.isin(digest_of, self.people)
+        written = self.written if how == "exact" else None
+        names = [name_digest(own_name(name), written is not None) for name in people.tolist()]
+        known &= np.isin(np.array(names, np.int64), self.people if written is None else written)
         return RowsInTraining(known[person], np.isin(digests, self.images), bool(len(self.people)), self.gap, digests)

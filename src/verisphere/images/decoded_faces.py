@@ -106,4 +106,6 @@ def in_memory(
     else:
         # A person whose images are all unreadable stays a class, so that the labels of the others do not change.
         held, people = faces.select(torch.cat(positions).tolist()), faces.people
-    return InMemory(pixels, held.names, held.identities, held.domains, faces.source, people, held.true_identities)
+    made = InMemory(pixels, held.names, held.identities, held.domains, faces.source, people, held.true_identities)
+    made.names_rule = faces.names_rule
+    return made

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from verisphere.base.identity import decided, folded, spellings
+from verisphere.base.identity import decided, folded, form_of, spellings
 from verisphere.base.trained_on import is_name, own_name
 from verisphere.base.vocabulary import NOBODY, printable
 from verisphere.files.errors import errors_naming
@@ -120,12 +120,13 @@ def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str
         figures: name of what is measured.
     """
     same_place = faces.source.place == training.source.place
-    trained = {folded(person) for person in training.people}
-    named = {folded(own_name(person)) for person in training.people}
+    form = form_of(faces.names_rule, training.names_rule)
+    trained = {form(person) for person in training.people}
+    named = {form(own_name(person)) for person in training.people}
     both = {
         person
         for person in faces.people
-        if (folded(own_name(person)) in named if is_name(person) else same_place and folded(person) in trained)
+        if (form(own_name(person)) in named if is_name(person) else same_place and form(person) in trained)
     }
     if both:
         log.warning(

@@ -67,6 +67,7 @@ class Worse(Faces):
 
     def __init__(self, faces: Faces) -> None:
         self.faces, self.names, self.identities = faces, faces.names, faces.identities
+        self.names_rule = faces.names_rule
 
     @property
     def source(self) -> ImageSource:

@@ -1,7 +1,7 @@
 """The record of a model's training: the digests of its people and images, in a checkpoint or a model folder.
 
-It is one file of tensors: `people` and `images` (int64, sorted), and `gap`, the reason why the record is not whole, as
-the bytes of a text.
+It is one file of tensors: `people` and `images` (int64, sorted), `gap`, the reason why the record is not whole, as the
+bytes of a text, and perhaps `written` (int64, sorted).
 """
 
 from collections.abc import Mapping
@@ -28,18 +28,21 @@ def as_tensors(record: TrainedOn) -> dict[str, Tensor]:
     """A record as the tensors of its file."""
     gap = np.frombuffer(record.gap.encode(), np.uint8).copy()
     columns = {"people": record.people, "images": record.images, "gap": gap}
+    columns |= {} if record.written is None else {"written": record.written}
     return {name: torch.from_numpy(column) for name, column in columns.items()}
 
 
 def from_tensors(tensors: Mapping[str, Tensor], where: Path) -> TrainedOn:
     """The record in the tensors of a file."""
     kinds = {"people": torch.int64, "images": torch.int64, "gap": torch.uint8}
-    if tensors.keys() == kinds.keys() and all(
-        tensors[name].dtype == kind and tensors[name].ndim == 1 for name, kind in kinds.items()
+    written = {"written": torch.int64} if "written" in tensors else {}
+    if tensors.keys() == (kinds | written).keys() and all(
+        tensors[name].dtype == kind and tensors[name].ndim == 1 for name, kind in (kinds | written).items()
     ):
         people, images, gap = (tensors[name].numpy() for name in kinds)
         try:
-            return TrainedOn(people, images, gap.tobytes().decode())
+            names = tensors["written"].numpy() if written else None
+            return TrainedOn(people, images, gap.tobytes().decode(), names)
         except UnicodeDecodeError:
             pass
     raise ValueError(f"{where}: not a record of a training: one holds the numbers people and images, and the text gap")

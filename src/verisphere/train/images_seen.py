@@ -28,7 +28,9 @@ class ImagesSeen:
     """
 
     def __init__(self, faces: Faces, before: TrainedOn) -> None:
-        self.before, self.people = before, name_digests({*faces.people, *(faces.true_identities or ())})
+        people = {*faces.people, *(faces.true_identities or ())}
+        self.before, self.people = before, name_digests(people)
+        self.written = name_digests(people, written=True) if faces.names_rule == "exact" else None
         self.digests: Int64[np.ndarray, " images"] = np.zeros(len(faces), np.int64)
         self.seen = np.zeros(len(faces), bool)
 
@@ -43,7 +45,7 @@ class ImagesSeen:
         """The people and images of all ranks so far; every rank must call this."""
         own = torch.from_numpy(self.digests[self.seen])
         images = gathered(own, counts(len(own))).numpy()
-        return TrainedOn(self.people, images).after([self.before])
+        return TrainedOn(self.people, images, written=self.written).after([self.before])
 
 
 def trained_before(recipe: Recipe, checkpoint: Checkpoint | None) -> TrainedOn:
@@ -56,8 +58,8 @@ def trained_before(recipe: Recipe, checkpoint: Checkpoint | None) -> TrainedOn:
 def warn_of_people_before(recipe: Recipe) -> None:
     """Warn where people of the validation are in the record of the models that a training starts or learns from."""
     assert recipe.validation is not None
-    people = name_digests(recipe.validation.people)
-    known = np.isin(people, trained_before(recipe, None).people).sum()
+    people, how = np.array(recipe.validation.people, str), recipe.validation.names_rule
+    known = trained_before(recipe, None).rows(people, np.zeros(len(people), np.int64), how).people.sum()
     if known:
         log.warning(
             "validation: what the training starts or learns from was trained on %d of its %d people (by name); a "

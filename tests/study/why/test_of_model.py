@@ -16,14 +16,17 @@ import verisphere
 from tiny_runs import command
 from two_models import OLD
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.label_lists import LabelList, write_labels
+from verisphere.images import InMemory
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.study.why import of_model
 from verisphere.study.why.answer import Answer, Cause, Seen
 from verisphere.study.why.case import ModelCase
+from verisphere.study.why.of_model import training
 from verisphere.study.why.of_pixels import _of_people, better_way, standing_out
 from verisphere.study.why.pixels import AS_THEY_ARE, OTHER_VIEWS, Way, embedded, exchanged, grey, other_pixels, view
 from verisphere.study.why.why import why
@@ -241,6 +244,15 @@ def test_labels_of_other_people(room: Path, tmp_path: Path):
         (tmp_path / person).mkdir(exist_ok=True)
         (tmp_path / person / f"{at:02d}.png").write_bytes(file.read_bytes())
     assert named(why(room / "net.yaml", tmp_path)) == "wrong labels"
+
+
+@pytest.mark.parametrize(("how", "kind"), [("merge", Cause), ("exact", Seen)])
+def test_a_code_of_the_training_that_differs_in_case_is_another_person_where_names_were_taken_exactly(how, kind):
+    faces = InMemory(torch.zeros(1, 3, 4, 4, dtype=torch.uint8), ("1",), ("AB1",))
+    faces.names_rule = how
+    people = ["ab1"]
+    record = TrainedOn(name_digests(people), np.empty(0, np.int64), written=name_digests(people, written=True))
+    assert isinstance(training(SimpleNamespace(opened=SimpleNamespace(trained_on=record), faces=faces)), kind)
 
 
 def test_wrong_labels_among_few_images_of_each_person():

@@ -4,18 +4,21 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from PIL import Image
 
 from tiny_runs import OWN, RECIPE, command
 from verisphere.base.vocabulary import Embeddings
+from verisphere.images import InMemory
 from verisphere.images.faces import Faces
 from verisphere.models.run_head import open_head
-from verisphere.study.why.answer import Answer
-from verisphere.study.why.of_run import RunCase, centers
+from verisphere.study.why.answer import Answer, Cause, Seen
+from verisphere.study.why.of_run import RunCase, centers, validation
 from verisphere.study.why.why import why
 
 
@@ -186,6 +189,15 @@ def test_data_and_validation_that_are_not_as_they_should_be(run: Path):
     assert answer.cause.name == "validation people in the training"
 
 
+def test_codes_that_differ_in_case_are_people_where_both_sets_say_so():
+    pixels = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
+    upper, lower = (InMemory(pixels, ("1",), (name,)) for name in ("AB1", "ab1"))
+    case = SimpleNamespace(recipe=SimpleNamespace(validation=upper, data=lower), checkpoint=None)
+    assert isinstance(validation(case), Cause)
+    upper.names_rule = lower.names_rule = "exact"
+    assert isinstance(validation(case), Seen)
+
+
 def trained_on(folder: Path, data: str, *changed: tuple[str, str]) -> Path:
     """A run in this folder on these data."""
     recipe = RECIPE.replace(RECIPE.splitlines()[0], data)
@@ -214,8 +226,8 @@ def test_images_of_the_training_under_other_names_in_the_validation(tmp_path: Pa
     recipe = (run / "recipe.yaml").read_text()
     shared = "validation people in the training"
     for folder, name in (("others", ""), ("encoded", shared), ("renamed", shared)):
-        validation = photos.format(tmp_path / folder)
-        (run / "recipe.yaml").write_text(recipe.replace("validation: null", f"validation: {validation}"))
+        others = photos.format(tmp_path / folder)
+        (run / "recipe.yaml").write_text(recipe.replace("validation: null", f"validation: {others}"))
         answer = asked(run)
         assert ("" if answer.cause is None else answer.cause.name) == name
     assert "20 of 20 images of the validation are trained on" in answer.text()

@@ -132,7 +132,7 @@ class EmbedOnce:
         self.reused += len(keys) - len(first)
         origin = origin_of(self.model, self.flip, self.precision, name, images.source)
         named, record = self._named(images, rows), self.model.trained_on
-        known = None if record is None else record.rows(named.identities, digests)
+        known = None if record is None else record.rows(named.identities, digests, named.names_rule)
         return replace(named, origin=origin, in_training=known)
 
     @staticmethod

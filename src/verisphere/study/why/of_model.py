@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
-from verisphere.base.trained_on import is_name, name_digests
+from verisphere.base.trained_on import is_name
 from verisphere.base.vocabulary import NOBODY, Origin
 from verisphere.decide import exact_rate
 from verisphere.decide.bounds import binomial_bounds, mean_bounds
@@ -307,7 +307,8 @@ def training(case: ModelCase) -> Cause | Seen:
     if known is None or not len(known.people):
         return Seen("nothing is recorded of the people that the model was trained on", "too few to tell")
     names = [name for name in case.faces.people if is_name(name)]
-    shared = int(np.isin(name_digests(names), known.people).sum())
+    nothing = np.zeros(len(names), np.int64)
+    shared = int(known.rows(np.array(names, str), nothing, case.faces.names_rule).people.sum())
     if shared:
         evidence = f"the model was trained on {shared:,} of the {len(case.faces.people):,} people, by name"
         return Cause("people of the training", evidence)

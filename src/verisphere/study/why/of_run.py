@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from verisphere.base.identity import decided, folded
+from verisphere.base.identity import decided, form_of
 from verisphere.base.trained_on import is_name
 from verisphere.base.vocabulary import Embeddings
 from verisphere.base.words import Names
@@ -268,8 +268,9 @@ def validation(case: RunCase) -> Cause | Seen:
     if validation is None:
         return Seen("the recipe has no validation", "not asked")
     same_place = validation.source.place == training.source.place
-    trained = {folded(person) for person in training.people}
-    both = [name for name in validation.people if folded(name) in trained and (same_place or is_name(name))]
+    form = form_of(validation.names_rule, training.names_rule)
+    trained = {form(person) for person in training.people}
+    both = [name for name in validation.people if form(name) in trained and (same_place or is_name(name))]
     if both:
         evidence = f"{len(both):,} of the {len(validation.people):,} people of the validation are trained on, such as "
         return Cause("validation people in the training", f"{evidence}{both[0]}")
