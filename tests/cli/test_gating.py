@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image, ImageFilter
 
+from foreign_graphs import graph
 from verisphere.backbones import Pixels
 from verisphere.base.trained_on import TrainedOn, image_digests
 from verisphere.files.gate import read_gate
@@ -35,6 +36,20 @@ def model(tmp_path: Path) -> Path:
     path = tmp_path / "pixels.yaml"
     path.write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 8}\n")
     return path
+
+
+@pytest.mark.parametrize("verb", ["gate fit", "adopt"])
+def test_a_set_of_somebody_elses_class_is_opened_as_the_refusal_advises(tmp_path: Path, model: Path, run, verb: str):
+    """With the option the class is imported, which this one cannot be."""
+    faces = tmp_path / "set.yaml"
+    faces.write_text("class_path: module_of_nobody.Faces\n")
+    call = ("gate", "fit", faces, "--model", model, "--out", tmp_path / "gate.json")
+    if verb == "adopt":
+        (tmp_path / "net.onnx").write_bytes(graph().SerializeToString())
+        call = ("adopt", tmp_path / "net.onnx", "--colour", "RGB", "--mean", "0", "--scale", "1")
+        call = (*call, "--template", "mine_8x8", "--probe", faces, "--out", tmp_path / "model")
+    assert "allow it by --trust-code" in run(*call)[2]
+    assert "No module named 'module_of_nobody'" in run(*call, "--trust-code")[2]
 
 
 def refusals(gate: Path, faces: Path, **measured: np.ndarray) -> dict[str, str]:

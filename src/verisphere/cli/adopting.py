@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import SET, Outcome, Verbs, add_detector, add_trust_code, new_verb, options_as
+from verisphere.cli.parsing import SET, Outcome, Verbs, add_detector, add_names, add_trust_code, new_verb, options_as
 
 #: The names of `verisphere.models.foreign_names.SOURCES` and of `verisphere.ship.pixels.PRESETS`, which load PyTorch.
 SOURCES = ("arcface_torch", "adaface", "magface", "mobilefacenet_pytorch", "insightface_pytorch")
@@ -29,6 +29,7 @@ def add_adopt(verbs: Verbs) -> None:
             "verisphere adopt backbone.pth --preset arcface_torch --out model",
         ),
     )
+    add_names(verb)
     verb.add_argument(
         "model",
         metavar="MODEL",

@@ -5,7 +5,17 @@ from pathlib import Path
 
 from verisphere.cli.calibrating import add_accept_training_people
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import SET, Outcome, Parser, Verbs, add_device, add_names, new_verb, options_as
+from verisphere.cli.parsing import (
+    SET,
+    Outcome,
+    Parser,
+    Verbs,
+    add_device,
+    add_names,
+    add_trust_code,
+    new_verb,
+    options_as,
+)
 from verisphere.cli.results import add_input, add_output
 
 
@@ -35,6 +45,7 @@ def add_gate(verbs: Verbs) -> None:
     verb.add_argument("--model", type=Path, required=True, help="run, checkpoint or model folder that embeds")
     verb.add_argument("--landmarks", type=Path, metavar="FILE", help="points in the photographs, for size and pose")
     add_device(verb)
+    add_trust_code(verb)
     add_output(verb, "--out", required=True, metavar="GATE.json", help="file for the gate")
     what = "choose the share of good photographs that may be refused by its effect on strangers at this FPIR (1e-2)"
     verb.add_argument("--fpir", metavar="F", help=what)

@@ -161,7 +161,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         if shared and (missing := self._missing(folder, pieces)):
             raise PartEnded(
                 f"part {self.part + 1}/{self.parts} is computed: {pieces - len(missing)} of {pieces} pieces are in "
-                f"{self.folder}; the part that computes the last one, or --merge, makes the result"
+                f"{self.folder}; the part that computes the last one, or the command without --part, makes the result"
             )
         if shared:
             lock = lock_file(self.folder / ".result.lock")

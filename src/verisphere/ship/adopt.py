@@ -96,6 +96,7 @@ def adopt_onnx(
     probe_with: Path | None = None,
     probe_drawn: bool = False,
     detector: FaceDetector | None = None,
+    trust_code: bool = False,
     progress: Progress = quietly,
 ) -> AdoptResult:
     """Create a model folder from an ONNX file from elsewhere; the folder appears only after the graph has run.
@@ -138,7 +139,7 @@ def adopt_onnx(
     if probe_with is not None or probe_drawn:
         network = OnnxNetwork(**arguments, mean=0.0, scale=1.0)
         network.read(content, model)
-        faces = drawn_faces(size) if probe_with is None else open_faces(probe_with, None, size)
+        faces = drawn_faces(size) if probe_with is None else open_faces(probe_with, None, size, trust_code)
         with errors_naming(probe_with or model):
             probed = probe(
                 network, faces, pixels, progress, detector=detector, told=told, flip=flip, drawn=probe_with is None

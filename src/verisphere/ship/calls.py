@@ -111,7 +111,7 @@ def adopt(
         probe: a set of people with two images or more, to measure what an ONNX file takes.
         detector: what finds the faces on the photographs of the probe.
         name, source, licence: what the card of the model says.
-        trust_code: load a function from outside verisphere, which runs its code.
+        trust_code: load functions and classes of data sets from outside verisphere, which runs their code.
         progress: reports the progress of the probe.
 
     Raises:
@@ -146,7 +146,7 @@ def adopt(
         raise ValueError("--detector finds the faces on the photographs of --probe, and no --probe is given")
     if isinstance(detector, str):
         detector = detector_named(detector, choose_device(None), trust_code=trust_code)
-    of_onnx |= {"probe_with": None if probe is None else Path(probe), "detector": detector}
+    of_onnx |= {"probe_with": None if probe is None else Path(probe), "detector": detector, "trust_code": trust_code}
     del of_onnx["probe"]
     return adopt_onnx(path, into, told, **shared, **of_onnx, preset=preset, source=source, progress=progress)
 

@@ -50,6 +50,7 @@ def fit(
     fpir: Far | None = None,
     measures: Sequence[str] = (),
     device: str | None = None,
+    trust_code: bool = False,
     accepted: Accepted = NOTHING,
     progress: Progress = quietly,
 ) -> Gate:
@@ -64,8 +65,8 @@ def fit(
     """
     if good is not None and fpir is not None:
         raise ValueError("an FPIR chooses the share of good photographs that may be refused; omit --good or --fpir")
-    opened = open_model(model, choose_device(device))
-    images = open_faces(faces, size=opened.backbone.input_size)
+    opened = open_model(model, choose_device(device), trust_code)
+    images = open_faces(faces, None, opened.backbone.input_size, trust_code)
     listed = {} if landmarks is None else place_of(points_of_images(images.names, read_landmarks(landmarks)))
     measured = measure(images, progress) | listed
     embeddings = embed(opened, images, str(faces), progress=progress)
