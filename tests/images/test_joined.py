@@ -94,8 +94,6 @@ def test_refusals():
     for prefixes in (["one"], ["one", "one"], ["", "two"], ["a", "a/b"]):
         with pytest.raises(ValueError, match=r"for 2 sets; two sets or more take a name each, all different"):
             Joined([ONE, TWO], prefixes)
-    with pytest.raises(ValueError, match="where their people are apart, a name has a letter"):
-        Joined([ONE, TWO], ["1", "two"], "apart")
     with pytest.raises(ValueError, match="some of the sets have domains and others do not"):
         Joined([ONE, grey(0, ("1",), ("a",))], ["one", "two"])
     faces = Joined([ONE, grey(0, ("1",), ("z",), ("x",), size=5)], ["one", "two"])

@@ -36,12 +36,15 @@ def image_digests(images: UInt8[np.ndarray, "images channels height width"]) -> 
 def is_name(identity: str) -> bool:
     """Whether an identity is a name and not a number; equal numbers of two sets are not one person.
 
-    What lies in a folder whose name is a number is a number too, whatever it is called.
+    Below a folder whose name is a number, what has a digit is a number too: the session of a person, and no person.
 
     >>> is_name("Ann_Lee"), is_name("0000123"), is_name("casia/0000123"), is_name("0000123/session1")
     (True, False, False, False)
+    >>> is_name("2004/Ann_Lee")
+    True
     """
-    return all(any(letter.isalpha() for letter in part) for part in identity.split("/"))
+    lettered = [any(letter.isalpha() for letter in part) for part in identity.split("/")]
+    return lettered[-1] and (all(lettered) or not any(letter.isdigit() for letter in own_name(identity)))
 
 
 def own_name(identity: str) -> str:

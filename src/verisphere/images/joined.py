@@ -8,7 +8,6 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from verisphere.base.trained_on import is_name
 from verisphere.base.vocabulary import NOBODY, ImageSource, check_word
 from verisphere.files.images_json import joint_source
 from verisphere.images.faces import Faces
@@ -34,8 +33,8 @@ class Joined(Faces):
             the sets number their people.
 
     Raises:
-        ValueError: fewer than two sets, prefixes that are not one for each set and different, numbers as prefixes of
-            sets whose people are apart, or only some sets with domains. From `images`: sizes that differ.
+        ValueError: fewer than two sets, prefixes that are not one for each set and different, or only some sets with
+            domains. From `images`: sizes that differ.
     """
 
     def __init__(self, faces: Sequence[Faces], prefixes: Sequence[str], same: SamePeople = "first") -> None:
@@ -46,11 +45,10 @@ class Joined(Faces):
             or len({*prefixes}) < len(faces)
             or "" in prefixes
             or "/" in "".join(prefixes)
-            or (same == "apart" and not all(map(is_name, prefixes)))  # what follows a number is no name
         ):
             raise ValueError(
                 f"prefixes are {list(prefixes)} for {len(faces)} sets; two sets or more take a name each, all "
-                "different and without /; where their people are apart, a name has a letter"
+                "different and without /"
             )
         if len({one.domains is None for one in faces}) > 1:
             raise ValueError("some of the sets have domains and others do not; all must, or none")
