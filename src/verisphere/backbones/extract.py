@@ -116,8 +116,6 @@ def extract(
         for name in ("rows", "digests")
     )
     domains, identities = None if faces.domains is None else np.array(faces.domains), np.array(faces.identities)
-    known, rule = (
-        None if trained_on is None else trained_on.rows(identities, digests, faces.names_rule),
-        faces.names_rule,
-    )
+    rule = faces.names_rule
+    known = None if trained_on is None else trained_on.rows(identities, digests, rule)
     return Embeddings(rows, np.array(faces.names), identities, domains, in_training=known, names_rule=rule)
