@@ -101,12 +101,22 @@ def test_the_bound_of_a_turn_holds_and_is_near(kind):
 
 def test_a_foreign_change_is_noticed():
     centers, late = torch.ones(3, 1, 2), LateCenters()
-    assert not late.of(centers)
-    assert late.of(centers)
+    late.of(centers)
     late.attach(None)
     late.write(torch.tensor([0]), torch.zeros(1, 1, 2), None, behind=0)
     late.advance(STEPS["plain"])
-    assert late.of(centers)
+    late.of(centers)
     centers.mul_(2.0)
     with pytest.raises(ValueError, match="lacked their last steps"):
         late.of(centers)
+
+
+def test_a_step_that_turns_a_center_round_is_seen_without_momentum():
+    late = LateCenters()
+    late.of(torch.randn(4, 1, 8))
+    late.attach(None)
+    assert late.turned().max() == 0
+    late.advance(SGDStep(rate=1.0, weight_decay=0.5))
+    assert late.turned().max() == 0
+    late.advance(SGDStep(rate=1.0, weight_decay=1.5))  # w' = -0.5 w
+    assert late.turned().min() > 1e30

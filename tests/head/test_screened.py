@@ -29,6 +29,11 @@ def drawn(classes: int, subcenters: int, size: int, batch: int, dtype: torch.dty
     return centers, query, labels
 
 
+def still(centers: torch.Tensor) -> torch.Tensor:
+    """No center has turned."""
+    return torch.zeros(centers.shape[:2])
+
+
 def below_best(centers: torch.Tensor, query: torch.Tensor, share: float):
     """A floor below the cosine to the center that is known to be near; where none is known, below all."""
     cosine = query @ F.normalize(centers.flatten(0, 1), dim=1).T
@@ -41,7 +46,7 @@ def test_no_pair_is_missed(dtype, classes, subcenters, size, batch, monkeypatch)
     monkeypatch.setitem(__import__("verisphere.head.screened").head.screened.PRODUCTS, "cpu", 1024)
     kind = torch.float64 if dtype == torch.float64 else torch.float32
     centers, query, labels = drawn(classes, subcenters, size, batch, kind)
-    near = screened(dtype, centers).near(query, labels, None, below_best(centers, query, 0.1), 10**6)
+    near = screened(dtype, centers).near(query, labels, still(centers), below_best(centers, query, 0.1), 10**6)
     cosine = query.double() @ F.normalize(centers.flatten(0, 1).double(), dim=1).T
     known = labels >= 0
     for number in range(subcenters):
@@ -57,7 +62,7 @@ def test_no_pair_is_missed(dtype, classes, subcenters, size, batch, monkeypatch)
 
 def test_few_pairs_remain():
     centers, query, labels = drawn(5000, 1, 64, 8)
-    near = screened(torch.float32, centers).near(query, labels, None, below_best(centers, query, 0.05), 10**6)
+    near = screened(torch.float32, centers).near(query, labels, still(centers), below_best(centers, query, 0.05), 10**6)
     assert len(near.row) < 8 * 50
 
 
@@ -75,7 +80,7 @@ def test_a_turned_center_is_found_within_its_bound():
     assert cosine[2, 7] <= near.at_most[mine] < cosine[2, 7] + 0.5
     centers.copy_(moved)
     screen.renew(torch.tensor([7]))
-    again = screen.near(query, labels, None, below_best(centers, query, 2.0), 10**6)
+    again = screen.near(query, labels, still(centers), below_best(centers, query, 2.0), 10**6)
     value = again.at_most[(again.row == 2) & (again.center == 7)]
     assert cosine[2, 7] <= value < cosine[2, 7] + 0.03
 
@@ -126,10 +131,10 @@ def test_a_row_without_direction_cannot_be_decided():
     centers, query, labels = drawn(50, 1, 8, 3)
     centers[4] = 0.0
     with pytest.raises(Undecided, match="off by inf"):
-        screened(torch.bfloat16, centers).near(query, labels, None, below_best(centers, query, 0.1), 10**6)
+        screened(torch.bfloat16, centers).near(query, labels, still(centers), below_best(centers, query, 0.1), 10**6)
     centers, query, labels = drawn(500, 1, 8, 3)
     with pytest.raises(Undecided, match="more than 10 pairs"):
-        screened(torch.float32, centers).near(query, labels, None, below_best(centers, query, 1.0), 10)
+        screened(torch.float32, centers).near(query, labels, still(centers), below_best(centers, query, 1.0), 10)
 
 
 def test_what_a_row_has_lost_is_bounded():

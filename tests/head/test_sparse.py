@@ -336,6 +336,16 @@ def test_a_change_of_the_centers_is_noticed():
         head(*second)
 
 
+@pytest.mark.parametrize("screen", SCREENS)
+def test_decay_may_turn_all_centers_round(screen):
+    dense, head = head_of(Dense()), head_of(Sparse(screen=screen))
+    sgd = torch.optim.SGD(dense.parameters(), lr=1.0, weight_decay=1.5)
+    made = [(dense, sgd), (head, HeadSGD(head.parameters(), head, lr=1.0, weight_decay=1.5))]
+    data = list(batches(3))
+    compare(*[steps(one, optimizer, data) for one, optimizer in reversed(made)], 1e-9)
+    assert head.engine.streamed_steps == 0
+
+
 def test_a_change_of_late_rows_is_refused_by_whoever_reads_them():
     head = head_of(Sparse())
     optimizer = HeadSGD(head.parameters(), head, **SETTINGS)

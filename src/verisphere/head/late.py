@@ -63,15 +63,14 @@ class LateCenters:
         self._behind, self._version = False, 0
         self.screen: CenterScreen | None = None
 
-    @torch.inference_mode(False)  # what is kept for the next step must not be a tensor of that mode
-    def of(self, centers: Tensor) -> bool:
-        """Take the centers of a head; whether they are those that this object wrote last.
+    def of(self, centers: Tensor) -> None:
+        """Take the centers of a head, anew unless they are those that this object wrote last.
 
         Raises:
             ValueError: somebody changed the centers while rows were late.
         """
         if self._state == _state(centers):
-            return True
+            return
         if self._behind:
             raise ValueError(_CHANGED)
         self._centers, self._buffer, self._state, self.screen = centers, None, _state(centers), None
@@ -81,7 +80,6 @@ class LateCenters:
         #: of each center's momentum over its length: the part along the center, and the length of that across
         self._along = torch.zeros(centers.shape[:2], dtype=torch.float32, device=centers.device)
         self._across = torch.zeros_like(self._along)
-        return False
 
     def forget(self) -> None:
         """Bring up all centers, and take them for changed: somebody else may write to them."""
@@ -134,10 +132,8 @@ class LateCenters:
             self._since.zero_()
             self._matrices, self._behind = self._matrices[-1:], False
 
-    def turned(self) -> Float32[Tensor, "classes subcenters"] | None:
-        """An upper bound of how far each direction is from that of the stored center; None if no center is late."""
-        if not self._behind or self._buffer is None:
-            return None
+    def turned(self) -> Float32[Tensor, "classes subcenters"]:
+        """An upper bound of how far each direction is from that of the stored center; enormous if turned round."""
         of_center, of_momentum = self._matrices[:, 0].float().index_select(0, self._since)[:, None].unbind(-1)
         length = of_center + of_momentum * self._along
         turned = of_momentum.abs() * self._across / length

@@ -79,20 +79,19 @@ class CenterScreen:
         self,
         query: Float[Tensor, "batch columns"],
         labels: Int64[Tensor, "batch"],
-        turned: Float32[Tensor, "classes subcenters"] | None,
+        turned: Float32[Tensor, "classes subcenters"],
         floor: Callable[[Int64[Tensor, "batch"]], Float[Tensor, "batch"]],
         most: int,
     ) -> Near:
         """Every pair of a row and a center of another class whose cosine may be above the row's floor.
 
-        Rows have length 1. `turned` is how far each direction may be from that of the stored center, None if none has
-        moved; `floor` gives a lower bound of each row's floor, by the number of a center near it, -1 where none is
-        known.
+        Rows have length 1. `turned` is how far each direction may be from that of the stored center; `floor` gives a
+        lower bound of each row's floor, by the number of a center near it, -1 where none is known.
 
         Raises:
             Undecided: more pairs than `most` remain open, or a bound is not finite.
         """
-        off = (self._lost if turned is None else self._lost + turned).flatten()
+        off = (self._lost + turned).flatten()
         left, unit, lost = self._operand(query)
         # |x w - x'w'| <= |x - x'| |w| + |x'| |w - w'|; two roundings a term in the sum of the product, and its own
         summing = 4 * query.shape[1] * torch.finfo(torch.promote_types(self._dtype, torch.float32)).eps

@@ -167,7 +167,6 @@ class Sparse(WholeEngine):
         elif whole_gradient and not kept.streamed:
             log.warning("the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse")
         kept.streamed += 1
-        kept.late.of(centers)
         kept.late.bring_up()
         return self.streamed.view(centers, request)
 
@@ -181,10 +180,9 @@ class Sparse(WholeEngine):
             name = fastest(centers.device.type, centers.shape[2], None) if self.screen == "auto" else self.screen
             late.screen = CenterScreen(centers, centers.dtype if name == "float32" else getattr(torch, name))
         turned = late.turned()
-        if turned is not None:
-            loose = (turned > SLACK).any(1).nonzero()[:, 0]
-            late.bring_up(loose)
-            turned[loose] = 0.0
+        loose = (turned > SLACK).any(1).nonzero()[:, 0]
+        late.bring_up(loose)
+        turned[loose] = 0.0
         search = Search(centers, late, request)
         most = max(int(OPEN_SHARE * len(request.labels) * centers.shape[:2].numel()), OPEN_PAIRS)
         near = late.screen.near(search.query, search.labels, turned, search.floor_by, most)
