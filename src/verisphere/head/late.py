@@ -146,8 +146,9 @@ class LateCenters:
         if not self._behind:
             return rows, momentum
         matrices = self._matrices.index_select(0, self._since.index_select(0, classes))
+        matrices[:, 0, 0] -= 1.0  # the change: rounding a factor near 1 would go the same way in each step
         matrices = matrices.to(rows.dtype).movedim(0, 2)[..., None, None]  # each entry beside the rows
-        now = rows * matrices[0, 0] if both else rows.mul_(matrices[0, 0])
+        now = rows.addcmul(rows, matrices[0, 0]) if both else rows.addcmul_(rows, matrices[0, 0])
         if momentum is None:
             return now, None
         now.addcmul_(momentum, matrices[0, 1])
