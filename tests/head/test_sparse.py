@@ -198,6 +198,20 @@ class Largest(TorchDispatchMode):
 
     entries = 0
 
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_centers_without_a_direction_to_screen_are_streamed(screen):
+    """One with an infinity, of which no engine has a loss, one of zeros, and centers in half precision."""
+    ((rows, labels),) = batches(1, torch.float32)
+    for stored, dtype in ((torch.inf, torch.float32), (0.0, torch.float32), (1.0, torch.float16)):
+        dense, sparse = head_of(Dense(), dtype=dtype), head_of(Sparse(screen=screen), dtype=dtype)
+        for head in (dense, sparse):
+            head.centers.data[int(labels.max()) - 1, 0, :5] *= stored
+        with torch.no_grad():
+            found, expected = sparse(rows, labels).loss, dense(rows, labels).loss
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=0, equal_nan=True)
+        assert sparse.engine.streamed_steps == (dtype == torch.float16 or stored == torch.inf)
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         made = function(*args, **(kwargs or {}))
         if isinstance(made, Tensor) and made.layout == torch.strided:

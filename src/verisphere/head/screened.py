@@ -71,9 +71,9 @@ class CenterScreen:
         for some in parts(self._centers, classes):
             stored = self._centers.index_select(0, some)
             scale = self._scale[some] = inverse_length(stored.flatten(0, 1)).view(stored.shape[:2])
+            rounded, self._lost[some] = rounded_rows((stored * scale[..., None]).float(), self._dtype, self._unit)
             if self._rounded is not None:
-                units = (stored * scale[..., None]).float()
-                self._rounded[some], self._lost[some] = rounded_rows(units, self._dtype, self._unit)
+                self._rounded[some] = rounded
 
     def near(
         self,
@@ -183,11 +183,11 @@ def rounded_rows(
 
     Args:
         units: rows of length 1, to within rounding.
-        dtype: int8 or bfloat16.
+        dtype: type of the products.
         unit: the value of 1 in int8.
     """
     rounded = (units / unit).round_().clamp_(-127, 127).to(torch.int8) if dtype == torch.int8 else units.to(dtype)
     lost = torch.linalg.vector_norm(units - rounded.float() * unit, dim=-1)
-    straight = (torch.linalg.vector_norm(units, dim=-1) - 1.0).abs() < 1e-3
+    straight = (torch.linalg.vector_norm(units, dim=-1) - 1.0).abs() < 1e-4
     # measuring rounds, and so did the direction; a row is as short as 1 less what rounding takes
     return rounded, torch.where(straight, lost * (1 + units.shape[-1] * 2.0**-23) + 1e-6, torch.inf)
