@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import re
 from itertools import pairwise
 
 import pytest
@@ -178,25 +179,23 @@ def head_and_sgd(head: Head) -> tuple[Head, torch.optim.Optimizer]:
     )
 
 
-def test_waiting_grows_and_ends():
+def test_waiting_grows_and_ends(caplog):
+    """And is said whenever about twice as many steps were streamed."""
     kept, tried = Sparse()._kept, []
     for step in range(400):
         kept.steps += 1
         if kept.steps > kept.streams_to:
             tried.append(step)
             kept.undecided("a test")
+        kept.streamed += 1
     waits = [second - first - 1 for first, second in pairwise(tried)]
     assert waits[:4] == [1, 3, 7, 15]
     assert max(waits) == LONGEST_WAIT
+    said = [int(re.search(r"\((\d+) so far\)", message)[1]) for message in caplog.messages]
+    assert said == [1, 3, 7, 15, 31, 63, 127, 192, 257]
     kept.wait = 0
     kept.undecided("again")
     assert kept.streams_to == kept.steps + 1
-
-
-class Largest(TorchDispatchMode):
-    """Records the number of entries of the largest tensor that is made."""
-
-    entries = 0
 
 
 @pytest.mark.parametrize("screen", SCREENS)
@@ -211,6 +210,12 @@ def test_centers_without_a_direction_to_screen_are_streamed(screen):
             found, expected = sparse(rows, labels).loss, dense(rows, labels).loss
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=0, equal_nan=True)
         assert sparse.engine.streamed_steps == (dtype == torch.float16 or stored == torch.inf)
+
+
+class Largest(TorchDispatchMode):
+    """Records the number of entries of the largest tensor that is made."""
+
+    entries = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         made = function(*args, **(kwargs or {}))
@@ -348,16 +353,6 @@ def test_a_change_of_the_centers_is_noticed():
         next(head.parameters()).mul_(2.0)
     with pytest.raises(ValueError, match=r"change `head\.centers`"):
         head(*second)
-
-
-@pytest.mark.parametrize("screen", SCREENS)
-def test_decay_may_turn_all_centers_round(screen):
-    dense, head = head_of(Dense()), head_of(Sparse(screen=screen))
-    sgd = torch.optim.SGD(dense.parameters(), lr=1.0, weight_decay=1.5)
-    made = [(dense, sgd), (head, HeadSGD(head.parameters(), head, lr=1.0, weight_decay=1.5))]
-    data = list(batches(3))
-    compare(*[steps(one, optimizer, data) for one, optimizer in reversed(made)], 1e-9)
-    assert head.engine.streamed_steps == 0
 
 
 def test_a_change_of_late_rows_is_refused_by_whoever_reads_them():

@@ -88,10 +88,10 @@ class Kept:
 
     def undecided(self, reason: object) -> None:
         """Record a step that it could not decide: the next are streamed, ever more of them."""
+        count, before = self.streamed + 1, self.streamed - self.wait
         self.wait = min(2 * self.wait + 1, LONGEST_WAIT)
         self.streams_to = self.steps + self.wait
-        count = self.streamed + 1
-        if count & (count - 1) == 0:  # at the first, the second, the fourth ...
+        if count.bit_length() > before.bit_length():  # at the first, and when there are about twice as many
             log.warning("the streamed engine computes a step for the sparse one (%d so far): %s", count, reason)
 
 
