@@ -334,6 +334,27 @@ def test_late_steps_are_made_before_a_head_is_copied_moved_or_loaded(way):
     torch.testing.assert_close(heads[0].centers, heads[1].centers, rtol=1e-6 if way == "to" else 1e-12, atol=1e-8)
 
 
+def test_another_engine_that_takes_its_place_sees_all_steps():
+    dense, head = head_of(Dense()), head_of(Sparse())
+    made = [head_and_sgd(dense), head_and_sgd(head)]
+    for number, (rows, labels) in enumerate(batches(6)):
+        if number == 3:
+            head.engine = Streamed()
+        for one, optimizer in made:
+            one_step(one, optimizer, rows, labels)
+    compare([head.centers.detach()], [dense.centers.detach()], 1e-10)
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_decay_may_turn_all_centers_round(screen):
+    dense, head = head_of(Dense()), head_of(Sparse(screen=screen))
+    sgd = torch.optim.SGD(dense.parameters(), lr=1.0, weight_decay=1.5)
+    made = [(dense, sgd), (head, HeadSGD(head.parameters(), head, lr=1.0, weight_decay=1.5))]
+    data = list(batches(3))
+    compare(*[steps(one, optimizer, data) for one, optimizer in reversed(made)], 1e-9)
+    assert head.engine.streamed_steps == 0
+
+
 def test_a_change_of_the_centers_is_noticed():
     head, dense = head_of(Sparse()), head_of(Dense())
     optimizer = HeadSGD(head.parameters(), head, **SETTINGS)

@@ -183,6 +183,12 @@ class LateModule(nn.Module):
             self.bring_up()
         return super().__getattr__(name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set anything; an engine that another takes the place of makes the steps that some centers lack."""
+        if name == "engine":
+            self.bring_up()
+        super().__setattr__(name, value)
+
     @property
     def stored(self) -> Tensor:
         """The centers as they are stored, as a rule a parameter, to be read by engines and optimizers, not changed."""
