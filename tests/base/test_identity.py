@@ -378,6 +378,10 @@ def test_the_rule_holds_across_pooled_sets():
     with names_taken("merge"):
         both = (Embeddings(part.embeddings, identities=part.identities) for part in (one, other))
         assert pool_embeddings(list(zip("ab", both, strict=True))).identities.tolist() == ["Ann", "Ben", "Ann", "Cy"]
+    with pytest.raises(
+        ValueError, match=r"'none' \(the name of a file\): name a domain for every row, or rename the file"
+    ):
+        pool_embeddings([("none", one), ("b", other)])
     one = Embeddings(np.eye(2), identities=["Ann", "Ben"], names_rule="exact")
     assert len(set(pool_embeddings([("a", one), ("b", other)]).identities)) == 4
 

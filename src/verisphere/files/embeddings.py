@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from verisphere.base.identity import crowds, decided, settled
+from verisphere.base.identity import crowds, decided, refuse_missing, settled
 from verisphere.base.mapped import joined
 from verisphere.base.trained_on import RowsInTraining, pooled_rows
 from verisphere.base.vocabulary import NOBODY, Embeddings, Origin
@@ -292,7 +292,9 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
         domains = np.full(len(only), title) if only.domains is None else only.domains
         return replace(only, domains=domains)
     named = {str(domain) for _, part in sets if part.domains is not None for domain in part.domains}
-    both = named & {title for title, part in sets if part.domains is None}
+    of_files = [title for title, part in sets if part.domains is None]
+    refuse_missing("domain", of_files, of_files, lambda row: "the name of a file", "rename the file")
+    both = named & {*of_files}
     if both:
         raise ValueError(f"{min(both)!r} is the name of one embeddings file and a domain in another; rename the file")
     sets = list(zip(titles, same_people(*sets), strict=True))
