@@ -79,6 +79,7 @@ def test_of_two_codes_that_differ_in_case_one_of_the_training_is_not_forgotten()
     for known in ([True, False], [False, True]):
         rows = RowsInTraining(np.array(known), np.zeros(2, bool), True, "", identities=people)
         assert rows.of(np.array(["Ab12", "new"])).people.tolist() == [True, False]
+        assert rows.of(people[::-1], "exact").people.tolist() == known[::-1]
 
 
 def record(people: list[str], images: np.ndarray, gap: str = "") -> TrainedOn:

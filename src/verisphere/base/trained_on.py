@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Int64, UInt8
 
-from verisphere.base.identity import folded
+from verisphere.base.identity import folded, form_of
 from verisphere.base.words import Names
 
 #: The gap where names are new since the comparison, so that people could not all be compared.
@@ -153,13 +153,17 @@ class RowsInTraining:
         """Rows of which nothing says whether the model was trained on them."""
         return cls(np.zeros(rows, bool), np.zeros(rows, bool), False, gap)
 
-    def of(self, identities: np.ndarray) -> "RowsInTraining":
-        """The record of these people; where they have other names than before, of what is known of the new names."""
+    def of(self, identities: np.ndarray, how: Names | None = None) -> "RowsInTraining":
+        """The record of these people; where they have other names than before, of what is known of the new names.
+
+        Names are compared as they were taken (`how`).
+        """
         if self.identities is None or np.array_equal(identities, self.identities):
             return replace(self, identities=identities)
-        known = dict(sorted({*zip(map(folded, self.identities.tolist()), self.people.tolist(), strict=True)}))
+        form_in = form_of(how)
+        known = dict(sorted({*zip(map(form_in, self.identities.tolist()), self.people.tolist(), strict=True)}))
         names, place = np.unique(identities, return_inverse=True)
-        forms = list(map(folded, names.tolist()))
+        forms = list(map(form_in, names.tolist()))
         people = np.array([known.get(form, False) for form in forms], bool)[place]
         if not self.named or all(form in known for form in forms if is_name(form)):
             return replace(self, people=people, identities=identities)

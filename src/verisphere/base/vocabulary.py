@@ -142,7 +142,7 @@ class Embeddings:
             spelled = frozenset(self.identities.tolist())
         object.__setattr__(self, "spelled", spelled)
         if in_training is not None:
-            object.__setattr__(self, "in_training", in_training.of(self.identities))
+            object.__setattr__(self, "in_training", in_training.of(self.identities, how))
 
     def _check(self) -> None:
         rows = len(self)
