@@ -28,6 +28,12 @@ def test_vggface2_with_and_without_header(tmp_path: Path, header: str):
     assert read_ids(path) == {"n000001": ("14th_Dalai_Lama",), "n000002": ("A_Fine_Frenzy",)}
 
 
+def test_a_missing_value_is_no_name(tmp_path: Path):
+    """Two ids without a name were one person to `clean overlap`."""
+    path = listed(tmp_path, "n000001, nan, 42\nn000002, NULL, 43\nn000003, Nan_Li, 44\n")
+    assert read_ids(path) == {"n000001": (), "n000002": (), "n000003": ("Nan_Li",)}
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -30,6 +30,10 @@ def test_people_of_each_layout(tmp_path: Path, text: str, people: tuple[str, ...
     ("text", "message"),
     [
         ("", "no people; the file is empty"),
+        (
+            "Ada\nNaN\n",
+            "1 of 2 rows .* the first is 'NaN' .line 2.: name a person for every row, or leave the line out",
+        ),
         ("3\nAda\t3\nBo\t1\n", "line 1: announces 3 people, but 2 follow"),
         ("2\n1\nAda\t3\n2\nBo\t1\n", "line 4: announces 2 people, but 1 follow"),
         ("3\n1\nAda\t3\n1\nBo\t1\n", "line 1: announces 3 sections, but 2 follow"),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from verisphere.base.identity import is_missing
 from verisphere.files.disk import check_file
 from verisphere.files.json_values import shown
 from verisphere.files.text import text_lines
@@ -20,11 +21,11 @@ _VGG_HEADER = "class_id"
 
 
 def read_ids(path: str | Path) -> dict[str, tuple[str, ...]]:
-    """The names of each id, in one of three layouts; the first line decides which."""
+    """The names of each id, in one of three layouts; the first line decides which. A missing value is no name."""
     check_file(path)
     names: dict[str, dict[str, None]] = {}
     for identity, name in _entries(path):
-        names.setdefault(identity, {})[name] = None
+        names.setdefault(identity, {}).update({} if is_missing(name) else {name: None})
     if not names:
         raise ValueError(f"{path}: no ids; the list is empty")
     return {identity: tuple(texts) for identity, texts in names.items()}

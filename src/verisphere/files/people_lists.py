@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from verisphere.base.identity import refuse_missing
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.text import Line, is_count, numbered_lines, refuse_repeats
 
@@ -20,7 +22,10 @@ def read_people(path: str | Path) -> tuple[str, ...]:
     # A tab distinguishes the layouts, not a leading number: the identities of many sets are numbers.
     named = _people_with_counts(path, lines) if any("\t" in text for _, text in lines) else lines
     refuse_repeats(path, named)
-    return tuple(name for _, name in named)
+    people = tuple(name for _, name in named)
+    with errors_naming(path):
+        refuse_missing("person", people, people, lambda row: f"line {named[row][0]}", "leave the line out")
+    return people
 
 
 def _people_with_counts(path: str | Path, lines: Sequence[Line]) -> list[Line]:
