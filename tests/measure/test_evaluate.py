@@ -21,6 +21,7 @@ from verisphere.measure.evaluate import (
 )
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.protocols.all_pairs import PairsOfSet
+from verisphere.score.templates import templates_of
 from verisphere.ship.calibrate import calibrate
 
 POINT = {
@@ -198,6 +199,18 @@ def test_files_of_templates_and_of_photographs_are_noted(write):
     for second in (alone, others):
         assert not evaluate_one_threshold([write("others.npz", second), paths[1]], options()).notes
     assert not evaluate_one_threshold([paths[0], write("others.npz", templates)], options()).notes
+    of_domains = write("domains.npz", faces(8, 6, ("day", "night")))
+    with pytest.raises(
+        ValueError, match=r"^/.*templates\.npz: templates of .*, and the rows of the other files are single"
+    ):
+        evaluate_all_pairs(of_domains, options(calibration=paths[0]))
+    pooled = templates_of(templates)
+    lists = []
+    for rows in (pooled, of_photographs):
+        (paths[0].parent / f"list{len(lists)}").mkdir()
+        lists.append(write_pairs(paths[0].parent / f"list{len(lists)}", rows, 2, 20))
+    (noted,) = evaluate_pairs(paths, lists, options()).notes
+    assert noted.startswith("list0/pairs: templates of several photographs each")
 
 
 def write_pairs(folder: Path, embeddings: Embeddings, folds: int | None, count: int = 60) -> Path:

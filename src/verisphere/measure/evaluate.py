@@ -52,7 +52,7 @@ from verisphere.measure.protocols.people import people_of_set
 from verisphere.measure.protocols.plausible import implausible_before_pooling, implausible_set
 from verisphere.measure.protocols.redrawn import MOST_SCORES, domain_bounds, intervals_of_set
 from verisphere.measure.protocols.score_distribution import thinned_curve
-from verisphere.measure.sides import check_alike, check_one_model
+from verisphere.measure.sides import check_alike, check_one_model, note_kinds
 
 __all__ = [
     "Difference",
@@ -178,11 +178,7 @@ def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluatio
     sources = [evaluated(path, embeddings) for path, (_, embeddings) in zip(paths, sets, strict=True)]
     result = _all_pairs(pool_embeddings(sets), sources, origins, options)
     of_rows = [f"{title}: {reason}" for title, rows in sets for reason in implausible_before_pooling(rows)]
-    templates, notes = [title for title, rows in sets if rows.pooled_from is not None], result.notes
-    if 0 < len(templates) < len(sets):
-        kinds = "templates of several photographs each, and the rows of the other files are single photographs"
-        notes += (f"{', '.join(templates)}: {kinds}: no threshold is right for both; name files of one kind",)
-    return replace(result, implausible=result.implausible or tuple(of_rows), notes=notes)
+    return replace(result, implausible=result.implausible or tuple(of_rows), notes=(*result.notes, *note_kinds(sets)))
 
 
 def _all_pairs(
@@ -359,6 +355,9 @@ def calibration_of(
     sizes = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
     for file, origin in origins.items():
         check_alike(file, sizes[0], origin, options.calibration, sizes[1], calibration.origin)
+    both = (str(file), embeddings), (str(options.calibration), calibration)
+    if len(origins) == 1 and (mixed := note_kinds(both)):
+        raise ValueError(mixed[0])
     with errors_naming(options.calibration):
         impostors = calibration_impostors(calibration, options.fars, options.progress)
     reasons = [f"{options.calibration.name}: {reason}" for reason in implausible_set(calibration)]

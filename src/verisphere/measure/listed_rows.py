@@ -16,6 +16,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.measure.protocols.listed_pairs import listed_folds
 from verisphere.measure.protocols.repeated_pairs import refuse_repeated, repeated_text
+from verisphere.measure.sides import note_kinds
 from verisphere.score.templates import templates_of
 
 
@@ -237,5 +238,5 @@ def as_one_list(lists: Sequence[tuple[Path, ListedRows]]) -> ListedRows:
             [np.searchsorted(names, column)[part.people] for column, part in zip(columns, parts, strict=True)]
         ),
         names,
-        tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        (*dict.fromkeys(note for part in parts for note in part.notes), *note_kinds(sets.values())),
     )

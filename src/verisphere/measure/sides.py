@@ -1,6 +1,6 @@
 """The two sides of a comparison: one model made both, no image is on both; and galleries with distractors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,16 @@ def check_one_model(origins: Mapping[Path, Origin | None]) -> None:
     for place, (file, origin) in enumerate(known):
         for first, other in known[:place]:  # each with each: one of them may not record what two others do
             check_same_origin(f"{first} was", other, file, origin, ONE_WAY)
+
+
+def note_kinds(sets: Iterable[tuple[str, Embeddings]]) -> tuple[str, ...]:
+    """A note on sets of which some are templates, of several photographs each, and others are photographs."""
+    pooled = {title: rows.pooled_from is not None for title, rows in sets}
+    if len({*pooled.values()}) < 2:
+        return ()
+    kinds = "templates of several photographs each, and the rows of the other files are single photographs"
+    templates = ", ".join(title for title, of_several in pooled.items() if of_several)
+    return (f"{templates}: {kinds}: no threshold is right for both; name files of one kind",)
 
 
 def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, any_person: bool = False) -> None:
