@@ -246,6 +246,16 @@ def test_labels_of_other_people(room: Path, tmp_path: Path):
     assert named(why(room / "net.yaml", tmp_path)) == "wrong labels"
 
 
+def test_a_list_of_labels_is_read_as_the_rows_took_their_names(room: Path, rows: Embeddings, tmp_path: Path):
+    write_embeddings(tmp_path / "rows.npz", replace(rows, names_rule="exact"))
+    people = [name.upper() if row % 2 else name for row, name in enumerate(rows.identities.tolist())]
+    write_labels(tmp_path / "codes.csv", LabelList(rows.names.tolist(), people))
+    case = ModelCase(room / "net.yaml", room / "faces", tmp_path / "rows.npz", identities=tmp_path / "codes.csv")
+    assert case.rows is not None
+    assert case.rows.identities.tolist() == people
+    assert set(case.people) == set(people)
+
+
 @pytest.mark.parametrize(("how", "kind"), [("merge", Cause), ("exact", Seen)])
 def test_a_code_of_the_training_that_differs_in_case_is_another_person_where_names_were_taken_exactly(how, kind):
     faces = InMemory(torch.zeros(1, 3, 4, 4, dtype=torch.uint8), ("1",), ("AB1",))

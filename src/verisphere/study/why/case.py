@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
-from verisphere.base.identity import decided
+from verisphere.base.identity import decided, names_taken
 from verisphere.base.vocabulary import NOBODY, Embeddings, Origin
 from verisphere.base.words import Names
 from verisphere.files.embeddings import read_embeddings
@@ -54,7 +54,9 @@ class ModelCase:
     def rows(self) -> Embeddings | None:
         """The rows of the file, under the identities by which people are compared."""
         rows = None if self.embeddings is None else read_embeddings(self.embeddings)
-        return rows if rows is None or self.identities is None else self._under(rows, self._listed(rows.names.tolist()))
+        if rows is None or self.identities is None:
+            return rows
+        return self._under(rows, self._listed(rows.names.tolist(), rows.names_rule))
 
     @cached_property
     def place(self) -> Int64[np.ndarray, " rows"]:
@@ -68,7 +70,7 @@ class ModelCase:
     def people(self) -> np.ndarray:
         """The identity of each image, of the list of labels where there is one."""
         own = np.array(self.faces.identities)
-        return own if self.identities is None else self._listed(list(self.faces.names))
+        return own if self.identities is None else self._listed(list(self.faces.names), self.names_rule)
 
     @cached_property
     def listed(self) -> PairList | None:
@@ -124,10 +126,11 @@ class ModelCase:
         """The template of the model."""
         return self.opened.template or "arcface_112x112"
 
-    def _listed(self, names: list[str]) -> np.ndarray:
+    def _listed(self, names: list[str], how: Names | None) -> np.ndarray:
         """The identity of each image in the list of labels; nobody where the list lacks it."""
         assert self.identities is not None
-        labels = read_labels(self.identities)
+        with names_taken(how):
+            labels = read_labels(self.identities)
         at = find_rows(names, list(labels.names)).rows
         return np.array([labels.identities[at[name]] if name in at else NOBODY for name in names])
 
