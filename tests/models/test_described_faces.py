@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from verisphere.images import ByLight, Photos, SyntheticFaces
 from verisphere.models.described_faces import open_faces
@@ -41,6 +42,16 @@ def test_a_data_set_made_of_another(tmp_path: Path):
     faces = open_faces(tmp_path / "set.yml")
     assert isinstance(faces, ByLight)
     assert sorted(faces.domains) == ["bright"] * 3 + ["dark"] * 3
+
+
+def test_the_list_of_people_is_read_as_the_set_takes_its_names(tmp_path: Path):
+    for name in ("AB", "ab", "Cy"):
+        (tmp_path / "codes" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "codes" / name / "1.png")
+    described = f"class_path: verisphere.images.Photos\ninit_args: {{path: {tmp_path}/codes, names: exact}}\n"
+    (tmp_path / "codes.yaml").write_text(described)
+    (tmp_path / "people.txt").write_text("AB\nCy\n")
+    assert open_faces(tmp_path / "codes.yaml", tmp_path / "people.txt").people == ("AB", "Cy")
 
 
 def test_only_the_listed_people(drawn: Path, tmp_path: Path):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from verisphere.base.identity import names_taken
 from verisphere.files.bases import read_based
 from verisphere.files.definitions import names_class
 from verisphere.files.errors import errors_naming
@@ -37,7 +38,10 @@ def open_faces(
     description = describe_faces(path)
     with errors_naming(path):
         faces: Faces = build_named(description, Faces, HOUSE, "data set", trust)  # type: ignore[type-abstract]
-    return faces if people is None else faces.select(positions_of_listed(faces.identities, people))
+    if people is None:
+        return faces
+    with names_taken(faces.names_rule):
+        return faces.select(positions_of_listed(faces.identities, people))
 
 
 def describe_faces(path: Path) -> dict[str, Any]:
