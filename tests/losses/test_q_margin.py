@@ -336,8 +336,11 @@ def test_a_sample_of_the_classes_costs_at_most_what_all_cost():
         ({"margin": None}, "margin is None; it must be a finite number >= 0"),
         (
             {"margin": 20.0, "prior": "exponential", "alpha": 2.0},
-            "margin is 20.0; q of the own class would be too small",
+            "margin is 20.0 and prior exponential; the margin in logits is too large for float32",
         ),
+        ({"margin": 1.5, "prior": "exponential", "alpha": 2.0}, "margin is 1.5 and prior exponential; the margin in"),
+        ({"margin": 1e37}, r"margin is 1e\+37 and prior separating"),
+        ({"margin": None, "prior": 1e-308}, "margin is None and prior 1e-308"),
         ({"prior": "uniform"}, "prior"),
         ({"prior": 1.5, "margin": None}, r"prior is 1.5; q of the own class must be in \(0, 1\]"),
         ({"prior": 0.1}, r"prior is the number 0.1, so margin must be null \(None\), not 0.4"),

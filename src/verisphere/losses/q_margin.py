@@ -23,7 +23,7 @@ are arguments here; see `margin_in_logits`.
 """
 
 from collections.abc import Callable
-from math import expm1, isfinite, log
+from math import expm1, inf, isfinite, log
 from typing import Literal
 
 import torch
@@ -54,7 +54,8 @@ def margin_in_logits(alpha: float, margin: float, prior: Prior | float) -> float
     order = alpha - 1.0
     if prior == "separating":
         return margin
-    return expm1(order * (margin if prior == "exponential" else -log(prior))) / order
+    exponent = order * (margin if prior == "exponential" else -log(prior))
+    return expm1(exponent) / order if exponent < 700.0 else inf
 
 
 def base_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> Float[Tensor, "*shape"]:
@@ -188,10 +189,8 @@ class QMargin(ClassLoss):
         if nearest < 1:
             raise ValueError(f"nearest is {nearest}; the normaliser needs at least 1 other class")
         self.alpha, self.margin, self.prior, self.nearest = alpha, margin, prior, nearest
-        try:
-            self._margin()
-        except OverflowError:
-            raise ValueError(f"margin is {margin}; q of the own class would be too small for a number") from None
+        if not self._margin() < 1e38:  # float32 ends at 3e38
+            raise ValueError(f"margin is {margin} and prior {prior}; the margin in logits is too large for float32")
 
     def _margin(self) -> float:
         """The own class's margin in logits, at the current strength."""
