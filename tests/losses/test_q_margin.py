@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from loss_rows import numbers
-from verisphere.head import Dense, Head, Sampled, Streamed
+from verisphere.head import Dense, Head, Sampled, Sparse, Streamed
 from verisphere.losses import CosFace, QMargin, Rows
 from verisphere.losses.q_margin import margin_in_logits, newton_step, normaliser, probability_and_slope
 
@@ -292,6 +292,18 @@ def test_the_own_probability_by_either_rule_among_100_000_classes():
         QMargin(prior=prior).forward(cosines, torch.tensor([0])).backward()
         assert 1 + cosines.grad[0, 0].item() / 64 == pytest.approx(expected, rel=0.02, abs=1e-9)
         assert (cosines.grad[0, 1:] > 0).sum() < 10
+
+
+@pytest.mark.parametrize("engine", [Dense(), Streamed(), Sparse(screen="float32")], ids=["dense", "streamed", "sparse"])
+def test_a_large_margin_near_softmax_has_a_gradient(engine):
+    """The own logit leads by less than its margin of 768 logits; as another class's its term would be infinite."""
+    head = Head(QMargin(1.01, 3.0, 256.0), 5, 2, engine=engine)
+    head.centers.data = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [-1.0, -1.0]])[:, None]
+    head.deferred = isinstance(engine, Sparse)
+    rows = torch.tensor([[3.0, 1.0]], requires_grad=True)
+    head(rows, torch.tensor([0])).loss.backward()
+    assert rows.grad.isfinite().all()
+    assert rows.grad.abs().max() > 1
 
 
 def test_float32_is_not_drowned_by_the_classes():

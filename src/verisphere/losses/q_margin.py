@@ -229,8 +229,8 @@ class QMargin(ClassLoss):
     def others(
         self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]
     ) -> Float[Tensor, "batch classes"]:
-        """`term_of` each other class, 0 up to `zero_up_to`."""
-        return term_of(context[0] - self.scale * cosine, self.alpha)
+        """`term_of` each other class, 0 up to `zero_up_to`; finite for the own class as well, which is masked."""
+        return term_of((context[0] - self.scale * cosine).clamp(min=-60.0), self.alpha)  # e^60 for alpha -> 1
 
     def zero_up_to(self, *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """The cosine up to which another class has probability 0: (tau - 1 / (alpha - 1)) / scale."""
