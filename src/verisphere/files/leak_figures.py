@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from verisphere.base.provenance import Preprocessing
+from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.base.words import Names
 from verisphere.files.documents import read_json_file
@@ -102,6 +103,7 @@ class LeakFigures(Result):
         version: version of verisphere.
         preprocessing: the pixels that the model takes; None in a file of a version that did not record them.
         names_rule: how names of the photographs that are equal once folded were taken; None if nothing decided.
+        in_training: people and images of the photographs that the model was trained on; None where nothing is recorded.
     """
 
     format: int
@@ -114,6 +116,7 @@ class LeakFigures(Result):
     version: str
     preprocessing: Preprocessing | None = None
     names_rule: Names | None = None
+    in_training: SharedWithTraining | None = None
 
     def __post_init__(self) -> None:
         if self.format not in _READ:
@@ -129,6 +132,12 @@ class LeakFigures(Result):
             for points in (row.points, row.strangers):
                 if points and [point.far_target for point in points] != fars:
                     raise ValueError(f"rows: the FARs of {row.source} are not {', '.join(fars)}, those of the last")
+
+    def of_training(self) -> str:
+        """That the model knows people or images of the photographs, in words; empty if none is known to be shared."""
+        if not self.in_training:
+            return ""
+        return f"{self.in_training.described()}; the figures of embeddings say nothing about people it never saw"
 
 
 def read_leak(path: Path) -> LeakFigures:

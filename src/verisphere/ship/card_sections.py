@@ -145,7 +145,7 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
     figures = read_leak(folder / LEAK)
     attacks = [row for row in figures.rows if row.source in _FROM]
     steps = figures.settings.get("steps")
-    said = []
+    said = [f"{known[0].upper()}{known[1:]}."] if (known := figures.of_training()) else []
     if found := [_found(row) for row in attacks if row.worked]:
         real = [row.points[-1].tar for row in figures.rows if row.source == "photographs" and row.points]
         photographs = f"; of photographs {number(real[0], 3)}" if real else ""

@@ -562,3 +562,17 @@ def test_the_files_record_how_names_were_taken(tiny: Path, tmp_path: Path):
     assert figures.names_rule == "merge"
     for file in ("leak.json", "embeddings/inversion.json"):
         assert json.loads((tmp_path / "out" / file).read_text())["names_rule"] == "merge"
+
+
+def test_photographs_of_the_training_are_named_first(tiny: Path, tmp_path: Path):
+    figures = run_leak(asked(tiny, faces=tiny / "data.yaml"), tmp_path / "out", CPU)
+    shared = figures.in_training
+    assert shared is not None
+    assert (shared.people, shared.of_people, shared.images, shared.of_images) == (6, 6, 24, 24)
+    told = "the model was trained on 6 of the 6 people (by name) and 24 of the 24 images; the figures of embeddings say"
+    assert leak_text(figures).startswith(told)
+    assert read_leak(tmp_path / "out" / "leak.json").in_training == shared
+    (section,) = leak_section(tmp_path / "out", "leak.json")
+    assert section.startswith(f"T{told[1:]}")
+    strangers = replace(figures, in_training=replace(shared, people=0, images=0))
+    assert leak_text(strangers).startswith("| recovered from")

@@ -19,9 +19,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from verisphere import __version__
+from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import OperatingPoint, Progress, quietly
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
@@ -29,6 +31,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, UNTRAINED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
+from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.report.tables import number, table
@@ -152,6 +155,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
             __version__,
             model.preprocessing,
             faces.names_rule,
+            _shared_with_training(model, faces),
         )
         result.write_json(out / LEAK_JSON)
     return result
@@ -170,6 +174,14 @@ def _described(asked: LeakAsked, model: EmbeddingModel, judge: EmbeddingModel) -
         "count": asked.count,
         "far": list(asked.fars),
     }
+
+
+def _shared_with_training(model: EmbeddingModel, faces: Faces) -> SharedWithTraining | None:
+    """The people and images of the photographs that the model was trained on."""
+    if model.trained_on is None:
+        return None
+    people = np.array(faces.identities)
+    return model.trained_on.rows(people, photograph_digests(faces, range(len(faces)))).shared(people)
 
 
 def _digest_of_photographs(sets: Sequence[Photographs | None]) -> str:
@@ -280,7 +292,8 @@ def leak_text(figures: LeakFigures) -> str:
         told += "\nan attack that failed says nothing on what can be recovered: raise --steps, or change --rate"
     if any(row.worked and not row.recognised for row in figures.rows):
         told += f"\n{UNRECOGNISED}"
-    return f"{table(header, rows)}\n{told}"
+    first = f"{known}\n" if (known := figures.of_training()) else ""
+    return f"{first}{table(header, rows)}\n{told}"
 
 
 def _shares(points: Sequence[OperatingPoint], count: int) -> list[str]:
