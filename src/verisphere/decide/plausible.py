@@ -245,9 +245,14 @@ def implausible_list(
             moved[where] = sample(0, there)
     reasons = implausible(sampled, moved, False, whole)
     if not reasons and whole is None and sampled.judged:
-        first = np.arange(min(len(genuine), MOST_NEIGHBOURS))
-        by = moved_by(genuine[first], score(first))
-        reasons = reordered(sampled, [(f"moved by {abs(by)} rows", sample(by))] if abs(by) > 1 else (), paired=False)
+        # the first rows may all have one label, so that only places far apart show how far long blocks were moved
+        orders, apart = [], -(-len(genuine) // MOST_NEIGHBOURS)
+        for step in sorted({1, apart}):
+            at = np.arange(0, len(genuine), step)[:MOST_NEIGHBOURS]
+            by = step * moved_by(genuine[at], score(at))
+            if abs(by) > 1:
+                orders.append((f"moved by {'about ' * (step > 1)}{abs(by)} rows", sample(by)))
+        reasons = reordered(sampled, orders, paired=False)
     if reasons or domains is None:
         return reasons
 

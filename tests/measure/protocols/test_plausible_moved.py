@@ -63,6 +63,16 @@ def test_labels_of_a_list_that_were_moved_by_several_rows(order: np.ndarray, by:
         assert bool(found) == bool(by)  # labels in no order are as mixed ones
 
 
+@pytest.mark.parametrize("by", [0, 1_500, -1_500, 4_000, -4_000])
+@pytest.mark.parametrize("genuine_first", [True, False])
+def test_labels_of_a_long_list_that_were_moved_in_blocks_longer_than_the_rows_looked_at(genuine_first: bool, by: int):
+    order = (np.arange(20_000) < 10_000) == genuine_first
+    scores = np.random.default_rng(5).normal(size=len(order)) + 3.0 * order
+    found = implausible_list(np.roll(order, by), lambda rows: scores[rows])
+    assert bool(found) == bool(by)
+    assert all("with the labels moved by " in reason and " rows, TAR at FAR 0.1 rises" in reason for reason in found)
+
+
 def test_labels_that_are_all_equal_were_not_moved():
     assert moved_by(np.ones(5, bool), np.arange(5.0)) == 0
 
