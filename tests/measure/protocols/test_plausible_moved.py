@@ -31,6 +31,14 @@ def test_labels_that_were_moved_by_several_rows(by: int):
     assert found.endswith("to 1.000, as if they were in another order than the rows")
 
 
+@pytest.mark.parametrize("by", [0, 1_000, -2_700])
+def test_labels_of_people_with_more_images_than_the_rows_looked_at(by: int):
+    rows, person = faces(np.full(12, 8_200))
+    found = of_set(rows, np.roll(person, by))
+    assert bool(found) == bool(by)
+    assert all(reason.startswith("with the labels moved by about ") for reason in found)
+
+
 @pytest.mark.parametrize("by", [2, 5])
 def test_labels_that_were_moved_by_several_rows_from_the_middle_on(by: int):
     rows, person = faces(UNEQUAL)

@@ -217,13 +217,13 @@ def _orders(
     if any(np.array_equal(person, labels[::step]) for labels in orders.values() for step in (1, -1)):
         yield from orders.items()
     yield "reversed", person[::-1]
-    for first in (len(person) * quarter // 4 for quarter in range(4)):
-        at = np.arange(first, min(len(person), first + MOST_NEIGHBOURS))
-        after = np.roll(at, -1)
-        far = moved_by(person[at] == person[after], _scores(rows, at, after)) if len(at) else 0
+    quarters = [(len(person) * quarter // 4, 1) for quarter in range(4)]  # then far apart: people of many images
+    for first, apart in dict.fromkeys([*quarters, (0, -(-len(person) // MOST_NEIGHBOURS))]):
+        at = np.arange(first, len(person), apart)[:MOST_NEIGHBOURS]
+        far = apart * moved_by(person[at] == np.roll(person[at], -1), _scores(rows, at, np.roll(at, -1)))
         for by in dict.fromkeys((1, -1, far)):
             if by and (first or abs(by) > 1):  # all labels by one row are asked without these conditions
-                how = f"moved by {'one row' if abs(by) == 1 else f'{abs(by)} rows'}"
+                how = f"moved by {'about ' * (apart > 1)}{'one row' if abs(by) == 1 else f'{abs(by)} rows'}"
                 how += f" from row {first:,} on" if first else ""
                 yield how, np.concatenate([person[:first], np.roll(person[first:], by)])
 
