@@ -105,7 +105,8 @@ class CenterScreen:
         # what the products of the few centers that are off by more are raised by, so that one bound holds for all
         raised = (off - usual).clamp(min=0.0) * (longest / unit)
         raised = raised.ceil().int() if self._dtype == torch.int8 else raised.to(self._room.dtype)
-        raised = torch.nn.functional.pad(raised, (0, -count % RUN))
+        raised = torch.nn.functional.pad(raised, (0, -count % RUN)).view(-1, RUN)
+        most_raised = raised.amax(1)
         own = labels[:, None] * per_class + torch.arange(per_class, device=labels.device)  # negative for no class
         floors = query.new_full((batch,), -torch.inf)
         leader, leading = torch.full_like(labels, -1), query.new_zeros(batch)
@@ -116,8 +117,7 @@ class CenterScreen:
             row, number = ((own >= first) & (own < last)).nonzero().unbind(1)
             product[row, own[row, number] - first] = _NOTHING
             runs = product.view(-1, RUN)
-            higher = raised[first:last].view(columns, RUN)
-            most_higher = higher.amax(1)
+            higher, most_higher = (each[first // RUN : last // RUN] for each in (raised, most_raised))
             # maxima of whole numbers are several times faster; the bits of negative numbers fall as these rise
             tops = runs.view(_WHOLE[product.element_size()]).amax(1).view(product.dtype).view(batch, columns)
             tops = tops + most_higher
@@ -142,7 +142,7 @@ class CenterScreen:
             if total > most:
                 raise Undecided(f"more than {most:,} pairs of a row and a center may be near")
         row, center, value = (torch.cat(column) for column in zip(*found, strict=True))
-        at_most = (value - raised.index_select(0, center)) * unit + fixed + longest * off.index_select(0, center)
+        at_most = (value - raised.view(-1).index_select(0, center)) * unit + fixed + longest * off.index_select(0, center)
         near = at_most >= floors.index_select(0, row)
         return Near(row[near], center[near], at_most[near])
 
