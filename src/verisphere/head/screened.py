@@ -142,7 +142,9 @@ class CenterScreen:
             if total > most:
                 raise Undecided(f"more than {most:,} pairs of a row and a center may be near")
         row, center, value = (torch.cat(column) for column in zip(*found, strict=True))
-        at_most = (value - raised.view(-1).index_select(0, center)) * unit + fixed + longest * off.index_select(0, center)
+        at_most = (
+            (value - raised.view(-1).index_select(0, center)) * unit + fixed + longest * off.index_select(0, center)
+        )
         near = at_most >= floors.index_select(0, row)
         return Near(row[near], center[near], at_most[near])
 
