@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ import httpx
 import several_processes
 from faults.verbs import environment
 from tiny_service import FACES, OTHERS, again, gallery_at, photo
+from verisphere.cli.serving import _door, _SharedDoor
 from verisphere.ship.serve.metrics import Metrics
 
 PATIENCE = 300.0  # seconds, of a machine that does other things
@@ -148,6 +150,22 @@ def test_processes_that_cannot_start_end_the_service_in_lines_of_words(tmp_path:
     assert "no gallery that `verisphere gallery create` made" in text
     assert "a process of the service could not start" in text.splitlines()[-1]
     assert "Traceback" not in text
+
+
+def test_a_process_leaves_the_next_connections_of_a_burst_to_others(monkeypatch):
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with _SharedDoor(fileno=_door("127.0.0.1", 0).detach()) as door:
+        for later, paused in ((0.0, 0), (0.0001, 1), (0.0001, 2), (1.0, 2)):
+            now[0] += later
+            with socket.create_connection(door.getsockname()), door.accept()[0] as taken:
+                assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert len(pauses) == paused
+        door.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            door.accept()
 
 
 def test_counts_of_two_processes_are_one_and_those_of_an_ended_one_are_over(tmp_path: Path, monkeypatch):

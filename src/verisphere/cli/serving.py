@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from multiprocessing import get_context, parent_process
@@ -16,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from verisphere.base.words import install_extra
 from verisphere.cli.calibrating import model_and_faces
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _MOST_WORKERS = 256  # more are a mistake
+_BURST = 0.002  # seconds in which connections come together
 _CANNOT_START = 2
 _COUNTS = "verisphere-serve-"  # of a folder in memory, then the number of the first process
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -174,7 +176,24 @@ def _answer(options: argparse.Namespace, keys: "Keys | None", door: socket.socke
     except (ValueError, OSError) as error:
         log.error("%s", message_of(error))
         sys.exit(_CANNOT_START)
-    server.run([door])
+    server.run([_SharedDoor(fileno=door.detach())])
+
+
+class _SharedDoor(socket.socket):
+    """A listening socket that leaves the next connections of a burst to other processes.
+
+    asyncio takes all that wait, and connections are kept: one process would answer all of eight clients.
+    """
+
+    _taken = -_BURST
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection, after a pause if this process has just taken one."""
+        if time.monotonic() < self._taken + _BURST:
+            time.sleep(_BURST)
+        connection = super().accept()
+        self._taken = time.monotonic()
+        return connection
 
 
 def _end_with_first() -> None:
