@@ -92,6 +92,7 @@ def adopt(
     source: str | None = None,
     licence: str | None = None,
     trust_code: bool = False,
+    names: Names | None = None,
     progress: Progress = quietly,
 ) -> AdoptResult:
     """Make a model folder of a model made elsewhere, as `verisphere adopt` does; `verisphere.load` opens it.
@@ -112,6 +113,7 @@ def adopt(
         detector: what finds the faces on the photographs of the probe.
         name, source, licence: what the card of the model says.
         trust_code: load functions and classes of data sets from outside verisphere, which runs their code.
+        names: see `verisphere.evaluate`; for the people of the probe.
         progress: reports the progress of the probe.
 
     Raises:
@@ -148,7 +150,8 @@ def adopt(
         detector = detector_named(detector, choose_device(None), trust_code=trust_code)
     of_onnx |= {"probe_with": None if probe is None else Path(probe), "detector": detector, "trust_code": trust_code}
     del of_onnx["probe"]
-    return adopt_onnx(path, into, told, **shared, **of_onnx, preset=preset, source=source, progress=progress)
+    with names_taken(names):
+        return adopt_onnx(path, into, told, **shared, **of_onnx, preset=preset, source=source, progress=progress)
 
 
 def verify(
