@@ -33,18 +33,14 @@ from verisphere.decide.plausible import (
     reordered,
 )
 from verisphere.measure.protocols.listed_pairs import domains_of_pairs
+from verisphere.measure.protocols.repeated_vectors import repeated_vectors
 from verisphere.score import pair_scores, unit_rows
 
 MOST_PEOPLE = 2_000  # sampled
-SHARE_OF_ROWS = 0.005  # of a set, in which one vector may stand, as photographs that were posted again do
-SHARE_UNDER_OTHERS = 0.01  # of the rows of a set, whose vector may stand under another person too
 MOST_CROWDS = 100  # people with the most images who are tested for a crowd
 MOST_IMAGES = 100  # of a name, whose pairs are all scored where a sample of them shows a crowd
 MOST_PAIRS = 60  # of domains that are compared, or as many as there are domains
-PEOPLE_OF_A_VECTOR = 2  # under which one vector may stand: look-alikes and twins do not have equal ones
 _NUMBERS = re.compile(r"([0-9]{1,1000})")  # Python reads no number of more than 4,300 digits
-_EQUAL = 2e-7  # difference of two numbers of unit rows that a rounding to float32 may make
-_NUMBERS_AT_ONCE = 1 << 22
 
 
 def implausible_set(embeddings: Embeddings) -> tuple[str, ...]:
@@ -316,53 +312,6 @@ def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple
     if not reasons and stated.any() and not (same != comparisons.genuine)[stated].any():
         reasons = implausible_set(embeddings.take(known))
     return reasons or implausible_before_pooling(embeddings, by_template=True)
-
-
-def repeated_vectors(
-    embeddings: Float32[np.ndarray, "rows dim"],
-    person: Int64[np.ndarray, " rows"],
-    template: Int64[np.ndarray, " rows"] | None = None,
-) -> tuple[str, ...]:
-    """The reason why rows of equal direction cannot be right; rows are compared after one projection has sorted them.
-
-    Equal rows of one template, such as frames of a still picture, count once.
-
-    >>> rows = np.array([[1, 2], [2, 4], [3, 6], [3, 1]], np.float32)
-    >>> repeated_vectors(rows, np.array([0, 1, 2, 2]))
-    ('one vector stands in 3 of 4 rows, under 3 people',)
-    """
-    count = len(embeddings)
-    direction = numpy_generator(0).standard_normal(embeddings.shape[1])
-    key = np.empty(count)
-    step = max(_NUMBERS_AT_ONCE // embeddings.shape[1], 1)
-    for start in range(0, count, step):
-        rows = embeddings[start : start + step].astype(np.float64)
-        key[start : start + step] = rows @ direction / np.linalg.norm(rows, axis=1)
-    order = np.argsort(key, kind="stable")
-    same = np.diff(key[order]) <= _EQUAL * np.abs(direction).sum()
-    candidates = np.flatnonzero(same)
-    for start in range(0, len(candidates), step):
-        part = candidates[start : start + step]
-        same[part] = _equal(few_rows_at(embeddings, order[part]), few_rows_at(embeddings, order[part + 1]))
-    vector = np.concatenate([[0], np.cumsum(~same)])
-    counted = vector if template is None else np.unique(np.stack([vector, template[order]]), axis=1)[0]
-    rows_of = np.bincount(counted)
-    people_of = np.bincount(np.unique(np.stack([vector, person[order]]), axis=1)[0])
-    wrong = (people_of > PEOPLE_OF_A_VECTOR) | ((rows_of >= FEWEST) & (rows_of > SHARE_OF_ROWS * count))
-    if not wrong.any():
-        shared = int(rows_of[people_of > 1].sum())
-        if shared < max(FEWEST, SHARE_UNDER_OTHERS * count):
-            return ()
-        return (f"{shared:,} of {count:,} rows have a vector that stands under another person too",)
-    worst = int(np.argmax(np.where(wrong, rows_of, 0)))
-    people = "1 person" if people_of[worst] == 1 else f"{people_of[worst]:,} people"
-    more = f" ({wrong.sum():,} vectors are so)" if wrong.sum() > 1 else ""
-    return (f"one vector stands in {rows_of[worst]:,} of {count:,} rows, under {people}{more}",)
-
-
-def _equal(left: np.ndarray, right: np.ndarray) -> Bool[np.ndarray, " pairs"]:
-    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (np.float64(left), np.float64(right))]
-    return np.abs(units[0] - units[1]).max(1) <= _EQUAL
 
 
 def _of_same(domain: np.ndarray, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
