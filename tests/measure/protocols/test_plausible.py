@@ -77,6 +77,21 @@ def test_a_domain_with_shifted_labels_is_not_hidden_by_a_healthy_one():
     assert implausible_set(Embeddings(rows, identities=person, domains=domains)) == ()
 
 
+def test_mixed_labels_of_a_domain_are_not_hidden_by_pairs_with_a_healthy_one():
+    """All people are in both domains, so that most pairs of the whole set are wrong and it looks as if it was weak."""
+    found = []
+    for seed in range(10):
+        rows, person = faces(120, 4, 0.5, seed)
+        night = np.arange(480) % 4 > 1
+        domains = np.where(night, "night", "day")
+        assert implausible_set(Embeddings(rows, identities=person, domains=domains)) == ()
+        rows[night] = np.random.default_rng(seed).permutation(rows[night])
+        reasons = implausible_set(Embeddings(rows, identities=person, domains=domains))
+        assert all(reason.startswith("domain night: ") and OTHERS in reason for reason in reasons)
+        found.append(bool(reasons))
+    assert sum(found) >= 7
+
+
 @pytest.mark.parametrize(("people", "images"), [(60, 5), (200, 2), (40, 10)])
 @pytest.mark.parametrize("seed", range(3))
 def test_permuted_labels(people: int, images: int, seed: int):
