@@ -28,6 +28,7 @@ from verisphere.measure.protocols.plausible import (
 )
 from verisphere.measure.report import make_report, report_inputs
 from verisphere.measure.two_sets import evaluate_two_sets
+from verisphere.report.calibration_tables import calibration_text
 from verisphere.ship.calibrate import calibrate, read_calibration
 
 BEFORE, AFTER = "the labels belonged to the row before", "the labels belonged to the row after"
@@ -729,5 +730,8 @@ def test_a_calibration_is_refused_unless_it_is_accepted_and_then_records_it(tmp_
         verisphere.calibrate(rows, np.roll(person, 1), far="1e-1")
     assert verisphere.calibrate(rows, np.roll(person, 1), far="1e-1", accept_implausible=True).implausible
     calibrate(shifted, ["1e-1"], accept_implausible=True).write_json(tmp_path / "out.json")
-    (recorded,) = read_calibration(tmp_path / "out.json").implausible
+    written = read_calibration(tmp_path / "out.json")
+    (recorded,) = written.implausible
     assert recorded.startswith("s.npz: with all labels moved by one row")
+    first, then = calibration_text(written).splitlines()[:2]
+    assert (first, then[:14]) == (f"implausible: {recorded}", "calibrated on ")
