@@ -93,6 +93,18 @@ def test_mixed_labels_of_a_domain_are_not_hidden_by_pairs_with_a_healthy_one():
     assert sum(found) >= 7
 
 
+@pytest.mark.parametrize(("noise", "found"), [(0.5, {"0 and 2", "1 and 2", "2 and 3"}), (4.0, set())])
+def test_mixed_labels_of_a_camera_with_one_image_of_each(noise: float, found: set[str]):
+    """No camera shows by itself whether the model works there, but two that agree do; a weak model shows nothing."""
+    rows, person = faces(300, 4, noise)
+    camera = np.tile(np.arange(4), 300)
+    assert implausible_set(Embeddings(rows, identities=person, domains=camera)) == ()
+    rows[camera == 2] = np.random.default_rng(0).permutation(rows[camera == 2])
+    reasons = implausible_set(Embeddings(rows, identities=person, domains=camera))
+    named = {reason.partition(":")[0] for reason in reasons if reason.startswith("between domain ")}
+    assert named == {f"between domain {pair}" for pair in found}
+
+
 @pytest.mark.parametrize(("people", "images"), [(60, 5), (200, 2), (40, 10)])
 @pytest.mark.parametrize("seed", range(3))
 def test_permuted_labels(people: int, images: int, seed: int):

@@ -111,8 +111,8 @@ def _of_domains(embeddings: Embeddings, person: Int64[np.ndarray, " rows"], whol
 
     Each has to be below the whole, or below the best domain that works: pairs across domains, one of which is wrong,
     make the whole look weak. A model that is weak inside a domain may distinguish nobody across domains, so that one is
-    in no pair. Where few people have two images in a domain, it is not known whether the model works there, and the
-    other one has to show it.
+    in no pair. Where few people have two images in a domain, it is not known whether the model works there: the other
+    one has to show it, or two domains that agree.
     """
     domains, vectors = _domains(embeddings), embeddings.embeddings
     inside = {name: _of_rows(vectors[rows], person[rows], whole) for name, rows in domains}
@@ -127,11 +127,17 @@ def _of_domains(embeddings: Embeddings, person: Int64[np.ndarray, " rows"], whol
     pairs = (
         ((name, rows), (other, others))
         for (name, rows), (other, others) in apart
-        if max(auc[name], auc[other]) >= WORKING and len(np.intersect1d(person[rows], person[others])) >= FEWEST
+        if (max(auc[name], auc[other]) >= WORKING or auc[name] == auc[other])
+        and len(np.intersect1d(person[rows], person[others])) >= FEWEST
     )
+    between = {}
     for (name, rows), (other, others) in islice(pairs, max(MOST_PAIRS, len(domains))):
         sides = (vectors[rows], vectors[others]), (person[rows], person[others])
-        reasons += [f"between domain {name} and {other}: {reason}" for reason in _between(*sides, (name, other))[0]]
+        between[name, other] = _between(*sides, (name, other))
+    best = max((across for _, across in between.values()), default=CHANCE)
+    for (name, other), (found, _) in between.items():
+        if max(auc[name], auc[other], best) >= WORKING:
+            reasons += [f"between domain {name} and {other}: {reason}" for reason in found]
     return tuple(reasons)
 
 
