@@ -134,10 +134,10 @@ class LateCenters:
 
     def turned(self) -> Float32[Tensor, "classes subcenters"]:
         """An upper bound of how far each direction is from that of the stored center; enormous if turned round."""
-        of_center, of_momentum = self._matrices[:, 0].float().index_select(0, self._since)[:, None].unbind(-1)
-        length = of_center + of_momentum * self._along
-        turned = of_momentum.abs() * self._across / length
-        return torch.where(length > 0, 1.0001 * turned, torch.inf).nan_to_num(nan=torch.inf)
+        rows = self._matrices[:, 0].float().T.contiguous()
+        of_center, of_momentum = (entry.index_select(0, self._since)[:, None] for entry in rows)
+        length = (of_center + of_momentum * self._along).clamp(min=0.0)  # less is turned round
+        return (1.0001 * of_momentum.abs() * self._across / length).nan_to_num(nan=torch.inf)
 
     def current(self, classes: Int64[Tensor, " some"], both: bool = True) -> tuple[Tensor, Tensor | None]:
         """Centers as they are now, and their momentum unless the centers alone are needed."""

@@ -6,6 +6,7 @@ product of low precision, with these bounds, finds every center whose cosine can
 """
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -108,29 +109,29 @@ class CenterScreen:
         raised = torch.nn.functional.pad(raised, (0, -count % RUN)).view(-1, RUN)
         most_raised = raised.amax(1)
         own = labels[:, None] * per_class + torch.arange(per_class, device=labels.device)  # negative for no class
-        floors = query.new_full((batch,), -torch.inf)
+        floors = cut = query.new_full((batch,), -torch.inf)
         leader, leading = torch.full_like(labels, -1), query.new_zeros(batch)
         found: list[tuple[Tensor, Tensor, Tensor]] = []
         compared = total = 0
-        for first, product in self._products(left):
+        for first, product in self._products(left, own):
             columns, last = product.shape[1] // RUN, first + product.shape[1]
-            row, number = ((own >= first) & (own < last)).nonzero().unbind(1)
-            product[row, own[row, number] - first] = _NOTHING
             runs = product.view(-1, RUN)
             higher, most_higher = (each[first // RUN : last // RUN] for each in (raised, most_raised))
             # maxima of whole numbers are several times faster; the bits of negative numbers fall as these rise
             tops = runs.view(_WHOLE[product.element_size()]).amax(1).view(product.dtype).view(batch, columns)
-            tops = tops + most_higher
+            tops = tops.clamp_(min=0).add_(most_higher)
+            if not bool((tops >= cut[:, None]).any()):
+                continue  # nor can any of them raise a floor
             highest, best = tops.max(1)
             leads = true_places(highest > leading)
             leading = leading.maximum(highest)
             best = best.index_select(0, leads)
             inside = runs.index_select(0, leads * columns + best) + higher.index_select(0, best)
             leader[leads] = first + best * RUN + inside.argmax(1)
-            if last >= RAISED_AFTER * compared or last >= count:
+            if last >= RAISED_AFTER * compared:
                 floors, compared = floors.maximum(floor(leader)), last
                 cut = as_product(floors.double() - error, unit, product.dtype, -1).clamp(min=_NOTHING // 2)
-            hit = true_places((tops >= cut[:, None]) | (most_higher >= cut[:, None]))  # or all products are negative
+            hit = true_places(tops >= cut[:, None])
             row = torch.div(hit, columns, rounding_mode="floor")
             inside = runs.index_select(0, hit) + higher.index_select(0, hit - row * columns)
             place = true_places(inside >= cut.index_select(0, row)[:, None])
@@ -156,15 +157,19 @@ class CenterScreen:
         rounded, lost = rounded_rows(query.float(), self._dtype, unit)
         return rounded, unit * self._unit, float(lost.max())
 
-    def _products(self, left: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """The first center of each chunk, and its products with all rows; a multiple of RUN columns."""
+    def _products(self, left: Tensor, own: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """The first center of each chunk, and its products with all rows but their own; a multiple of RUN columns."""
         step = max(PRODUCTS.get(left.device.type, PRODUCTS["cuda"]) // (len(left) * RUN), 1) * RUN
         right, scale = (self._centers if self._rounded is None else self._rounded).flatten(0, 1), self._scale.flatten()
+        own, order = own.flatten().sort()
+        row = torch.div(order, self._centers.shape[1], rounding_mode="floor")
+        marks = torch.searchsorted(own, torch.arange(0, len(right) + step, step).to(own)).tolist()
         with full_float32():
-            for first in range(0, len(right), step):
+            for first, some in zip(range(0, len(right), step), pairwise(marks), strict=True):
                 product = products(left, right[first : first + step], self._room)
                 if self._rounded is None:
                     product.mul_(scale[first : first + step])
+                product[row[slice(*some)], own[slice(*some)] - first] = _NOTHING
                 spare = -product.shape[1] % RUN
                 yield first, torch.nn.functional.pad(product, (0, spare), value=_NOTHING) if spare else product
 

@@ -58,7 +58,7 @@ def margin_in_logits(alpha: float, margin: float, prior: Prior | float) -> float
     return expm1(exponent) / order if exponent < 700.0 else inf
 
 
-def base_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> Float[Tensor, "*shape"]:
+def base_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float | Tensor = 0.0) -> Float[Tensor, "*shape"]:
     """p ^ (alpha - 1) = [1 - (alpha - 1) gap / (1 + (alpha - 1) margin)]_+ with gap = normaliser - (logit - margin).
 
     The gap is 0 where a class alone has probability 1; the margin, in logits, is 0 for another class than the own.
@@ -74,7 +74,7 @@ def term_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> 
 
 
 def probability_and_slope(
-    gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0
+    gap: Float[Tensor, "*shape"], alpha: float, margin: float | Tensor = 0.0
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """p = `base_of` ^ (1 / (alpha - 1)), and by how much it falls as the normaliser rises; a Newton step sums both."""
     order = alpha - 1.0
@@ -107,27 +107,28 @@ def normaliser(
         alpha: order of the divergence, in (1, 2].
         margin: the own class's margin in logits.
     """
-    own, others = own.double() - margin, others.double()
+    logits = torch.cat([own[:, None].double() - margin, others.double()], dim=1)
+    margins = torch.zeros_like(logits[0])
+    margins[0] = margin
 
     def sums(tau: Float[Tensor, "batch"]) -> Float[Tensor, "2 batch"]:
-        return torch.stack(probability_and_slope(tau[:, None] - others, alpha)).sum(2)
+        return torch.stack(probability_and_slope(tau[:, None] - logits, alpha, margins)).sum(2)
 
-    return _root(torch.cat([own[:, None], others], dim=1).amax(1), own, sums, alpha, margin)
+    return _root(logits.amax(1), sums, alpha, logits.dtype)
 
 
 def _root(
     tau: Float[Tensor, "batch"],
-    own: Float[Tensor, "batch"],
     sums: Callable[[Float[Tensor, "batch"]], Float[Tensor, "2 batch"]],
     alpha: float,
-    margin: float,
+    dtype: torch.dtype,
 ) -> Float[Tensor, "batch"]:
-    """The normaliser in the precision of `own`, by Newton's steps from one that is at most as high; NaN stays."""
+    """The normaliser in the precision of a type, by Newton's steps from one that is at most as high; NaN stays."""
     for _ in range(_STEPS):
-        total, slope = sums(tau) + torch.stack(probability_and_slope(tau - own, alpha, margin))
+        total, slope = sums(tau)
         step = newton_step(total, slope, alpha)
         tau = tau + step
-        if not bool((step.abs() > 8.0 * torch.finfo(own.dtype).eps * (1.0 + tau.abs())).any()):
+        if not bool((step.abs() > 8.0 * torch.finfo(dtype).eps * (1.0 + tau.abs())).any()):
             break
     return tau
 
@@ -214,9 +215,10 @@ class QMargin(ClassLoss):
             return (tau.to(own),)
 
         def sums(tau: Float[Tensor, "batch"]) -> Float[Tensor, "2 batch"]:
-            return sums_of(lambda cosine: probability_and_slope(tau[:, None] - scale * cosine, alpha))
+            others = sums_of(lambda cosine: probability_and_slope(tau[:, None] - scale * cosine, alpha))
+            return others + torch.stack(probability_and_slope(tau - (own - margin), alpha, margin))
 
-        return (_root(tau, own - margin, sums, alpha, margin).to(own),)
+        return (_root(tau, sums, alpha, own.dtype).to(own),)
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """t + c / alpha * (... - 1), the first two summands of the loss in this module."""
