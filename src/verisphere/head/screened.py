@@ -128,7 +128,7 @@ class CenterScreen:
             best = best.index_select(0, leads)
             inside = runs.index_select(0, leads * columns + best) + higher.index_select(0, best)
             leader[leads] = first + best * RUN + inside.argmax(1)
-            if last >= RAISED_AFTER * compared:
+            if last >= RAISED_AFTER * compared or last >= count:
                 floors, compared = floors.maximum(floor(leader)), last
                 cut = as_product(floors.double() - error, unit, product.dtype, -1).clamp(min=_NOTHING // 2)
             hit = true_places(tops >= cut[:, None])
