@@ -13,6 +13,7 @@ import pytest
 
 from made_library import edited, library, saved, table
 from processes import forked
+from verisphere.base.provenance import Origin, Preprocessing
 from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.clusters import Clusters, read_clusters
@@ -64,6 +65,29 @@ def test_what_weakens_the_comparison_with_identities_is_said_before_it(tmp_path:
     assert lines[at - 2] == f"{first}; these figures say nothing about new people"
     assert lines[at - 1].startswith("implausible: with all labels moved by one row, TAR at FAR 0.1 rises from")
     assert "implausible" not in cluster_folder(tmp_path / "library.npz", tmp_path / "plain", ClusterOptions(T)).text()
+
+
+def test_an_earlier_result_of_another_model_or_of_unrecorded_pixels_is_named(tmp_path: Path, caplog):
+    pixels = Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5)
+    made = Origin("1" * 64, False, "float32", "faces", preprocessing=pixels)
+    faces, first = library(people=4), tmp_path / "first"
+    cluster_folder(saved(tmp_path, replace(faces, origin=made)), first, ClusterOptions(T))
+    for name, now, said in (
+        ("same", made, ""),
+        ("unknown", None, ""),
+        (
+            "weights",
+            replace(made, model="2" * 64),
+            f"weights {'1' * 12}... against {'2' * 12}...): confirmed",
+        ),
+        ("scale", replace(made, preprocessing=replace(pixels, scale=128.0)), "scale 127.5 against 128): confirmed"),
+        ("older", replace(made, preprocessing=None), "which did not record the pixels that its model took"),
+    ):
+        caplog.clear()
+        path = saved(tmp_path, replace(faces, origin=now))
+        cluster_folder(path, tmp_path / name, ClusterOptions(T, before=first))
+        assert said in caplog.text
+        assert bool(said) == (str(first) in caplog.text)
 
 
 def test_nobody_is_no_person_and_a_crowd_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):

@@ -1,5 +1,6 @@
 """The faces of an embeddings file grouped into people, by steps: what a person has confirmed stays."""
 
+import logging
 from collections import Counter
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
@@ -11,13 +12,14 @@ from jaxtyping import Int64
 
 from verisphere.base.distributed import world
 from verisphere.base.identity import names_taken
-from verisphere.base.provenance import check_same_origin
-from verisphere.base.vocabulary import NOBODY, Progress, quietly
+from verisphere.base.provenance import UNRECORDED, check_same_origin, unrecorded
+from verisphere.base.vocabulary import NOBODY, Origin, Progress, quietly
 from verisphere.base.words import counted
 from verisphere.base.work import divided, working
 from verisphere.decide.purity import UNSURE, figures_of
 from verisphere.files.clusters import (
     ANOTHER,
+    CLUSTERS,
     MOST_PROPOSALS,
     PEOPLE,
     UNSURE_BEFORE,
@@ -25,6 +27,7 @@ from verisphere.files.clusters import (
     Clusters,
     Face,
     Proposal,
+    read_clusters,
     read_links,
     read_people,
 )
@@ -32,6 +35,7 @@ from verisphere.files.disk import digest
 from verisphere.files.embeddings import known_people, note_crowds, read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.purity import read_purity
+from verisphere.files.results import EvaluatedFile
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import is_count
 from verisphere.files.work import WorkFolder, result_folder
@@ -43,6 +47,7 @@ from verisphere.score.linkage import SMALLER_GROUPS_PAY
 from verisphere.ship.clusters.face_tree import Cut, FaceTree
 from verisphere.ship.clusters.page import PAGE, clusters_page
 
+log = logging.getLogger(__name__)
 PAIRS_KEPT = 2**33  # pairs of rows whose comparison, of half a minute, is worth keeping
 
 
@@ -113,6 +118,8 @@ def _made(
             f"{options.before}: nothing of it ({counted(len(people), 'face')}) is in {embeddings}, which has to "
             "hold the faces of before and the new ones"
         )
+    if options.before is not None and (options.before / CLUSTERS).exists():
+        _note_origin(options.before, read_clusters(options.before).source.origin, source)
     promised = None if options.purity is None else read_purity(options.purity)
     if promised is not None:
         hint = "promise by embeddings of the model that made these"
@@ -141,6 +148,17 @@ def _made(
     )
     page = None if images is None else clusters_page(made, images, None if promised is None else promised.risk)
     return made, page
+
+
+def _note_origin(before: Path, earlier: Origin | None, source: EvaluatedFile) -> None:
+    """Say that an earlier result is of other embeddings than these: faces may move for this reason alone."""
+    if earlier is None or source.origin is None:
+        return
+    if differing := earlier.differences(source.origin):
+        moves = "confirmed faces stay, and others may be grouped otherwise for this reason alone"
+        log.warning("%s: not made as %s was (%s): %s", before, source.file, ", ".join(differing), moves)
+    elif unrecorded(earlier, source.origin):
+        log.warning("%s or %s: %s", before, source.file, UNRECORDED)
 
 
 def _links(
