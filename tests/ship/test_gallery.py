@@ -152,6 +152,11 @@ def test_probes_that_the_model_was_trained_on_are_named(files, caplog):
     write_embeddings(files / "probes.npz", replace(probes, in_training=known))
     found = found_in(files, probes="probes.npz").calibration(["0.1"])
     assert f"probes.npz: the model was trained on 3 of the {PEOPLE} images, so TPIR is that of" in caplog.text
+    found.write_json(files / "gallery.json")
+    first = read_gallery_calibration(files / "gallery.json").threshold()
+    said = f"the model was trained on 3 of the {PEOPLE} images of probes.npz, so more enrolled people may be missed"
+    assert first.warning().startswith(said)
+    assert str(first).startswith(f"T{said[1:]}")
     card = "\n".join(people_of_training((None, found), {}))
     assert f"probes.npz, the probes of the gallery: the model was trained on 3 of the {PEOPLE} images." in card
 

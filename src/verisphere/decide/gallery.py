@@ -56,6 +56,7 @@ class FoundRate:
         tpir: identified / total.
         tpir_lower_95: exact binomial bound, which takes probes as independent.
         tpir_upper_95: the upper bound, likewise.
+        in_training: people and images of the probes that the model was trained on; None for none.
     """
 
     file: str
@@ -64,6 +65,7 @@ class FoundRate:
     tpir: float
     tpir_lower_95: float
     tpir_upper_95: float
+    in_training: SharedWithTraining | None = None
 
     def __post_init__(self) -> None:
         check_rate(self.tpir, self.identified, self.total)
@@ -73,9 +75,9 @@ class FoundRate:
             raise ValueError(f"bounds {stated} of TPIR are not those of {self.identified} of {self.total} probes")
 
     @classmethod
-    def of(cls, file: str, identified: int, total: int) -> "FoundRate":
+    def of(cls, file: str, identified: int, total: int, in_training: SharedWithTraining | None = None) -> "FoundRate":
         """The rate of a count."""
-        return cls(file, identified, total, identified / total, *binomial_bounds(identified, total))
+        return cls(file, identified, total, identified / total, *binomial_bounds(identified, total), in_training)
 
     def __str__(self) -> str:
         """The rate of misses (FNIR) as it is said to people; `meaning` has the exact wording."""
@@ -165,7 +167,10 @@ class GalleryThreshold:
     def warning(self) -> str:
         """That the model was trained on people of the calibration, or that its scores cannot be right; else empty."""
         known = "" if not self.in_training else f"{self.in_training.found()}, so it promises nothing about new people"
-        return "; ".join(part for part in (known, self.implausible) if part)
+        missed, rate = "", self.identified
+        if rate is not None and rate.in_training:
+            missed = f"{rate.in_training.found()} of {rate.file}, so more enrolled people may be missed than measured"
+        return "; ".join(part for part in (known, self.implausible, missed) if part)
 
     def misses(self) -> str:
         """The share of probes of enrolled people that are missed, in one sentence."""

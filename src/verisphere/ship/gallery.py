@@ -237,7 +237,8 @@ class StrangersInGallery:
             return None
         right = self.gallery.gallery.people[self._mated.person] == self.probes.embeddings.identities
         found = int((right & (self._mated.statistic > threshold)).sum())
-        return FoundRate.of(self.probes.source.file, found, len(right))
+        source = self.probes.source
+        return FoundRate.of(source.file, found, len(right), source.in_training or None)
 
 
 def _check_probes(probes: EmbeddingsSet, gallery: OpenedGallery) -> None:
