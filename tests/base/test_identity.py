@@ -590,6 +590,20 @@ def test_a_crowd_under_unknown_is_named(tmp_path: Path, monkeypatch, caplog, wor
         "nan_nan",
         "'None'",
         "\\N",
+        "???",
+        "x",
+        "XXX_3",
+        "n.d.",
+        "N.N.",
+        "Unbekannt_7",
+        "desconhecido",
+        "Inconnu",
+        "DESCONOCIDO",
+        "sconosciuta",
+        "onbekend",
+        "Okänd",
+        "Неизвестный",
+        "未知",
     ],
 )
 def test_texts_and_codes_for_nobody_are_named(name: str):
@@ -602,6 +616,7 @@ def test_texts_and_codes_for_nobody_are_named(name: str):
     [
         {"Ann": 2, "1.0": 40},
         {"Ann": 2, "007": 40},
+        {"Ann": 2, "x12": 40},
         {"Ann": 2, "N. A. Lee 2": 40},
         {"Ann": 2, "Miss Inf": 40},
         {"Ann": 2, "unknown": 9},

@@ -36,6 +36,9 @@ _UNNAMED = frozenset(
     ("unknown", "unk", "unknown person", "not known", "anonymous", "anon", "other", "others", "no name", "noname",
      "unnamed", "unidentified", "undefined", "unlabeled", "unlabelled", "nobody", "na", "#n/a", "nil", "tbd", "misc",
      "stranger", "strangers", "distractor", "distractors", "background", "missing", "undef", "inf", "infinity",
+     "desconocido", "desconocida", "desconhecido", "desconhecida", "inconnu", "inconnue", "unbekannt", "sconosciuto",
+     "sconosciuta", "onbekend", "okänd", "ukjent", "ukendt", "tuntematon", "nieznany", "nieznana", "neznámý", "neznámá",
+     "неизвестно", "неизвестный", "неизвестная", "bilinmeyen", "未知", "不明", "nd", "nn", "x", "xx", "xxx",
      "\\n", "-1", "-9", "-99", "-999", "-9999", ".", "..", "...", "?", "??", "???", "")
 )  # fmt: skip
 CROWD, CROWD_TIMES = 10, 5  # images of a name that may hold a crowd: at least so many, and so many times the median
@@ -46,7 +49,7 @@ _UNSEEN = frozenset(map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x
 #: A number as data frames and programs write it; one that begins with a zero, such as 007, is a code.
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[-+]?[0-9]{1,3})?")
 _NOT_PLAIN = re.compile(r"^ *([+.]|-[.0]|-?[0-9]+[.e])", re.MULTILINE | re.IGNORECASE)  # how other spellings begin
-_PUNCTUATION, _END_NUMBER = re.compile(r"[^\w\s]+"), re.compile(r"(?<=[^\W\d]) *[0-9]+$")
+_PUNCTUATION, _END_NUMBER = re.compile(r"[^\w\s]+"), re.compile(r"(?<=[^\W\d]{2}) *[0-9]+$")
 _DIGITS = re.compile(r"-?[0-9]+")
 _DOTTED = re.compile("i\u0307+")  # what a capital I with a dot becomes in lower case
 _TOO_LARGE = 10**19  # for a whole number of 64 bits
