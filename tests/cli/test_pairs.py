@@ -59,7 +59,8 @@ def test_repeated_pairs_are_refused_unless_they_are_to_be_kept(
     assert capsys.readouterr().err == (
         f"verisphere: {pairs}: 1 of 1,773 pairs compare an image with itself, first 'i5' in line 1773; 2 of 1,773 "
         "pairs repeat an earlier one, first 'i0' with 'i1' in line 2 and line 1772; such pairs move the figures: take "
-        "them out of the list, or keep them by --keep-repeated (keep_repeated=True)\n"
+        "them out of the list; evaluate pairs and evaluate ijb also keep them, by --keep-repeated "
+        "(keep_repeated=True)\n"
     )
     assert main([*asked, "--keep-repeated"]) == 0
     output = capsys.readouterr().out

@@ -60,7 +60,7 @@ def test_they_are_refused_by_name(measure):
         ValueError, match=r"2 of 6 pairs repeat .*, first '0.jpg' with '1.jpg' in line 2 and line 8; .*"
     ):
         measure(embeddings, again)
-    with pytest.raises(ValueError, match=r"--keep-repeated \(keep_repeated=True\)$"):
+    with pytest.raises(ValueError, match=r"; evaluate pairs and evaluate ijb also keep them, by --keep-repeated \("):
         measure(embeddings, again)
 
 

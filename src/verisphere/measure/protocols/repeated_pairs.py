@@ -102,8 +102,8 @@ def refuse_repeated(embeddings: Embeddings, comparisons: Comparisons) -> None:
     text = repeated_text(embeddings, comparisons)
     if text:
         raise ValueError(
-            f"{text}; such pairs move the figures: take them out of the list, or keep them by --keep-repeated "
-            "(keep_repeated=True)"
+            f"{text}; such pairs move the figures: take them out of the list; evaluate pairs and evaluate ijb also "
+            "keep them, by --keep-repeated (keep_repeated=True)"
         )
 
 
