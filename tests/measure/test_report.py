@@ -364,6 +364,8 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     )
     calibration = calibrate(written(tmp_path / "cal.npz", people), ["1e-1"], "expected")
     found = report(tmp_path / "out", *paths, calibration=calibration)["calibrated"]
+    again = make_report(report_inputs(paths), tmp_path / "out", one_far="1e-2", replicates=20, calibration=calibration)
+    assert again.text().splitlines()[:3] == found["notes"]
     (shipped,) = found["shipped"]
     assert list(shipped["sets"]) == ["same"]
     assert found["own"] == []

@@ -159,8 +159,10 @@ def _made(
         trainings=tuple(_trainings(inputs)),
         control=control(_first(findings, lead), _first(sets, lead), shipped, asked) if findings else None,
     )
+    noted = contents.calibrated or contents.gallery
+    notes = noted.notes if noted else ()
     page = on_first_rank(lambda: str(write_report(out, contents)))
-    return ReportResult(Path(page), _summary(findings, asked.far))
+    return ReportResult(Path(page), _summary(findings, asked.far, notes))
 
 
 def _first(entries: Sequence[_Entry], lead: int) -> list[_Entry]:
@@ -329,7 +331,7 @@ def _sources(run: Path) -> tuple[ImageSource, ...]:
         return ()
 
 
-def _summary(findings: Sequence[Findings], far: str) -> str:
+def _summary(findings: Sequence[Findings], far: str, notes: Sequence[str]) -> str:
     if not findings:
         return ""
     rows = []
@@ -340,5 +342,5 @@ def _summary(findings: Sequence[Findings], far: str) -> str:
         tar = "-" if point.below_resolution else number(point.tar)
         counts = [f"{len(finding.embeddings):,}", f"{finding.people:,}"]
         rows.append([finding.title, *counts, number(point.threshold, 6), tar, bounds])
-    first = "".join(f"{line}\n" for finding in findings for line in finding.first)
+    first = "".join(f"{line}\n" for line in (*notes, *(line for finding in findings for line in finding.first)))
     return first + table(["all pairs", "images", "people", f"threshold, FAR {far}", "TAR", "95 % over people"], rows)
