@@ -77,6 +77,24 @@ def test_every_format_gives_the_same_back(rows: list[str], target: Format, tmp_p
         assert not [fault for fault in verify(out, allow_single=True).faults if "label" not in fault.reason]
 
 
+def test_names_that_other_readers_refuse_are_copied_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    twice = made(tmp_path / "twice", ["1.png,Ann", "2.png,ann", "3.png,Ben"])
+    convert(twice, tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(twice)
+    assert f"{twice}: copied as it is, and refused by what reads people: 'Ann' (" in caplog.text
+    assert "are one name but for case" in caplog.text
+    with pytest.raises(ValueError, match="are one name but for case"):
+        Photos(tmp_path / "out")
+    caplog.clear()
+    for how in ("merge", "exact"):
+        with names_taken(how):
+            convert(twice, tmp_path / how)
+    convert(made(tmp_path / "sound", ["1.png,Ann", "2.png,Ben"]), tmp_path / "copy")
+    assert not caplog.text
+    convert(made(tmp_path / "missing", ["1.png,nan", "2.png,Ben"]), tmp_path / "kept")
+    assert "1 of 2 identities is empty or the text of a missing value" in caplog.text
+
+
 def test_a_folder_has_the_images_under_their_own_names(tmp_path: Path):
     result = convert(archive(tmp_path), tmp_path / "out")
     assert contents(tmp_path / "out") == contents(tmp_path / "faces.zip")

@@ -1,6 +1,7 @@
 """Conversion of a pack into another format: completely or not at all, with the same images, names and identities."""
 
 import hashlib
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from verisphere.images.packs.manifest import FORMAT, Manifest, manifest_path
 from verisphere.images.packs.pack import Format, Pack, Row
 from verisphere.images.select import positions_of_listed, positions_with_images
 
+log = logging.getLogger(__name__)
 _AT_ONCE = 256  # images that are read from the source at a time
 _DIGEST = 16  # bytes of the digest by which images are compared
 
@@ -74,7 +76,8 @@ def convert(
 ) -> Conversion:
     """Writes the images of a pack in another format, in their order, with their bytes unchanged.
 
-    Names of people are copied as they are written, unless `names_taken` says `merge`. A manifest beside `out` holds the
+    Names of people are copied as they are written, unless `names_taken` says `merge`; a warning names those that other
+    readers refuse. A manifest beside `out` holds the
     SHA-256 of every written file, and the names, identities, domains and order that the format cannot hold. Before
     anything has its final name, the new pack is read back and compared with the source: names, identities, domains, and
     a digest of the bytes of every image.
@@ -92,8 +95,13 @@ def convert(
     target = target_format(out, to)
     _check_place(source, out)
     pack = origin.read(source)
-    if decided() == "merge":
-        pack = replace(pack, identities=spelled_once(pack.identities, pack.names, "merge"))
+    try:
+        spelled = spelled_once(pack.identities, pack.names, decided())
+        pack = replace(pack, identities=spelled) if decided() == "merge" else pack
+    except ValueError as error:  # a copy is faithful, and no other verb reads it so
+        if decided() == "merge":
+            raise
+        log.warning("%s: copied as it is, and refused by what reads people: %s", source, error)
     if people is not None:
         pack = pack.keep(positions_of_listed(pack.identities, people))
     if (min_images, max_images) != (1, None):
