@@ -19,11 +19,11 @@ _READ = (1, 2, FORMAT)  # format 1 does not say whether an attack worked, and fo
 SOURCES = ("photographs", "embeddings", "head", "folder", "bridge")
 
 
-#: What is said of an attack that worked and whose faces the judge does not recognise.
+#: What is said of an attack that worked and whose faces the judge does not recognise, with the FARs of it.
 UNRECOGNISED = (
-    "an attack that worked, and whose faces the second model does not surely recognise more often than chance would, "
-    "is no proof of safety: noise that satisfies the attacked model alone looks the same, and other settings may "
-    "recover more"
+    "an attack that worked, and whose faces the second model does not surely recognise more often than chance would "
+    "(at FAR {}), is no proof of safety: noise that satisfies the attacked model alone looks the same, and other settings "
+    "may recover more"
 )
 #: What is said of a second model that was not trained.
 UNTRAINED = (
@@ -80,12 +80,13 @@ class LeakRow:
         return self.reached >= self.needed or any(surely_above_chance(self.points, self.strangers))
 
     @property
-    def recognised(self) -> bool:
-        """Whether the judge surely takes more of the faces for their people, at the last FAR, than chance alone would.
+    def unrecognised(self) -> tuple[str, ...]:
+        """The FARs at which the judge does not surely take more of the faces for their people than chance alone would.
 
         See `surely_above_chance`.
         """
-        return surely_above_chance(self.points, self.strangers)[-1]
+        judged = zip(self.points, surely_above_chance(self.points, self.strangers), strict=True)
+        return tuple(point.far_target for point, sure in judged if not sure)
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,12 @@ class LeakFigures(Result):
             for points in (row.points, row.strangers):
                 if points and [point.far_target for point in points] != fars:
                     raise ValueError(f"rows: the FARs of {row.source} are not {', '.join(fars)}, those of the last")
+
+    def no_proof(self) -> str:
+        """What is said of attacks that worked, with the FARs at which the judge does not surely recognise the faces."""
+        weak = {far for row in self.rows if row.worked for far in row.unrecognised}
+        fars = [point.far_target for point in self.rows[-1].points if point.far_target in weak]
+        return UNRECOGNISED.format(" and ".join(fars)) if fars else ""
 
     def of_training(self) -> str:
         """That the model knows people or images of the photographs, in words; empty if none is known to be shared."""

@@ -10,7 +10,7 @@ from verisphere.base.vocabulary import TrainingRecord
 from verisphere.decide import STATISTICS
 from verisphere.files.calibration import Calibration
 from verisphere.files.gallery_calibration import GalleryCalibration
-from verisphere.files.leak_figures import UNRECOGNISED, UNTRAINED, LeakRow, read_leak
+from verisphere.files.leak_figures import UNTRAINED, LeakRow, read_leak
 from verisphere.measure.precision import read_precision_drop
 from verisphere.report.calibration_tables import AGAIN, gallery_thresholds_table, thresholds_table
 from verisphere.report.markdown import plain
@@ -158,8 +158,8 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
         said.append(f"The second model {UNTRAINED}.")
     if any(row.points[-1].below_resolution for row in figures.rows if row.points):
         said.append(f"So few pairs of two people do not resolve FAR {figures.rows[-1].points[-1].far_target}.")
-    if any(row.worked and not row.recognised for row in attacks):
-        said.append(f"{UNRECOGNISED[0].upper()}{UNRECOGNISED[1:]}. (Settings: {_settings(figures.settings)}.)")
+    if no_proof := figures.no_proof():
+        said.append(f"{no_proof[0].upper()}{no_proof[1:]}. (Settings: {_settings(figures.settings)}.)")
     said += [
         f"The attack from {_FROM[row.source]} failed: its faces (steps: {steps}) have {_reached(row)}. So nothing is "
         f"known of what can be recovered from {_FROM[row.source]}."

@@ -256,6 +256,25 @@ def test_an_attack_whose_faces_the_judge_does_not_recognise_is_no_proof_of_safet
     assert ("is no proof of safety" in leak_text(figures)) == (share == 0.0)
 
 
+def test_every_far_is_named_at_which_the_judge_does_not_recognise_the_faces(tested: Path, tmp_path: Path):
+    figures, impostors = read_leak(tested / "leak.json"), [place / 1000 for place in range(1000)]
+    scores = [*[1.0] * 3, *[-1.0] * 13]  # 3 of 16 are surely more than 1 in 100, and not surely more than 1 in 10
+    for fars, named in (
+        (("1e-2", "1e-1"), "1e-1"),
+        (("1e-1", "1e-2"), "1e-1"),
+        (("2e-1", "1e-1", "1e-2"), "2e-1 and 1e-1"),
+        (("1e-2",), ""),
+    ):
+        points = tuple(operating_point(scores, impostors, far) for far in fars)
+        photographs, row = figures.rows[:2]
+        row = replace(with_reached(0.6)(row), points=points)
+        told = replace(figures, rows=(replace(photographs, points=points), row))
+        (tmp_path / "leak.json").write_text(json.dumps(asdict(told)))
+        for text in (leak_text(told), *leak_section(tmp_path, "leak.json")):
+            assert ("is no proof of safety" in text) == bool(named)
+            assert f"more often than chance would (at FAR {named}), is no proof" in text or not named
+
+
 @pytest.mark.parametrize(("accepted", "of", "strangers", "recognised"), [
     (2, 16, None, False),  # a lower bound of 0.016, at FAR 0.1
     (6, 16, None, True),
@@ -269,7 +288,9 @@ def test_recognised_is_surely_above_chance(accepted: int, of: int, strangers: in
         )
 
     others = () if strangers is None else (point(strangers, 100),)
-    assert LeakRow("folder", 0.0, 0.0, (point(accepted, of),), strangers=others).recognised == recognised
+    assert LeakRow("folder", 0.0, 0.0, (point(accepted, of),), strangers=others).unrecognised == (
+        () if recognised else ("1e-1",)
+    )
 
 
 def test_a_far_that_few_pairs_do_not_resolve_is_marked(tested: Path, tmp_path: Path):

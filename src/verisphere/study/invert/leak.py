@@ -29,7 +29,7 @@ from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
-from verisphere.files.leak_figures import FORMAT, UNRECOGNISED, UNTRAINED, LeakFigures, LeakRow
+from verisphere.files.leak_figures import FORMAT, UNTRAINED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
@@ -280,7 +280,7 @@ def leak_text(figures: LeakFigures) -> str:
     steps = figures.settings.get("steps")
     told = (
         f"by {figures.judge} (steps: {steps}); an attack worked if the attacked model finds its faces as similar "
-        f"to their targets as two photographs of one person, or {figures.judge} surely recognises them.\n"
+        f"to their targets as two photographs of one person, or {figures.judge} surely recognises them at one FAR.\n"
         "by chance, a face has a TAR of the FAR itself where its person was fixed before, and that of the strangers' "
         "photographs where the most similar person was chosen"
     )
@@ -290,8 +290,8 @@ def leak_text(figures: LeakFigures) -> str:
         told += f"\n{figures.judge} {UNTRAINED}"
     if any(row.worked is False for row in figures.rows):
         told += "\nan attack that failed says nothing on what can be recovered: raise --steps, or change --rate"
-    if any(row.worked and not row.recognised for row in figures.rows):
-        told += f"\n{UNRECOGNISED}"
+    if no_proof := figures.no_proof():
+        told += f"\n{no_proof}"
     first = f"{known}\n" if (known := figures.of_training()) else ""
     return f"{first}{table(header, rows)}\n{told}"
 
