@@ -22,8 +22,8 @@ SOURCES = ("photographs", "embeddings", "head", "folder", "bridge")
 #: What is said of an attack that worked and whose faces the judge does not recognise, with the FARs of it.
 UNRECOGNISED = (
     "an attack that worked, and whose faces the second model does not surely recognise more often than chance would "
-    "(at FAR {}), is no proof of safety: noise that satisfies the attacked model alone looks the same, and other settings "
-    "may recover more"
+    "(at FAR {}), is no proof of safety: noise that satisfies the attacked model alone looks the same, and other "
+    "settings may recover more"
 )
 #: What is said of a second model that was not trained.
 UNTRAINED = (
