@@ -157,6 +157,9 @@ def test_probes_that_the_model_was_trained_on_are_named(files, caplog):
     said = f"the model was trained on 3 of the {PEOPLE} images of probes.npz, so more enrolled people may be missed"
     assert first.warning().startswith(said)
     assert str(first).startswith(f"T{said[1:]}")
+    choice, probe = Choice(calibration=files / "gallery.json"), photo(files / "probe.png", AGAIN[2])
+    for answer in (identify, identify_each):
+        assert answer(probe, files / "gallery.npz", MODEL, FIND, choice).text().startswith(f"T{said[1:]}")
     card = "\n".join(people_of_training((None, found), {}))
     assert f"probes.npz, the probes of the gallery: the model was trained on 3 of the {PEOPLE} images." in card
 
