@@ -77,10 +77,9 @@ def convert(
     """Writes the images of a pack in another format, in their order, with their bytes unchanged.
 
     Names of people are copied as they are written, unless `names_taken` says `merge`; a warning names those that other
-    readers refuse. A manifest beside `out` holds the
-    SHA-256 of every written file, and the names, identities, domains and order that the format cannot hold. Before
-    anything has its final name, the new pack is read back and compared with the source: names, identities, domains, and
-    a digest of the bytes of every image.
+    readers refuse. A manifest beside `out` holds the SHA-256 of every written file, and the names, identities, domains
+    and order that the format cannot hold. Before anything has its final name, the new pack is read back and compared
+    with the source: names, identities, domains, and a digest of the bytes of every image.
 
     Args:
         source: folder, archive, list or pack.
