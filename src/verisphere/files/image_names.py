@@ -78,10 +78,6 @@ def find_rows(listed: Sequence[str], names: Sequence[str]) -> Found:
     If no spelling finds all names, the result is that of the spelling that finds the most, and the other names are
     missing. A name that fits several images, because they differ in their suffixes or lie below several possible
     folders, is ambiguous.
-
-    Args:
-        listed: distinct names.
-        names: the names of the set.
     """
     exact = {name: row for row, name in enumerate(names)}
     stems: dict[str, list[int]] = {}

@@ -29,11 +29,7 @@ class FunctionDetector:
         self.function, self.name, self.min_face = function, name, min_face
 
     def detect(self, images: Sequence[Image]) -> list[Detections]:
-        """The faces in each image; the function gets a copy of it.
-
-        Args:
-            images: RGB, [0, 255], of any sizes.
-        """
+        """The faces in each image; the function gets a copy of it."""
         return [self._detect(image) for image in images]
 
     def how_searched(self, height: int, width: int) -> str:

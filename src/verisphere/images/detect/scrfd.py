@@ -56,11 +56,7 @@ class InsightFaceDetector:
         self.min_face = min_face
 
     def detect(self, images: Sequence[Image]) -> list[Detections]:
-        """The faces in each image; images are searched one by one.
-
-        Args:
-            images: RGB, [0, 255], of any sizes.
-        """
+        """The faces in each image; images are searched one by one."""
         return [self._detect(image) for image in images]
 
     def how_searched(self, height: int, width: int) -> str:

@@ -29,10 +29,7 @@ def warn_if_unaligned(*sets: Faces | None) -> None:
     """Warns where a sample of a set does not look aligned to the template of its size.
 
     Drawn faces, images that were aligned to that template according to `images.json`, and images of a size without a
-    template are not judged.
-
-    Args:
-        sets: sets of faces, each examined separately; None is ignored.
+    template are not judged. Each set is examined separately; None is ignored.
     """
     for faces in sets:
         if faces is not None and len(faces):

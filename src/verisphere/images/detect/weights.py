@@ -36,11 +36,7 @@ Array = Float32[np.ndarray, "..."]
 
 
 def read_weights(network: str) -> list[Array]:
-    """The arrays of one network, in the order of its layers.
-
-    Args:
-        network: pnet, rnet or onet.
-    """
+    """The arrays of one network (pnet, rnet or onet), in the order of its layers."""
     spec = importlib.util.find_spec("mtcnn")  # found, but not imported: its code needs TensorFlow
     if spec is None or not spec.submodule_search_locations:
         raise ValueError(_INSTALL_EXTRA)

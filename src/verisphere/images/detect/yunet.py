@@ -59,11 +59,7 @@ class YuNet:
         self._session: Any = open_session(content, path)
 
     def detect(self, images: Sequence[Image]) -> list[Detections]:
-        """The faces in each image; images are searched one by one.
-
-        Args:
-            images: RGB, [0, 255], of any sizes.
-        """
+        """The faces in each image; images are searched one by one."""
         return [self._detect(image) for image in images]
 
     def how_searched(self, height: int, width: int) -> str:

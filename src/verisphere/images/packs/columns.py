@@ -197,11 +197,6 @@ def spelled_once(identities: Sequence[str], names: Sequence[str], how: Names | N
 
     >>> spelled_once(("Ann", "ann", "Ann"), ("1.jpg", "2.jpg", "3.jpg"), "merge")
     Coded('Ann', 'Ann', 'Ann'; 3 in all)
-
-    Args:
-        identities: identity of each image.
-        names: name of each image, for errors.
-        how: `merge`, `exact` or None.
     """
     if isinstance(identities, Numbers):
         return identities  # no two numbers are one name

@@ -75,13 +75,7 @@ class Surveyed:
 
 
 def parts(file: int, offset: int, size: int) -> Iterator[tuple[int, int]]:
-    """The place in a file and the length of the data of each part of a record.
-
-    Args:
-        file: the open file.
-        offset: byte at which the record begins.
-        size: bytes of the file.
-    """
+    """The place in an open file and the length of the data of each part of the record that begins at a byte."""
     total, place, begun = 0, offset, False
     if offset % 4:
         raise ValueError("not at a multiple of 4 bytes, where every record begins")
@@ -143,12 +137,7 @@ def survey(file: int, offset: int, size: int) -> Surveyed:
 
 
 def header_of(beginning: bytes, total: int) -> Header:
-    """The header of an image.
-
-    Args:
-        beginning: the first bytes of the record's data.
-        total: number of bytes of all the record's data.
-    """
+    """The header of an image, from the first bytes of its record's data, of which there are `total`."""
     if total < HEADER_BYTES:
         raise ValueError(f"{total} bytes of data, fewer than the {HEADER_BYTES} of the header of an image")
     count, label, number, _ = _HEADER.unpack_from(beginning)
@@ -305,13 +294,8 @@ def walk(
 def _between(path: Path, file: int, begin: int, end: int, damaged: bool) -> Iterator[Fault]:
     """Faults before the next record of the index: records that the index lacks, or bytes that are no record.
 
-    Args:
-        path: the file.
-        file: descriptor of the open file.
-        begin: byte after the last record or, if that record is malformed, its first byte.
-        end: byte at which the next record begins.
-        damaged: whether the bytes from `begin` belong to a malformed record; then only whole records behind them are
-            reported.
+    From `begin`, the byte after the last record, to `end`, at which the next one begins. Where the bytes from `begin`
+    are of a malformed record, `damaged`, only whole records behind them are reported.
     """
     if damaged and begin < end:
         begin = _next_record(file, begin + 4, end)

@@ -97,12 +97,7 @@ def contents_of_records(
 ) -> Generator[Fault, None, Pack | None]:
     """The pack of these records, in their order, and its faults; see `verisphere.images.packs.pack.Format.contents`.
 
-    Args:
-        path: path of the pack.
-        form: name of its format.
-        parts: files in which the images lie.
-        records: the records that a reader finds, in the order of the pack, and their faults.
-        thorough: whether every fault is looked for.
+    The images lie in the files `parts`; the records are those that a reader finds, with their faults.
     """
     columns, faulty = RecordColumns(), False
     for record in records:

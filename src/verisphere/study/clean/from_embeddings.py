@@ -148,13 +148,7 @@ class Finder:
     def sub_classes(
         self, rows: Float32[np.ndarray, "rows dim"], labels: Int64[np.ndarray, " rows"], classes: int
     ) -> SubClasses:
-        """Sub-classes of rows of length 1 that are held.
-
-        Args:
-            rows: rows of length 1.
-            labels: class of each row; a negative label is no class.
-            classes: number of classes.
-        """
+        """Sub-classes of rows of length 1 that are held; a negative label is no class."""
         if self.method == "dbscan":
             return sub_classes_of_clusters(*clusters_of(rows, labels, self.eps, self.min_samples), labels, classes)
         return sub_classes(self.cosines(rows, labels), labels, classes)

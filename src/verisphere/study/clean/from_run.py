@@ -117,14 +117,8 @@ def found_by_centers(
 ) -> Found:
     """The rows of an embeddings file in the sub-classes of the run whose network has made it.
 
-    The file is read in portions: once, or twice with `rank_1`. Domains in the file are not read.
-
-    Args:
-        run: see `found_in_run`.
-        embeddings: the file; a file that states its origin must have been made by the run's network.
-        device: device of the products of `rank_1`.
-        rank_1: see `found_in_run`.
-        progress: reports the progress over the portions.
+    The file is read in portions: once, or twice with `rank_1`. Domains in the file are not read. A file that states its
+    origin must have been made by the run's network. The other arguments are those of `found_in_run`.
     """
     head = open_head(run, WITHOUT_HEAD)
     rows = open_rows(embeddings, ("names", "identities"))

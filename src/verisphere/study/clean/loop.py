@@ -71,11 +71,8 @@ def clean_folder(
 ) -> Cleaning:
     """Find sub-classes and write the folder of a cleaning: kept.txt, clean.json and a page. All ranks enter it.
 
-    Args:
-        out: folder to make.
-        options: the rule, and the list of true identities.
-        find: finds the sub-classes, and the images for pictures, with a folder for unfinished work.
-        title: what was cleaned, for the page.
+    `find` takes a folder for unfinished work, and gives the sub-classes and the images for pictures; `title` is that of
+    the page.
     """
     with result_folder(out) as work:
         found, faces = find(work)

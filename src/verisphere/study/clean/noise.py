@@ -48,8 +48,7 @@ class NoisySet:
     def write(self, out: Path) -> str:
         """Write the noise completely, or not at all: a YAML description if the name ends so, else a list of labels.
 
-        Returns:
-            the counts as text.
+        Returns the counts as text.
         """
         described = out.suffix.lower() in DESCRIPTIONS
         if self.outside is not None and not described:

@@ -22,14 +22,7 @@ _ARCFACE = "ArcFace (Deng et al. 2021, arXiv:1801.07698v4)"
 
 
 def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> str:
-    """Write all files of a result; returns an empty text, since `on_first_rank` needs a result.
-
-    Args:
-        cleaning: the result.
-        faces: the images, for the pictures of a page; None if they are not available.
-        folder: the folder.
-        title: heading of a page.
-    """
+    """Write all files of a result; returns an empty text, since `on_first_rank` needs a result."""
     write_page(cleaning, faces, folder, title)  # first, since the page is refused if the images have other names
     cleaning.write(folder)
     return ""
@@ -38,13 +31,7 @@ def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: s
 def write_page(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> None:
     """Write `index.html`, one file without scripts, and `plots/` into a folder.
 
-    Only the images that the page shows are read.
-
-    Args:
-        cleaning: the cleaning.
-        faces: the images; None makes a page without pictures.
-        folder: an existing folder.
-        title: title of the page.
+    Only the images that the page shows are read. Without images it has no pictures.
     """
     cleaning_page(cleaning, faces, title).write(folder / PAGE)
 

@@ -46,9 +46,7 @@ class Sheet:
 class Pictures:
     """The images of a page, chosen and read when it is made.
 
-    Args:
-        cleaning: the cleaning.
-        faces: the images, of which only those that are shown are read; None makes a page without pictures.
+    Only the images that are shown are read; without images the page has no pictures.
 
     Attributes:
         dropped, kept: the contact sheets.

@@ -20,10 +20,7 @@ def relabelled_embeddings(
 ) -> Embeddings:
     """The rows that a list of labels names, with its identities, without the rows that another list excludes.
 
-    Args:
-        embeddings: the original embeddings.
-        labels: list of labels (`verisphere.files.label_lists`); None keeps all rows and identities.
-        without: names of rows to exclude, one a line; None excludes none.
+    Without a list of labels (`verisphere.files.label_lists`) all identities stay; the other list has a name a line.
     """
     if labels is not None:
         with names_taken(embeddings.names_rule):
@@ -53,10 +50,7 @@ def relabelled_embeddings(
 def relabel_file(path: Path, out: Path, labels: Path | None = None, without: Path | None = None) -> str:
     """Write an embeddings file with other labels; returns one line that describes it.
 
-    Args:
-        path: embeddings file.
-        out: the embeddings file to write, ending in .npz.
-        labels, without: see `relabelled_embeddings`; at least one of the two.
+    At least one of the two lists of `relabelled_embeddings` is given; `out` ends in .npz.
     """
     if labels is None and without is None:
         raise ValueError("nothing to change; give --labels LIST, --without LIST, or both")

@@ -69,14 +69,8 @@ def run_demo(
 ) -> str:
     """Run the demo; if `out` is not empty, the next free number is appended to its name.
 
-    Args:
-        out: folder that receives the run, embeddings, figures, thresholds, the model folder and the report.
-        device: device of the training; by default a GPU if there is one.
-        progress: reports the progress of each long step.
-        size: size of the demo.
-
-    Returns:
-        the tables and the paths of all results, as text.
+    The folder receives the run, embeddings, figures, thresholds, the model folder and the report; their paths and the
+    tables are returned as text. By default it trains on a GPU if there is one.
     """
     require_export()
     size = DemoSize() if size is None else size
@@ -211,8 +205,7 @@ def _shipped(calibration: Calibration) -> str:
 def above_the_promise(missed: Sequence[GuaranteedThreshold]) -> str:
     """The reason why a measured FAR may exceed the target, according to the guarantee.
 
-    Args:
-        missed: at least one threshold whose measured FAR does, all with the same guarantee.
+    There is at least one such threshold, and all have the same guarantee.
     """
     if missed[0].guarantee == "confident":
         promised = "with 95 % confidence, up to one calibration in twenty lies above its target"

@@ -46,14 +46,7 @@ def check_start(arm: ReadRecipe, warm: ReadRecipe) -> None:
 
 
 def check_cleaned(arm: str, fields: Mapping[str, Any], by: str, cleaning: Mapping[str, Any]) -> None:
-    """Refuse an arm whose data another arm cannot clean, or that would copy the centers of people who may be lost.
-
-    Args:
-        arm: name of the arm that trains on cleaned data.
-        fields: resolved recipe of the arm.
-        by: name of the arm that cleans.
-        cleaning: the resolved recipe of that arm.
-    """
+    """Refuse an arm whose data another arm cannot clean, or that would copy the centers of people who may be lost."""
     if fields["data"] != cleaning["data"]:
         raise ValueError(f"arm {arm!r}: cleaned: its data are not those of arm {by!r}, which cleans them")
     if fields["start"] is not None and fields["start_head"]:

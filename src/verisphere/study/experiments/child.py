@@ -13,12 +13,7 @@ _SET_PARENT_DEATH_SIGNAL = 1  # of prctl(2); outlives execve
 
 
 def become(command: list[str], parent: int) -> None:
-    """Replace this process by a command that ends with its parent; returns only if the parent has ended already.
-
-    Args:
-        command: path of a program, and its arguments.
-        parent: process number of the parent.
-    """
+    """Replace this process by a command that ends with its parent; returns only if the parent has ended already."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGTERM))
     if os.getppid() == parent:

@@ -82,10 +82,7 @@ def over_grid(
 ) -> dict[str, CleanedFrom]:
     """The `cleaned` entries of arms that a grid crosses: each point is cleaned by the same point of the other arm.
 
-    Args:
-        cleaned: entries of arms before the grid.
-        arms: names of the arms before the grid.
-        crossing: names of all points, those of an arm side by side, in the order of the arms.
+    In `crossing` the points of an arm stand side by side, in the order of the arms.
     """
     points = len(crossing) // len(arms)
     results = {}
@@ -136,14 +133,8 @@ def clean_for(
 ) -> None:
     """Write `kept.txt` and `clean.json` into the folder of a training, unless they are there.
 
-    They are written anew if the other training or the rule has changed, and nothing was trained on them yet.
-
-    Args:
-        folder: folder of the training.
-        entry: arm and rule.
-        source: folder of the finished training of that arm.
-        device: device of its network.
-        progress: reports the progress of the embedding.
+    They are written anew if the other training or the rule has changed, and nothing was trained on them yet. The folder
+    `source` is that of the finished training that cleans.
     """
     about = {**entry.described, "checkpoint": read_checkpoint(source).sha256}
     if (folder / DONE).is_file() and (list_checkpoints(folder) or read_json_file(folder / DONE).get("by") == about):

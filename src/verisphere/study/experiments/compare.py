@@ -121,10 +121,7 @@ def arm_results(
 ) -> dict[str, ArmResult]:
     """The results of all arms whose trainings finished.
 
-    Args:
-        measured: for each arm and seed, the figures on each set.
-        trainings: for each arm and seed, the figures at the end of the training.
-        baseline: name of the arm to compare with; if it is not among the arms, there are no differences.
+    Figures are given by arm and seed; if the baseline is not among the arms, there are no differences.
     """
     return {
         arm: ArmResult(

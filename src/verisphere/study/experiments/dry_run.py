@@ -21,10 +21,7 @@ _MEASURING = "Cleaning and measuring are not counted."
 def experiment_cost(experiment: Experiment, options: DryRunOptions, jobs: int = 1) -> SeveralCosts:
     """The cost of every training of an experiment, each in one process.
 
-    Args:
-        experiment: definition of the experiment.
-        options: what is known of the data of every arm, and of the machine, whose memory the trainings have together.
-        jobs: number of trainings at a time.
+    All trainings have the machine's memory together, `jobs` of them at a time.
     """
     place = options.place
     backbones: dict[str, dict[str, BackboneCost]] = {}  # a backbone is measured once

@@ -74,15 +74,8 @@ def run_experiment(
 ) -> ExperimentResult:
     """Train every arm at every seed, measure and compare; an experiment that was stopped is continued.
 
-    The folder `out` receives a folder for each training, `results.csv`, `results.json` and `plots/`.
-
-    Args:
-        experiment: trainings and sets.
-        out: folder of the experiment; a new one, or that of the same experiment.
-        launch: options for starting trainings.
-        replicates: number of replicates of the bootstrap over people.
-        draws: seed of the bootstrap.
-        progress: reports the progress of trainings and measurements.
+    The folder `out` receives a folder for each training, `results.csv`, `results.json` and `plots/`. The bootstrap over
+    people has `replicates` replicates, drawn by the seed `draws`.
     """
     launch = Launch() if launch is None else launch
     if replicates < 1:

@@ -45,13 +45,7 @@ class Measurer:
     ) -> None:
         """Take the sets; their images are read when they are first needed.
 
-        Args:
-            sets: sets by name.
-            described: the sets as plain data, for the origin of the embeddings.
-            device: device for embedding.
-            replicates: number of replicates of the bootstrap over people.
-            seed: seed of the bootstrap.
-            progress: reports the progress of reading and embedding.
+        The sets as plain data are for the origin of the embeddings.
         """
         self.sets = dict(sets)
         self.described = described

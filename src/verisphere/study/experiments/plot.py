@@ -29,15 +29,7 @@ def experiment_plot(
 
     A bar is the 95 % interval of the difference over people, drawn from the mean of the baseline, which a line marks. A
     bar that reaches the line is inside the noise and is drawn pale, as is a difference that other seeds might reverse.
-
-    Args:
-        results: results of each arm.
-        baseline: name of the arm that all others are compared with.
-        measured: name of the set.
-        skipped: target FARs below resolution, whose TAR is not drawn.
-
-    Returns:
-        the plot; None if there is nothing to draw.
+    The TAR at a skipped target FAR, which is below resolution, is not drawn; None if nothing is.
     """
     panels: dict[Figure, dict[str, ArmFigure]] = {}
     for arm, result in results.items():

@@ -61,12 +61,7 @@ class Resolved:
 
 
 def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
-    """Read all recipes and open all sets, so that errors in them are found before hours of training.
-
-    Args:
-        experiment: definition of the experiment.
-        warm_at: folder of the warm training, if there is one.
-    """
+    """Read all recipes and open all sets, so that errors in them are found before hours of training."""
     warm_recipe = None if experiment.warm is None else _read("warm", experiment, experiment.warm, None)
     warm = None if warm_recipe is None else ResolvedRecipe.of(warm_recipe, [warm_recipe.recipe.seed])
     start: Settings = {} if experiment.warm is None else {START: str(warm_at)}

@@ -102,10 +102,7 @@ class _Child:
 def clean_runs(runs: Sequence[Run], device: torch.device, progress: Progress = quietly) -> list[Failure]:
     """Clean the data of the trainings that ask for it, by trainings that are finished; returns those that failed.
 
-    Args:
-        runs: trainings; those that are finished, or whose data are not cleaned, need nothing.
-        device: device of the networks.
-        progress: reports the progress.
+    Trainings that are finished, or whose data are not cleaned, need nothing.
     """
     waiting = [run for run in runs if run.cleaned is not None and not run.finished]
     failures = []
@@ -216,10 +213,7 @@ def _note(run: Run, code: int, seconds: float) -> None:
 def _reason(run: Run, code: int, log_before: int) -> str:
     """The last line of a training's log, or the signal that ended it.
 
-    Args:
-        run: the training.
-        code: exit code of the training; the negative number of a signal that ended it.
-        log_before: bytes that earlier processes have written to its log.
+    A negative exit code is that of a signal; the first `log_before` bytes of the log are of earlier processes.
     """
     if code < 0:
         guess = ", perhaps because memory ran out" if code == -signal.SIGKILL else ""

@@ -39,10 +39,7 @@ def split_searches(
 ) -> tuple[dict[str, Settings], dict[str, dict[str, Any]]]:
     """Split arms into their fields and their `search` entries.
 
-    Args:
-        arms: arms with all their keys.
-        folder: folder to which the path of a search is relative.
-        reward: reward of the experiment, which replaces the rewards of files; an arm that states a reward keeps it.
+    A path of a search is relative to the folder. The reward replaces those of files; an arm that states one keeps it.
     """
     plain, stated = split_arms(arms, SEARCH)
     searches = {}
@@ -76,20 +73,12 @@ def _entry(given: object, folder: Path) -> tuple[dict[str, Any], Settings]:
 
 
 def search_yaml(described: Mapping[str, Any]) -> str:
-    """The file of a search over the recipe beside it.
-
-    Args:
-        described: space, method, schedule and reward with all values.
-    """
+    """The file of a search over the recipe beside it."""
     return yaml.safe_dump({"recipe": SEARCHED_RECIPE, **described}, sort_keys=False, allow_unicode=True)
 
 
 def search_figures(folder: Path) -> dict[str, float]:
-    """A search's cost as a multiple of one training, its reward and the values found; empty for a training.
-
-    Args:
-        folder: folder of a finished training.
-    """
+    """The cost of a finished search as a multiple of one training, its reward and the values; empty for a training."""
     if not (folder / SEARCH_JSON).is_file():
         return {}
     asked, whole = read_search_json(folder / SEARCH_JSON)

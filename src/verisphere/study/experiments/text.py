@@ -28,12 +28,7 @@ def results_text(
 ) -> str:
     """A table for each set and figure, one of the domains, and one of the trainings.
 
-    Args:
-        results: results of each arm.
-        baseline: name of the arm that all others are compared with.
-        seeds: seeds of each arm.
-        people: number of people in each set.
-        below: for each set, the target FARs that are too low for its number of impostor pairs.
+    Of each set there is the number of people, and the target FARs that are below its resolution.
     """
     texts = []
     figures: dict[Figure, dict[str, ArmFigure]] = {}
@@ -171,12 +166,7 @@ def _legend(baseline: str, seeds: Sequence[int], replicates: Sequence[int], accu
 def results_csv(
     figures: Mapping[tuple[str, int], Mapping[Figure, float]], trainings: Mapping[tuple[str, int], Mapping[str, float]]
 ) -> str:
-    """One row for each training, set and figure; figures of the training itself have no set.
-
-    Args:
-        figures: figures on the sets, for each arm and seed.
-        trainings: figures at the end of the training, for each arm and seed.
-    """
+    """One row for each training, set and figure; figures of the training itself have no set."""
     rows: list[list[object]] = []
     for (arm, seed), values in trainings.items():
         rows += ([arm, seed, "", name, "", "", repr(value)] for name, value in values.items())

@@ -41,12 +41,7 @@ class ClosedSet:
     trained_on: TrainedOn | None = None
 
     def named(self, people: tuple[str, ...], data: str) -> tuple[str, ...]:
-        """The person of each class, from the model or from the data that it was trained on.
-
-        Args:
-            people: the people of the data, sorted.
-            data: name of the data, for the message.
-        """
+        """The person of each class, from the model or from the data that it was trained on."""
         if self.people is not None:
             return self.people
         if len(people) != self.head.classes:
@@ -66,12 +61,7 @@ class ClosedSet:
 
 
 def open_closed_set(model: Path, trust: bool = False) -> ClosedSet:
-    """The class centers of a run, of one of its checkpoints, or of a model folder that was exported with its head.
-
-    Args:
-        model: the folder.
-        trust: also build a loss from outside verisphere, which runs its code.
-    """
+    """The class centers of a run, of one of its checkpoints, or of a model folder that was exported with its head."""
     if is_model_folder(model):
         load(model, "cpu", trust)  # raises if a file was changed
         if not (model / _HEAD).is_file():

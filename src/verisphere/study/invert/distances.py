@@ -13,9 +13,6 @@ def frechet_distance(ours: Float[np.ndarray, "images dim"], theirs: Float[np.nda
     >>> one, other = np.array([[0.0], [2.0]]), np.array([[3.0], [5.0]])
     >>> round(frechet_distance(one, other), 6)  # equal variances, means apart by 3
     9.0
-
-    Args:
-        ours, theirs: features of the images.
     """
     dim = ours.shape[1]
     fewest = min(len(ours), len(theirs))
@@ -39,9 +36,6 @@ def kernel_distance(ours: Float[np.ndarray, "images dim"], theirs: Float[np.ndar
     >>> rows = np.eye(3)
     >>> kernel_distance(rows, rows)  # within the sets 1; between them a third is 8, the rest 1
     -4.666666666666667
-
-    Args:
-        ours, theirs: features of length 1.
     """
     if min(len(ours), len(theirs)) < 2:
         raise ValueError("a kernel distance takes two images or more in each set")

@@ -24,10 +24,7 @@ _SIDES = {"both generated": (0, 0), "generated and photograph": (0, 1), "both ph
 class GeneratedPairs:
     """Pairs of a list whose images are to be generated, as many as a number of images allows.
 
-    Args:
-        path: the list; see `read_pairs`.
-        faces: the photographs.
-        count: most images to generate; the pairs are taken in turn from each fold and kind.
+    The pairs are taken in turn from each fold and kind.
 
     Attributes:
         photos: positions of the photographs of the pairs among `faces`.
@@ -62,10 +59,7 @@ class GeneratedPairs:
     ) -> list[PairAccuracy]:
         """Accuracy with generated images on both sides, on one, and on none.
 
-        Args:
-            model: the model that made the embeddings.
-            generated: embeddings of the generated images, in the order of `photos`.
-            photographs: embeddings of the photographs, in the same order.
+        Both sets of embeddings are in the order of `photos`.
         """
         rows = np.concatenate([generated, photographs]).astype(np.float32)
         names = [f"{kind}-{place}" for kind in ("generated", "photo") for place in range(len(generated))]

@@ -99,12 +99,7 @@ class Identity(ABC):
 
     @abstractmethod
     def loss(self, embeddings: Float[Tensor, "batch dim"], places: range) -> Float[Tensor, ""]:
-        """The identity term of some of the images.
-
-        Args:
-            embeddings: embeddings of the current images.
-            places: positions of these images among all.
-        """
+        """The identity term of the images at some positions, from their current embeddings."""
 
     @abstractmethod
     def cosines(self, embeddings: Float[Tensor, "count dim"]) -> Float[Tensor, "count"]:
@@ -112,11 +107,7 @@ class Identity(ABC):
 
 
 class TowardEmbeddings(Identity):
-    """The open-set term: toward embeddings of images that the network never saw. See `toward_embeddings`.
-
-    Args:
-        targets: an embedding for each image.
-    """
+    """The open-set term: toward embeddings of images that the network never saw. See `toward_embeddings`."""
 
     def __init__(self, targets: Float[Tensor, "count dim"]) -> None:
         self.count = len(targets)
@@ -134,9 +125,7 @@ class TowardEmbeddings(Identity):
 class TowardCenters(Identity):
     """The closed-set term: toward the class centers of a head, by the training loss with constant centers.
 
-    Args:
-        head: the head of the training, in evaluation mode.
-        labels: the class of each image.
+    The head is in evaluation mode.
     """
 
     def __init__(self, head: Head, labels: Int64[Tensor, "count"]) -> None:

@@ -106,12 +106,6 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
     """Make the inversions, each in a separate folder, and write `leak.json` and the photographs of the translation.
 
     A stopped test continues where it was; a finished inversion is not repeated.
-
-    Args:
-        asked: the settings of the test.
-        out: folder of the test.
-        device: device of the computation.
-        progress: reports the progress of each inversion.
     """
     model, judge = (open_model(path, device, asked.trust) for path in (asked.model, asked.judge))
     if model.sha256 is None:

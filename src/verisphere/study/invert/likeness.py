@@ -46,14 +46,7 @@ class Compared:
         generated: UInt8[Tensor, "count 3 height width"],
         photographs: Photographs,
     ) -> "Compared":
-        """Embed all images and photographs.
-
-        Args:
-            name: `inverted` or `judge`.
-            model: the model.
-            generated: the generated images.
-            photographs: the photographs.
-        """
+        """Embed all images and photographs."""
         places = [place for of_image in photographs.own for place in of_image]
         owner = np.array([row for row, of_image in enumerate(photographs.own) for _ in of_image], np.int64)
         rows = [*photographs.given, *places, *photographs.others]
@@ -91,10 +84,7 @@ class Compared:
     ) -> Likeness:
         """A summary of the cosines, and the share of images accepted at each FAR.
 
-        Args:
-            fars: target FARs.
-            names: name of each image.
-            of_strangers: the comparisons of strangers' photographs under this model.
+        Of strangers' photographs there are the comparisons under this model.
         """
         comparisons = self._comparisons(names) if fars else []
         strangers = self.strangers

@@ -93,10 +93,7 @@ def write_grid(
 ) -> None:
     """Write generated images in rows, each below the photograph that it stands for, if photographs are given.
 
-    Args:
-        path: a PNG.
-        generated: the images, which are marked here.
-        photographs: a photograph of the same size for each image; or an empty list.
+    The images are marked here; their photographs have the same size.
     """
     _, _, height, width = generated.shape
     columns = min(len(generated), _COLUMNS)

@@ -48,9 +48,7 @@ class Strangers:
 class MostSimilar:
     """Chooses among candidates by the cosine under the inverted model.
 
-    Args:
-        model: the inverted model.
-        candidates: the people who can be chosen, with strangers in `others`.
+    Beside the candidates, who can be chosen, strangers are in `others`.
     """
 
     def __init__(self, model: EmbeddingModel, candidates: Photographs) -> None:

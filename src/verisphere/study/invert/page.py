@@ -40,12 +40,8 @@ def write_page(
 ) -> None:
     """Write `index.html`, one file without scripts, and `plots/` into the folder of an inversion.
 
-    Args:
-        findings: the figures.
-        pixels: the images, not marked; the first few are shown, marked.
-        photos: the photograph of each image; or an empty list.
-        compared: the comparison under the judge, or without one under the model itself; None without photographs.
-        out: the folder.
+    The first few images are shown, marked. The comparison is that under the judge, or without one under the model
+    itself; None without photographs.
     """
     sections = [
         Section("What this shows", "what", [_what(findings)]),

@@ -51,11 +51,6 @@ def chosen_people(faces: Faces, count: int, seed: int) -> list[str]:
     """People drawn at random; people with two photographs or more come before the others.
 
     The image of a person with a single photograph can be compared only with this target.
-
-    Args:
-        faces: the set.
-        count: number of people.
-        seed: seed by which people are drawn.
     """
     people = faces.people
     counts = np.bincount(faces.labels[faces.labels >= 0].numpy(), minlength=len(people))
@@ -76,12 +71,8 @@ def photographs_of(
 ) -> Photographs:
     """The photographs of an inversion.
 
-    Args:
-        faces: the set.
-        people: the person of each image.
-        count: number of other people that a distance needs.
-        seed: seed by which other people are chosen.
-        given: the photographs that are the targets; None takes the first photograph of each person, for a closed set.
+    The given ones are the targets; None takes the first of each person, for a closed set. A distance needs those of
+    `count` other people.
     """
     of_person: dict[str, list[int]] = {person: [] for person in people}
     strangers: dict[str, int] = {}

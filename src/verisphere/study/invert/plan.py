@@ -47,13 +47,7 @@ class Plan:
 
 
 def plan_of(backbone: Backbone, images: int, settings: Inversion) -> Plan:
-    """The plan, measured in two forwards on few images.
-
-    Args:
-        backbone: the network.
-        images: number of images.
-        settings: the numbers of the inversion.
-    """
+    """The plan, measured in two forwards on few images."""
     backbone.eval().requires_grad_(False)
     device = device_of(backbone)
     followed(backbone, torch.zeros(1, 3, *backbone.input_size, device=device).requires_grad_())

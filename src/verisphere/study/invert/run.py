@@ -141,11 +141,7 @@ def prepare(
 ) -> Prepared:
     """Open everything, choose people and photographs, and plan.
 
-    Args:
-        asked: the settings of the inversion.
-        device: device of the computation.
-        progress: reports the embedding of photographs.
-        opened: models that are open already, by their paths.
+    Models that are open already are given by their paths.
     """
     opened = opened or {}
     model = opened.get(asked.model) or open_model(asked.model, device, asked.trust)
@@ -301,15 +297,7 @@ def run_inversion(
     """Invert, compare, and write the folder; a stopped inversion continues where it was.
 
     The folder receives `images/`, `under_marks.npz`, `grid.png`, `inversion.json`, `index.html` and `plots/`. While the
-    inversion runs, `grid.png` shows the current images.
-
-    Args:
-        asked: the settings of the inversion.
-        prepared: result of `prepare`.
-        out: folder to create, or that of a stopped inversion.
-        device: device of the computation.
-        save_every: steps after which the state is stored and the grid is drawn.
-        progress: reports the progress over the steps of each batch.
+    inversion runs, `grid.png` shows the current images. This and the state are stored after each `save_every` steps.
     """
     photos = [] if prepared.target == "directions" else _photos(prepared)
     with result_folder(out) as work:
@@ -348,11 +336,7 @@ def compare(
 ) -> tuple[InversionFindings, Compared | None]:
     """The figures of generated images; and their comparison under the judge, or without one under the model itself.
 
-    Args:
-        asked: the settings of the inversion.
-        prepared: result of `prepare`.
-        pixels: the images, not marked.
-        strangers: photographs for which people are chosen as for the images; None where people are not chosen.
+    Strangers' photographs, for which people are chosen as for the images, are None where people are not chosen.
     """
     models = [(INVERTED, prepared.model)] + ([] if prepared.judge is None else [(JUDGE, prepared.judge)])
     compared = (
@@ -395,13 +379,7 @@ def _photos(prepared: Prepared) -> list[UInt8[Tensor, "3 height width"]]:
 
 
 def write_images(folder: Path, names: Sequence[str], pixels: UInt8[Tensor, "count 3 height width"]) -> None:
-    """Write each image, marked, under a number and the last part of its name.
-
-    Args:
-        folder: folder to make.
-        names: name of each image.
-        pixels: the images.
-    """
+    """Write each image, marked, under a number and the last part of its name."""
     folder.mkdir(exist_ok=True)
     for number, (name, image) in enumerate(zip(names, pixels, strict=True), start=1):
         kept = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in Path(name).stem)

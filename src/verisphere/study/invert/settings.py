@@ -13,9 +13,8 @@ from verisphere.study.invert.inversion import Inversion
 def read_settings(path: Path, overrides: Sequence[str] = ()) -> Inversion:
     """The numbers of an inversion.
 
-    Args:
-        path: YAML file whose keys are fields of `Inversion`, or the name of a packaged one, such as `inversions/small`.
-        overrides: `--field value` options, which override those of the file.
+    The YAML file, or packaged one such as `inversions/small`, has fields of `Inversion`; `--field value` options
+    override them.
     """
     file = find_recipe(path, what="recipe of an inversion")
     content = read_based(file.path).content

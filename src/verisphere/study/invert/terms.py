@@ -27,9 +27,6 @@ class BatchNormStatistics:
     ...     distance = statistics.distance()
     >>> round(distance.item(), 4)  # |4 - 0| + |1 - 1|
     4.0
-
-    Args:
-        network: a network with batch norms that keep running statistics.
     """
 
     def __init__(self, network: nn.Module) -> None:

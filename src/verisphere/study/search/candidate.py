@@ -58,16 +58,8 @@ def train_candidate(
 ) -> None:
     """Train and measure a candidate, and write its reward; a stopped one continues from its last checkpoint.
 
-    The ranks of the current group train it together.
-
-    Args:
-        read: the recipe that all candidates share.
-        values: the searched fields, with the values of this candidate.
-        folder: folder of the candidate's run.
-        parent: run from whose newest checkpoint the candidate continues; None begins with the start weights.
-        until: number of steps, counted from the start of the training, after which the candidate is measured.
-        reward: the figure that is measured.
-        computing: device, threads, progress.
+    The ranks of the current group train it together. It begins from the newest checkpoint of `parent`, or else with the
+    start weights, and is measured after `until` steps from the start of the training.
     """
     if on_first_rank(lambda: "measured" if (folder / REWARD).is_file() else ""):
         return

@@ -89,12 +89,7 @@ def parts_of(described: Mapping[str, Any]) -> tuple[Space, SearchSchedule]:
 
 
 def read_search(path: str | Path, overrides: Sequence[str] = ()) -> Search:
-    """Read a search from a file; options `--field value` override fields of its recipe.
-
-    Args:
-        path: YAML file, or the name of a packaged one.
-        overrides: words of the command line.
-    """
+    """Read a search from a file; options `--field value` override fields of its recipe."""
     with _file_of_a_search(path) as (content, folder):
         return search_of(content, folder, overrides)
 
@@ -104,10 +99,7 @@ def recipe_of_search(
 ) -> tuple[ReadRecipe, Mapping[str, Any]]:
     """The recipe of a search and the search as plain data, for a dry run; neither images nor reward are opened.
 
-    Args:
-        path: see `read_search`.
-        overrides: words of the command line.
-        instead: fields that replace those of the recipe.
+    The fields in `instead` replace those of the recipe.
     """
     with _file_of_a_search(path) as (content, folder):
         check_keys(content)
@@ -130,10 +122,7 @@ def _file_of_a_search(path: str | Path) -> Iterator[tuple[Mapping[str, Any], Pat
 def planned_rounds(content: Mapping[str, Any], epochs: float, seed: int) -> tuple[Round, ...]:
     """The rounds that a search takes if all of its candidates have the same reward; nothing is trained.
 
-    Args:
-        content: space, method and schedule, as plain data.
-        epochs: length of one training.
-        seed: seed of the recipe.
+    Space, method and schedule are plain data; `epochs` is the length of one training.
     """
     if not isfinite(epochs):
         raise ValueError("a training is stated in steps and the rounds of a search in epochs; add --images")
@@ -149,10 +138,7 @@ def planned_rounds(content: Mapping[str, Any], epochs: float, seed: int) -> tupl
 def search_of(content: Mapping[str, Any], folder: Path, overrides: Sequence[str] = ()) -> Search:
     """A search from plain data.
 
-    Args:
-        content: the keys of a file.
-        folder: folder to which the path of the recipe is relative.
-        overrides: words of the command line.
+    The path of its recipe is relative to the folder.
     """
     check_keys(content)
     settings, space = (_fields(content, key) for key in ("set", "space"))
@@ -172,9 +158,7 @@ def check_keys(content: Mapping[str, Any], allowed: Sequence[str] = _ALLOWED_KEY
 def search_over(read: ReadRecipe, content: Mapping[str, Any]) -> Search:
     """A search over a recipe that was read.
 
-    Args:
-        read: the recipe; its validation is not used.
-        content: space, method, schedule and reward, as plain data.
+    The recipe's validation is not used; space, method, schedule and reward are plain data.
     """
     space, given = (_fields(content, key) for key in ("space", "reward"))
     if not given:

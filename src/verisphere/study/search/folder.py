@@ -136,11 +136,7 @@ def write_search(
 ) -> None:
     """Write `search.json` completely, or not at all.
 
-    Args:
-        search: the search.
-        rounds: the finished rounds.
-        out: folder of the search.
-        learned: figures that the method has learned after the last round; None while the search continues.
+    What the method has learned is known after the last round; until then it is None.
     """
     content = {
         "format": FORMAT,

@@ -21,11 +21,7 @@ def another_wins(measured: Sequence[Measured | None], best: int) -> float:
     """Share of the redrawings of the people in which another candidate has a higher reward than the best one.
 
     All candidates are measured on the same redrawings. A redrawing in which the best one has no figure is not counted;
-    a candidate without a figure or with an equal one does not win there.
-
-    Args:
-        measured: the candidates; None where a training diverged.
-        best: the candidate with the highest reward.
+    a candidate without a figure or with an equal one does not win there. A candidate whose training diverged is None.
     """
     ours = measured[best]
     if ours is None:  # all diverged
@@ -44,10 +40,8 @@ def too_high(measured: Sequence[Measured | None]) -> float:
 
     In each redrawing of the people the candidate with the highest reward is selected, and its deviation from its own
     mean over the redrawings is taken; the mean of these deviations is the answer. The measured rewards stand for the
-    true ones, between which they differ by more, so that the true excess is larger.
-
-    Args:
-        measured: the candidates; None where a training diverged.
+    true ones, between which they differ by more, so that the true excess is larger. A candidate whose training diverged
+    is None.
     """
     known = [one for one in measured if one is not None]
     if len(known) < 2:

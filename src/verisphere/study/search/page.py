@@ -34,12 +34,8 @@ def write_page(
 ) -> None:
     """Write `index.html`, one file without scripts, and `plots/` into the folder of a search.
 
-    Args:
-        search: the search.
-        rounds: the finished rounds, at least one.
-        ancestors: candidate of each round from which the result descends, by round.
-        learned: figures that the method has learned after the last round; None while the search continues.
-        out: folder of the search.
+    At least one round is finished. Of each round the candidate is given from which the result descends; what the method
+    has learned is None while the search continues.
     """
     course = Course(search, rounds, ancestors, learned, out)
     sections = [

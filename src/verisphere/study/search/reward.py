@@ -108,13 +108,7 @@ class Reward:
         return replace(self, measured_set=held)
 
     def measure(self, run: Path, device: torch.device, progress: Progress = quietly) -> Measured:
-        """The reward of the newest checkpoint of a run.
-
-        Args:
-            run: folder of the run.
-            device: device of the network.
-            progress: reports the progress.
-        """
+        """The reward of the newest checkpoint of a run."""
         asked = self.measured_set
         model = open_model(run, device, trust=True)  # trusted: its recipe, including its code, was given for training
         embeddings = embed(model, asked.faces, _SET, flip=asked.flip, progress=progress)

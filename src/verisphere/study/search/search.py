@@ -91,10 +91,7 @@ class SearchResult:
 def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
     """Search, or continue a search that was stopped; `out` becomes the run of the result.
 
-    Args:
-        search: the search, from `read_search`; its method and schedule cannot be used again.
-        out: folder of the search; a new one, or that of the same search.
-        computing: device, threads, progress, and how many groups of ranks train candidates side by side.
+    Method and schedule of a search cannot be used again. The folder is a new one, or that of the same search.
     """
     groups = Groups(computing.groups)
     if world().first:

@@ -57,9 +57,7 @@ class Space:
     def check(self, resolved: Mapping[str, Any], own_seeds: bool = False) -> None:
         """Refuse fields that a recipe does not have, that are no numbers, or that all candidates must share.
 
-        Args:
-            resolved: the value of every field of the recipe, as plain data.
-            own_seeds: whether candidates may differ in the seed, as whole trainings may.
+        The recipe is given with the value of every field; candidates may differ in the seed where trainings are whole.
         """
         for field in self.fields:
             shared = field.partition(".")[0]

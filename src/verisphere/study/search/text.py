@@ -7,12 +7,7 @@ from verisphere.study.search.search import SearchResult
 
 
 def result_text(search: Search, result: SearchResult) -> str:
-    """The rounds as a table, the result, and its cost.
-
-    Args:
-        search: the search.
-        result: result of the search.
-    """
+    """The rounds as a table, the result, and its cost."""
     names = list(search.space.readable(result.values))
     head = ["round", "to epoch", "candidates", "best", *names, search.reward.title, "spread", "another wins"]
     rows = []

@@ -37,11 +37,8 @@ def class_centers(
 ) -> Centers:
     """The centers of the identities of a file, which is read in portions; images of `NOBODY` are excluded.
 
-    Args:
-        rows: the embeddings, with identities.
-        progress: reports the progress over portions.
-        take: receives the rows of each portion at length 1, in their order.
-        people: the identities whose centers are computed; None computes those of all.
+    `take` receives the rows of each portion at length 1, in their order; without `people` the centers of all are
+    computed.
     """
     if rows.identities is None:
         raise ValueError(f"{rows.path}: it does not say who is on an image (no array identities)")

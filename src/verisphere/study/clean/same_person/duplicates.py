@@ -297,10 +297,6 @@ def merged_identities(counts: Mapping[str, int], pairs: Sequence[tuple[str, str]
 
     >>> merged_identities({"Ann": 1, "Anne": 5, "A": 2, "Ben": 9}, [("Ann", "Anne"), ("A", "Ann")])
     {'A': 'Anne', 'Ann': 'Anne'}
-
-    Args:
-        counts: number of images of each identity.
-        pairs: pairs of identities that are one person.
     """
     named = sorted({identity for pair in pairs for identity in pair})
     absent = [identity for identity in named if identity not in counts]

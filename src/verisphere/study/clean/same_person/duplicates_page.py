@@ -14,12 +14,7 @@ PICTURES_EACH = 2  # pictures of an identity
 
 
 def duplicates_page(duplicates: Duplicates, faces: Faces) -> Page:
-    """The page.
-
-    Args:
-        duplicates: the pairs that were found.
-        faces: the images, under the names of the embeddings.
-    """
+    """The page, with pictures of the images that have the names of the embeddings."""
     people, images = duplicates.people[:MOST_SHOWN], duplicates.pictures[:MOST_SHOWN]
     wanted = {name for pair in people for name in (pair.identity, pair.other)}
     names_of: dict[str, list[str]] = {}

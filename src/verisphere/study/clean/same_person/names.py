@@ -149,13 +149,10 @@ def _keys(name: str) -> Iterator[tuple[object, ...]]:
 def matches(names: Iterable[str], others: Iterable[str], weakest: Grade = Grade.FIRST_AND_LAST) -> Iterator[NameMatch]:
     """All pairs of names that agree; time and memory are those of the names and the pairs, not of their product.
 
+    Pairs of a weaker grade than `weakest` are omitted.
+
     >>> [match.other for match in matches(["Ann Lee", "Bo Li"], ["Lee_Ann", "BO_LI", "Cy Li"])]
     ['Lee_Ann', 'BO_LI']
-
-    Args:
-        names: names of the first kind.
-        others: names that they are compared with.
-        weakest: pairs of a weaker grade are omitted.
     """
     by_key: Mapping[tuple[object, ...], list[str]] = defaultdict(list)
     for other in dict.fromkeys(others):
