@@ -80,13 +80,15 @@ def test_a_loop_and_its_second_start(recipe: Path, tmp_path: Path, monkeypatch: 
     before = stages(out)
     assert clean_loop(recipe, WORDS, out, asked, device="cpu") is None
     assert stages(out) == before
-    with pytest.raises(ValueError, match=r"loop.json: this folder holds a loop that differs in angle, epochs; choose"):
+    with pytest.raises(ValueError, match=r"another loop: recipe: epochs was 1.0 and is 2.0; rule: angle was .* 90.0;"):
         clean_loop(recipe, ["--epochs=2", WORDS[0]], out, replace(asked, rule=Rule(90.0, True)), device="cpu")
-    with pytest.raises(ValueError, match=r"differs in rank_1, truth; choose"):
+    with pytest.raises(
+        ValueError, match=r"measured: truth was .* and is None; measured: rank_1 was True and is False; ch"
+    ):
         clean_loop(recipe, WORDS, out, replace(asked, truth=None, rank_1=False), device="cpu")
     (tmp_path / "filled").mkdir()
     (tmp_path / "filled" / "note").touch()
-    with pytest.raises(FileExistsError, match=r"filled: it holds something, and no loop; choose another --out"):
+    with pytest.raises(ValueError, match=r"filled: it holds something, and no loop; choose another --out"):
         clean_loop(recipe, WORDS, tmp_path / "filled", options(), device="cpu")
     assert sorted(path.name for path in (tmp_path / "filled").iterdir()) == ["note"]
 

@@ -126,13 +126,13 @@ def test_a_second_start_cleans_nothing_anew_and_a_changed_rule_is_refused(made: 
 
 def test_kept_images_are_found_anew_until_something_was_trained_on_them(made: Path, tmp_path: Path):
     source, cpu = made / "out" / "runs" / "K" / "seed-3", torch.device("cpu")
-    entry = CleanedFrom("K", Rule(80.0))
+    entry = CleanedFrom(80.0, arm="K")
     clean_for(tmp_path / "run", entry, source, cpu)
     first = (tmp_path / "run" / "kept.txt").read_bytes()
     (tmp_path / "run" / "kept.txt").write_text("untouched")
     clean_for(tmp_path / "run", entry, source, cpu)
     assert (tmp_path / "run" / "kept.txt").read_text() == "untouched"
-    clean_for(tmp_path / "run", replace(entry, rule=Rule(180.0)), source, cpu)
+    clean_for(tmp_path / "run", replace(entry, angle=180.0), source, cpu)
     assert len(read_labels(tmp_path / "run" / "kept.txt").names) == 24
     (tmp_path / "run" / "cleaned.json").unlink()  # killed before the end
     clean_for(tmp_path / "run", entry, source, cpu)

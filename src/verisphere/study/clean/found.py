@@ -1,7 +1,7 @@
 """The result of a method of cleaning before a rule decides: the sub-class of every sample, its name and identity."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from verisphere.base.words import Names
 from verisphere.study.clean.nearest_class import NearestClass
@@ -36,7 +36,3 @@ class Found:
 
     def __len__(self) -> int:
         return len(self.names)
-
-    def with_truth(self, true_identities: Sequence[str] | None) -> "Found":
-        """The same samples with other true identities."""
-        return replace(self, true_identities=true_identities)

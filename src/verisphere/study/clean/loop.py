@@ -23,7 +23,7 @@ from verisphere.base.distributed import world
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
-from verisphere.files.work import WORK, result_folder
+from verisphere.files.work import WORK, changed_values, check_folder_of, refuse_other, result_folder
 from verisphere.images.faces import Faces
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning
@@ -78,7 +78,7 @@ def clean_folder(
         found, faces = find(work)
         truth = options.truth
         if truth is not None:
-            found = found.with_truth(on_every_rank(lambda: truth_of_list(truth, found.names)))
+            found = replace(found, true_identities=on_every_rank(lambda: truth_of_list(truth, found.names)))
         cleaning = Cleaning.by(options.rule, found)
         on_first_rank(lambda: write_result(cleaning, faces, out, title))
     return cleaning
@@ -154,17 +154,10 @@ def _open(out: Path, asked: dict[str, Any]) -> str:
     plan, asked = out / _PLAN, json.loads(json.dumps(asked))
     if plan.is_file():
         before = read_json_file(plan)
-        both = [
-            {**part.get("recipe", {}), **part.get("rule", {}), **part.get("measured", {})} for part in (before, asked)
-        ]
-        differing = sorted(name for name in {*both[0], *both[1]} if both[0].get(name) != both[1].get(name))
-        if differing:
-            raise ValueError(
-                f"{plan}: this folder holds a loop that differs in {', '.join(differing)}; choose another --out"
-            )
+        differing = [text for name in asked for text in changed_values(name, before.get(name), asked[name])]
+        refuse_other(plan, "loop", differing)
         return ""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileExistsError(f"{out}: it holds something, and no loop; choose another --out")
+    check_folder_of(out, "loop")
     write_text(plan, json.dumps(asked, indent=2) + "\n")
     return ""
 

@@ -34,25 +34,9 @@ DONE = "cleaned.json"
 
 
 @dataclass(frozen=True)
-class CleanedFrom:
-    """The arm that cleans the data of another one, and the rule.
+class CleanedFrom(Rule):
+    """The rule by which the trainings of an arm, by its name, clean the data of another one: the entry of that one."""
 
-    Attributes:
-        arm: name of the arm whose trainings clean.
-        rule: the rule.
-    """
-
-    arm: str
-    rule: Rule = field(default_factory=Rule)
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """The entry of an arm, with all of its values."""
-        return {"arm": self.arm, **asdict(self.rule)}
-
-
-@dataclass(frozen=True)
-class _Entry(Rule):
     arm: str = field(kw_only=True)
 
 
@@ -69,11 +53,10 @@ def split_arms(arms: Mapping[str, Settings], key: str) -> tuple[dict[str, Settin
 def split_cleaned(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings], dict[str, CleanedFrom]]:
     """Split arms into their fields and their `cleaned` entries."""
     plain, entries = split_arms(arms, CLEANED)
-    cleaned = {}
+    cleaned: dict[str, CleanedFrom] = {}
     for name, given in entries.items():
         with errors_naming(f"arm {name!r}: {CLEANED}"):
-            entry: _Entry = build(_Entry, complete(_Entry, given))
-            cleaned[name] = CleanedFrom(entry.arm, Rule(entry.angle, entry.only_dominant, entry.min_images))
+            cleaned[name] = build(CleanedFrom, complete(CleanedFrom, given))
     return plain, cleaned
 
 
@@ -98,7 +81,7 @@ def over_grid(
 def waves(arms: Sequence[str], cleaned: Mapping[str, CleanedFrom]) -> list[list[str]]:
     """The arms in the order of their training: those of a wave need only arms of earlier ones.
 
-    >>> one = {"b": CleanedFrom("a"), "c": CleanedFrom("b")}
+    >>> one = {"b": CleanedFrom(arm="a"), "c": CleanedFrom(arm="b")}
     >>> waves(["c", "a", "b", "d"], one)
     [['a', 'd'], ['b'], ['c']]
     """
@@ -136,13 +119,14 @@ def clean_for(
     They are written anew if the other training or the rule has changed, and nothing was trained on them yet. The folder
     `source` is that of the finished training that cleans.
     """
-    about = {**entry.described, "checkpoint": read_checkpoint(source).sha256}
+    about = {**asdict(entry), "checkpoint": read_checkpoint(source).sha256}
     if (folder / DONE).is_file() and (list_checkpoints(folder) or read_json_file(folder / DONE).get("by") == about):
         return
     # trusted: its recipe, including its code, was given for training
     faces = read_recipe(source / "recipe.yaml", []).recipe.data
     found = found_in_run(source, faces, device=device, trust=True, progress=progress)
-    cleaning = Cleaning.by(entry.rule, found)
+    rule = Rule(entry.angle, entry.only_dominant, entry.min_images)
+    cleaning = Cleaning.by(rule, found)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DONE).unlink(missing_ok=True)
     cleaning.write(folder)

@@ -11,7 +11,7 @@ FOLDER/results.csv, results.json, plots/
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +152,7 @@ def _run(out: Path, name: str, seed: int, arm: ResolvedRecipe, resolved: Resolve
 def _beside(name: str, resolved: Resolved) -> dict[str, Any]:
     """The entries of an arm beside its fields."""
     cleaned, search = resolved.cleaned.get(name), resolved.searches.get(name)
-    return ({} if cleaned is None else {CLEANED: cleaned.described}) | ({} if search is None else {SEARCH: search})
+    return ({} if cleaned is None else {CLEANED: asdict(cleaned)}) | ({} if search is None else {SEARCH: search})
 
 
 def warm_run(out: Path, resolved: Resolved) -> Run | None:

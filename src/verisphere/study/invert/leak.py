@@ -31,6 +31,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import FORMAT, UNTRAINED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
+from verisphere.files.work import changed_values, check_folder_of, refuse_other
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
@@ -62,16 +63,11 @@ class LeakAsked:
     """The settings of a test.
 
     Attributes:
-        model: the model: a run, or a model folder.
-        judge: a second, independently trained model.
-        settings: the numbers of the inversions.
+        model, judge, settings, people, fars, trust: see `Asked`.
         faces: photographs of people, whom the model need not have seen.
-        people: list of the people of `faces` to use; None uses all.
         head: the run whose class centers are attacked, or `model` itself; None tests no centers.
         trained: photographs of the people whom the model was trained on; None tests no centers.
         count: faces recovered from each source.
-        fars: target FARs.
-        trust: also build classes from outside verisphere, which runs their code.
     """
 
     model: Path
@@ -193,15 +189,12 @@ def _check_same(out: Path, described: dict[str, Any]) -> None:
     """Refuse to continue another test in its folder, or to write into a folder that holds anything else."""
     path = out / _ASKED
     if not path.is_file():
-        if not out.is_dir() or any(entry.name != ".lock" for entry in out.iterdir()):
-            raise ValueError(f"{out}: it holds something, and no test of leaks; choose another --out")
+        check_folder_of(out, "test of leaks")
         return
     before = read_json_file(path)
-    if isinstance(before, dict) and _PHOTOGRAPHS not in before:  # a test that an earlier version began
-        before |= {name: described[name] for name in {_PHOTOGRAPHS} & described.keys()}
-    differing = [name for name in described if not isinstance(before, dict) or before.get(name) != described[name]]
-    if differing:
-        raise ValueError(f"{out}: holds another test of leaks, by its {', '.join(differing)}; choose another --out")
+    known = before if isinstance(before, dict) else {}
+    asked = {name: described[name] for name in described if name in known or name != _PHOTOGRAPHS}  # of a new version
+    refuse_other(path, "test of leaks", changed_values("the test", {name: known.get(name) for name in asked}, asked))
 
 
 def _prepared(
