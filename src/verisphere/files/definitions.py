@@ -101,7 +101,6 @@ class _Complete(Reading):
         return self.entry(hint, value, where)
 
     def sequence(self, origin: object, options: tuple[Any, ...], value: Sequence[object], where: str) -> list[Any]:
-        """The items of a list."""
         return list(super().sequence(origin, options, value, where))
 
     def named(self, kind: type, value: object, where: str) -> Any:
@@ -264,7 +263,6 @@ def _is_group(hint: Any) -> bool:
 
 
 def _plain(default: Any) -> Any:
-    """A default as plain data."""
     if isinstance(default, tuple | list):
         return [_plain(entry) for entry in default]
     return str(default) if isinstance(default, Path) else default

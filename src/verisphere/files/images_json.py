@@ -31,13 +31,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 
 @dataclass(frozen=True)
 class _Content:
-    """The fields of the file.
-
-    Attributes:
-        format: version of the format.
-        drawn: whether a renderer drew the images, of people who do not exist; None if unknown.
-        alignment: template and finder of the landmarks; None if unknown.
-    """
+    """The fields of the file; None for what is unknown."""
 
     format: int
     drawn: bool | None
@@ -161,7 +155,6 @@ def _entries(archive: Path) -> dict[str, zipfile.ZipInfo]:
 
 
 def _packed_text(archive: Path, file: str, entry: zipfile.ZipInfo) -> bytes:
-    """An entry of an archive."""
     if entry.file_size > _MOST_BYTES:
         size = entry.file_size
         raise ValueError(f"{archive / file}: {size:,} bytes, more than the {_MOST_BYTES:,} allowed")

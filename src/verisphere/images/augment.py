@@ -168,7 +168,6 @@ def _between(low: float, high: float, drawn: Float32[Tensor, " batch"]) -> Float
 
 
 def _reframe(images: UInt8[Tensor, "batch 3 height width"], settings: Augment, drawn: Drawn) -> Pixels:
-    """Flip, crop and low resolution."""
     mirrored = drawn["flip"] < settings.flip
     if not (settings.crop or settings.low_resolution):
         return torch.where(mirrored[:, None, None, None], images.flip(-1), images) if settings.flip else images

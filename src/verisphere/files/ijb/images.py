@@ -71,7 +71,6 @@ def read_images(path: Path) -> TemplateImages:
 
 
 def _refuse_repeated(images: TemplateImages) -> None:
-    """Refuse a template that has an image twice."""
     _, number = images.numbered()
     key = number * len(images.names) + images.image
     order = np.argsort(key, kind="stable")

@@ -32,14 +32,7 @@ _MEMORY, _TIMES = 256 << 20, 8  # bytes of Python, and how often the file may be
 
 @dataclass(frozen=True, eq=False)
 class HeldImages:
-    """Images in memory: those of a pickle in which they stand as text.
-
-    Attributes:
-        path: the file.
-        names: name of each image.
-        images: bytes of each image.
-        unread: always empty.
-    """
+    """Images in memory: those of a pickle in which they stand as text; `unread` is always empty."""
 
     path: Path
     names: Sequence[str]

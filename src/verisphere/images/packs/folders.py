@@ -85,7 +85,6 @@ def _shared_levels(parts: Sequence[Sequence[str]]) -> int:
 
 
 def _completed(pack: Pack, manifest: Manifest) -> Pack:
-    """The pack, completed by its manifest."""
     about = manifest_path(pack.path)
     if all(column is None for column in (manifest.files, manifest.names, manifest.people, manifest.domains)):
         return replace(pack, source=manifest.source)  # images may then be added and removed by hand

@@ -41,7 +41,6 @@ class KnownSet:
 
 
 def _known_sets() -> tuple[KnownSet, ...]:
-    """The sets of `known_sets.csv`."""
     table = (files("verisphere.images.packs") / "known_sets.csv").read_text(encoding="utf-8")
     return tuple(
         KnownSet(row["name"], tuple(row["words"].split()), cast(Terms, row["terms"]), row["note"])

@@ -123,7 +123,6 @@ class _Walk:
         return _Tree(page_size, pages, tree_flags, depth, entries, root), transaction
 
     def _page(self, number: int, level: int) -> Iterator[Value | Fault]:
-        """The entries below a page."""
         tree = self._tree
         offset = number * tree.page_size
         try:

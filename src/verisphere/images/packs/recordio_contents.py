@@ -197,7 +197,6 @@ class _Records:
 
     @property
     def image_keys(self) -> Int64[np.ndarray, " images"]:
-        """Key of each image."""
         return self.keys[self.images]
 
     @cached_property
@@ -232,7 +231,6 @@ class _Records:
         return str(self.keys[row])
 
     def fault(self, row: int, reason: str) -> Fault:
-        """A fault of a record."""
         return Fault(str(self.path), self.name(row), int(self.offsets[row]), reason)
 
     def looked_at(

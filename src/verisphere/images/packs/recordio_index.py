@@ -38,15 +38,7 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class NameList:
-    """Keys, labels and names of images.
-
-    Attributes:
-        keys: key of each line.
-        labels: first label of each line.
-        names: path of each line.
-        lines: number of each line.
-        wrong: numbers of the malformed lines, with the reason.
-    """
+    """Keys, first labels and names of the images, a line each; and the malformed lines, with the reason."""
 
     keys: Int64[np.ndarray, " images"]
     labels: Int64[np.ndarray, " images"]

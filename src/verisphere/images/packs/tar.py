@@ -66,7 +66,6 @@ def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]
 
 
 def _shards(path: Path) -> tuple[Path, ...]:
-    """The archives for which a path stands."""
     if path.is_dir():
         return _shards_in(path)
     if path.exists():

@@ -67,7 +67,6 @@ class _Reader(pickle.Unpickler):
     """An unpickler that knows the few names of bytes and arrays, and gives each a meaning without code of the file."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """What stands for a name."""
         if module.startswith(("numpy.core.", "numpy._core.")):
             module = module.rpartition(".")[2]
         known = _KNOWN.get((module, name))
@@ -110,7 +109,6 @@ class _Array:
         self.code, self.data = kind.code, data
 
     def booleans(self) -> list[bool]:
-        """The items as booleans."""
         if self.code != "b1":
             raise ValueError("the words on the pairs are neither a list nor an array of booleans")
         return [byte != 0 for byte in self.data]

@@ -27,13 +27,9 @@ _AT_ONCE = 1 << 16  # samples
 
 @dataclass(frozen=True)
 class AtAngle:
-    """The samples that the rule of the angle drops at one of the compared angles.
+    """The samples beyond one of the compared angles, in degrees, and the identities of which no sample remains.
 
-    Attributes:
-        angle: the angle, in degrees.
-        dropped: number of samples beyond the angle.
-        identities_lost: number of identities without a remaining sample.
-        agreement: dropped samples compared with noisy ones; None if the truth is not known.
+    Dropped samples are compared with noisy ones; None if the truth is not known.
     """
 
     angle: float
@@ -44,13 +40,7 @@ class AtAngle:
 
 @dataclass(frozen=True, eq=False)
 class Cleaning:
-    """The result of a rule on a data set.
-
-    Attributes:
-        found: the samples in their sub-classes.
-        rule: the rule.
-        reasons: reason for which each sample was dropped, as a number of `Reason`.
-    """
+    """A rule on samples in their sub-classes: the reason for which each was dropped, as a number of `Reason`."""
 
     found: Found
     rule: Rule

@@ -229,7 +229,6 @@ def _portions(
 
 
 def _check_network(head: RunHead, rows: StreamedRows) -> None:
-    """Refuse rows of another network."""
     origin, own = rows.source.origin, Origin(head.checkpoint.sha256["backbone"], False, "float32", "")
     hint = "embed the images by the run, or name the run that made them"
     check_same_origin(f"{head.checkpoint.path} embeds", own, rows.path, origin, hint, but=("flip", "precision"))

@@ -27,11 +27,8 @@ _ROWS = 1024
 class NearestClass:
     """Whether the nearest class of each sample is its own; False for a sample of no class.
 
-    A class is as near as the nearest of its sub-centers. Another class that is equally near as the own one is ignored.
-
-    Attributes:
-        all_sub_centers: result with all sub-centers of all classes.
-        dominant_only: result with only the dominant sub-center of each class.
+    A class is as near as the nearest of its sub-centers, of all or of the dominant one alone. Another class that is
+    equally near as the own one is ignored.
     """
 
     all_sub_centers: Bool[np.ndarray, " samples"]

@@ -236,7 +236,6 @@ def _compared(cleaning: Cleaning) -> list[Markup]:
 
 
 def _angles(cleaning: Cleaning) -> list[Markup | Plot]:
-    """Histograms of the angles."""
     plots = angle_plots(cleaning)
     if not plots:
         return [tag("p", "No image has an identity with a sub-center, so there are no angles.")]

@@ -30,13 +30,7 @@ def images_text(count: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """A contact sheet.
-
-    Attributes:
-        heading: the images and their order in words.
-        total: number of images that the sheet chooses from.
-        shown: positions of the chosen ones, in order.
-    """
+    """A contact sheet: positions of chosen images in order, of how many, and both in words."""
 
     heading: str
     total: int

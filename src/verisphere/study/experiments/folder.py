@@ -95,7 +95,6 @@ class Run:
 
 
 def _seconds(path: Path) -> float:
-    """The seconds in a file that `Run.end` wrote."""
     try:
         seconds = read_json_file(path)["seconds"]
         if type(seconds) not in (int, float) or seconds < 0:
@@ -150,7 +149,6 @@ def _run(out: Path, name: str, seed: int, arm: ResolvedRecipe, resolved: Resolve
 
 
 def _beside(name: str, resolved: Resolved) -> dict[str, Any]:
-    """The entries of an arm beside its fields."""
     cleaned, search = resolved.cleaned.get(name), resolved.searches.get(name)
     return ({} if cleaned is None else {CLEANED: asdict(cleaned)}) | ({} if search is None else {SEARCH: search})
 
@@ -219,7 +217,6 @@ def _completed(definition: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read the definition in an experiment's folder."""
     try:
         definition = present_names(read_json_file(path))
         differences(definition, definition)  # reads all entries

@@ -72,12 +72,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Failure:
-    """A training that did not reach its end.
-
-    Attributes:
-        run: the training.
-        line: last line of its log.
-    """
+    """A training that did not reach its end, and the last line of its log."""
 
     run: Run
     line: str

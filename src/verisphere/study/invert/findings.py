@@ -19,13 +19,7 @@ _OF = {"inverted": "the model itself", "judge": "the judge"}
 
 @dataclass(frozen=True)
 class Cosines:
-    """Cosines of images with photographs.
-
-    Attributes:
-        count: number of comparisons.
-        mean: mean of the cosines.
-        quantile_95: the value that 5 % of the cosines exceed.
-    """
+    """Cosines of images with photographs: their number, their mean, and the value that 5 % of them exceed."""
 
     count: int
     mean: float

@@ -212,8 +212,6 @@ def followed(backbone: Backbone, images: Float[Tensor, "batch 3 height width"]) 
 
 
 class _Batch:
-    """Images that are generated together."""
-
     def __init__(
         self, backbone: Backbone, identity: Identity, settings: Inversion, places: range, device: torch.device
     ) -> None:

@@ -71,12 +71,10 @@ def read_unmarked(folder: Path) -> UInt8[Tensor, "count 3 height width"]:
 
 
 def _band(pixels: UInt8[Tensor, "*count 3 height width"]) -> int:
-    """Height of the band."""
     return max(pixels.shape[-2] // _BAND, 1)
 
 
 def _rendered(word: str) -> Image.Image:
-    """A word as a mask."""
     left, top, right, bottom = ImageDraw.Draw(Image.new("L", (1, 1))).textbbox((0, 0), word)
     mask = Image.new("L", (int(right - left), int(bottom - top)))
     ImageDraw.Draw(mask).text((-left, -top), word, fill=255)

@@ -120,7 +120,6 @@ def _images(
 
 
 def _likeness(findings: InversionFindings, compared: Compared | None) -> list[Markup | Plot]:
-    """Cosines with photographs, under each model."""
     rows = [row for entry in findings.likeness for row in _rows(entry)]
     note = (
         "The mean over comparisons, and the value that 5 % of them exceed. The rows of photographs have the "
@@ -184,7 +183,6 @@ def _accepted(entry: Likeness) -> list[list[str]]:
 
 
 def _distances(findings: InversionFindings) -> Markup:
-    """Distances of the set of generated images from photographs."""
     rows = [
         [one.name, _MODELS[one.space], f"{one.images:,}", number(one.generated, 4), number(one.real, 4)]
         for one in findings.distances
@@ -203,7 +201,6 @@ def _distances(findings: InversionFindings) -> Markup:
 
 
 def _pairs(findings: InversionFindings) -> Markup:
-    """Accuracy on the pairs of a list."""
     rows = [
         [
             one.sides,

@@ -78,7 +78,6 @@ class _Parts:
 
     @property
     def of_space(self) -> Space:
-        """The fields with their maps."""
         return Space(tuple(self.space), tuple(self.space.values()))
 
 

@@ -74,7 +74,6 @@ def _result(course: Course) -> Markup:
 
 
 def _draws(course: Course) -> Plot:
-    """The values that were tried."""
     learned = " The line is the mean of the distribution from which they were drawn." if course.means else ""
     caption = f"The searched values of every candidate; the best one of each round stands out.{learned}"
     tried = course.tried
@@ -150,7 +149,6 @@ def _curves(course: Course) -> list[LossCurve]:
 
 
 def _rounds(course: Course) -> Markup:
-    """Every round in a row."""
     names = list(course.rounds[0].best.values)
     header = ["Round", "Candidates", *names, course.search.reward.title, "Spread", "Another wins", "Too high by"]
     return table("The best candidate of each round", header, [_row(entry, names) for entry in course.rounds])

@@ -144,9 +144,7 @@ class QLearning(Method):
         return floor(reward / self.bin_width)
 
     def _places(self) -> list[tuple[int, int]]:
-        """Place and current level of each field."""
         return list(enumerate(self._present.tolist()))
 
     def _levels(self, draw: Float64[np.ndarray, " fields"]) -> Int64[np.ndarray, " fields"]:
-        """The nearest level of each draw."""
         return np.rint(np.clip(draw, 0.0, 1.0) * self._last).astype(np.int64)

@@ -27,12 +27,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Round:
-    """Candidates that were trained and measured.
-
-    Attributes:
-        starts: the start of each candidate.
-        measured: reward of each candidate; None if its training diverged.
-    """
+    """Candidates that were trained and measured; the reward of a training that diverged is None."""
 
     starts: tuple[Start, ...]
     measured: tuple[float | None, ...]

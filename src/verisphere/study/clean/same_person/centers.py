@@ -16,13 +16,7 @@ from verisphere.score.pairs import unit_rows
 
 @dataclass(frozen=True, eq=False)
 class Centers:
-    """The center of each identity: the mean of its unit embeddings, scaled to length 1.
-
-    Attributes:
-        people: the identities, sorted.
-        counts: number of images of each.
-        units: the centers.
-    """
+    """The center of each identity, sorted: the mean of its unit embeddings, scaled to length 1; and its images."""
 
     people: tuple[str, ...]
     counts: Int64[np.ndarray, " people"]

@@ -40,13 +40,7 @@ _IMAGES_AT_ONCE, _BATCHES_A_PIECE = 256, 8
 
 @dataclass(frozen=True)
 class IdentityPair:
-    """Two identities that may be one person: a proposal.
-
-    Attributes:
-        identity, other: the two identities, in the order of the alphabet.
-        score: score of the centers of the two identities.
-        images, other_images: number of images of each.
-    """
+    """A proposal: two identities, in alphabetical order, that may be one person, by the score of their centers."""
 
     identity: str
     other: str

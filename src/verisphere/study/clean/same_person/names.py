@@ -48,13 +48,7 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True)
 class NameMatch:
-    """Two names that may belong to one person.
-
-    Attributes:
-        name: the one name.
-        other: the other name.
-        grade: closeness of the two names.
-    """
+    """Two names that may belong to one person, and how close they are."""
 
     name: str
     other: str
@@ -109,7 +103,6 @@ def graded(name: str, other: str) -> Grade | None:
 
 
 def _ends(words: Sequence[str]) -> tuple[str, str]:
-    """The first and the last of some words."""
     has_suffix = len(words) > 2 and words[-1] in SUFFIXES
     return words[0], words[-2 if has_suffix else -1]
 

@@ -306,7 +306,6 @@ def _by_id(train: People, test: People, ids: Mapping[str, Sequence[str]], same_i
 
 
 def _by_name(train: People, test: People, ids: Mapping[str, Sequence[str]], weakest: Grade | None) -> list[Match]:
-    """The closest match of names of each pair of people."""
     people: list[dict[str, list[str]]] = [{}, {}]
     for side, of_name in zip((train, test), people, strict=True):
         for identity in side.identities:
