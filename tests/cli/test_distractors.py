@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from feature_files import write_matrix
 from verisphere.base.vocabulary import Embeddings, Origin
 from verisphere.files.embeddings import write_embeddings
-from verisphere.files.matrices import write_matrix
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from feature_files import write_matrix
 from verisphere.files import streamed_rows
-from verisphere.files.matrices import features_of, matrix_portions, matrix_shape, pictures_in, write_matrix
+from verisphere.files.matrices import features_of, matrix_portions, matrix_shape, pictures_in
 from verisphere.files.streamed_rows import open_templates, read_rows
 
 ROWS = np.array([[1, 2], [3, 4], [5, 6]], np.float32)

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from feature_files import write_matrix
 from fuzz.containers import Files
 from verisphere.base.vocabulary import Embeddings
-from verisphere.files.matrices import write_matrix
 
 
 def pair_lists() -> dict[str, Files]:

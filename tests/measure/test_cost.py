@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from feature_files import write_matrix
 from shard_writer import written
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
-from verisphere.files.matrices import write_matrix
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.measure.cost import COMMANDS, EACH, Cost, FirstPieces, cost_of
 from verisphere.measure.render import render_zip

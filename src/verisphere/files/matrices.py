@@ -44,12 +44,6 @@ def matrix_portions(path: Path, rows_at_once: int) -> Iterator[Float32[np.ndarra
             yield np.frombuffer(content, "<f4").reshape(count, columns).astype(np.float32, copy=False)
 
 
-def write_matrix(path: Path, rows: Float32[np.ndarray, "rows columns"]) -> None:
-    """Write a matrix."""
-    header = np.array([*rows.shape, rows.shape[1] * 4, _FLOAT32], "<i4")
-    path.write_bytes(header.tobytes() + np.ascontiguousarray(rows, "<f4").tobytes())
-
-
 def pictures_in(folder: Path, ending: str) -> tuple[str, ...]:
     """The pictures that have a feature below a folder: paths of the files without the ending, sorted."""
     names = sorted(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Int64
 
 from verisphere.base.identity import decided, folded, form_of, spellings
 from verisphere.base.trained_on import is_name, own_name
@@ -106,6 +107,15 @@ def require_people(faces: Faces, at_least: int = 2) -> None:
             f"{len(faces.people)} people found ({seen}) but at least {at_least} are needed; is each person's folder "
             "inside the folder that was given?"
         )
+
+
+def even_steps(length: int, most: int) -> Int64[np.ndarray, " chosen"]:
+    """Positions at even steps from the first to the last, at most the given number.
+
+    >>> even_steps(3, 10).tolist(), even_steps(10, 4).tolist()
+    ([0, 1, 2], [0, 3, 6, 9])
+    """
+    return np.linspace(0, length - 1, min(length, most)).round().astype(np.int64)
 
 
 def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str) -> None:

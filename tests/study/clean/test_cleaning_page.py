@@ -14,13 +14,13 @@ from read_page import Page, read_alone
 from six_images import SUB, TRUTH, one_center, six_images
 from verisphere.base.provenance import ImageSource
 from verisphere.images.decoded_faces import InMemory
+from verisphere.images.select import even_steps
 from verisphere.study.clean.cleaning import Cleaning
 from verisphere.study.clean.found import Found
 from verisphere.study.clean.nearest_class import NearestClass
 from verisphere.study.clean.page import MOST_LOST, cleaning_page, rule_in_words, write_page
 from verisphere.study.clean.page_pictures import (
     Sheet,
-    even_steps,
     rows_of_identity,
     sheet_of_kept,
     sheets_of_dropped,

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float64, UInt8
 
+from verisphere.images.detect.detections import Image
 from verisphere.images.detect.sample import halvings, halvings_for, sample
 
 Points = Float[np.ndarray, "5 2"]
-Image = UInt8[np.ndarray, "_ _ 3"]
 
 _FINE = math.sqrt(2)  # image pixels between neighbours in a crop; beyond it one sample per pixel is too few
 

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
 
 from verisphere.images.detect.alignment import TEMPLATES, Points, Template, inverse, similarity
 from verisphere.images.detect.crop import choose_face
+from verisphere.images.detect.detections import Image
 from verisphere.images.detect.detector import Detector
 from verisphere.images.luma import LUMA
-
-Image = UInt8[np.ndarray, "_ _ 3"]
 
 #: Most images of a set that are examined.
 SAMPLE = 64

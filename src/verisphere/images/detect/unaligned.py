@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from verisphere.base.vocabulary import ImageSource
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.images_json import read_source
@@ -19,6 +17,7 @@ from verisphere.images.decode import decode
 from verisphere.images.detect.placement import SAMPLE, Image, checking_detector, doubt_alignment, template_of_size
 from verisphere.images.faces import Faces
 from verisphere.images.packs.image_files import FilesOnDisk, image_files
+from verisphere.images.select import even_steps
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ def _check_sample(faces: Faces) -> None:
     source = faces.source
     if source.drawn:
         return
-    rows = _evenly(len(faces))
+    rows = even_steps(len(faces), SAMPLE).tolist()
     try:
         pixels = faces.images(rows)
     except ValueError:  # the user of the image reports it
@@ -64,7 +63,7 @@ def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = 
     try:
         files = FilesOnDisk(path.parent, (path.name,)) if single else image_files(path)
         source = read_source(path, files.names)
-        rows = _evenly(len(files.names))
+        rows = even_steps(len(files.names), SAMPLE).tolist()
         read = zip([files.names[row] for row in rows], files.read(rows), strict=True)
         images = [(name, decode(data, label)) for name, (label, data) in read]
     except (ValueError, OSError):  # the user of the images reports it
@@ -73,11 +72,6 @@ def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = 
     if not source.drawn:
         where = replace(source, place=str(path))
         _warn([pixels for _, pixels in fitting], [name for name, _ in fitting], where, photographs=not drawn)
-
-
-def _evenly(count: int) -> list[int]:
-    """Positions of up to `SAMPLE` images, evenly spaced."""
-    return np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).round().astype(np.int64)).tolist()
 
 
 def _warn(images: Sequence[Image], names: Sequence[str], source: ImageSource, photographs: bool = False) -> None:

@@ -1,7 +1,7 @@
 """The result of cleaning: the dropped samples and the reasons, as text, JSON and a list that `train` reads."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import repeat
@@ -228,6 +228,12 @@ class Cleaning:
                 f"recall {found.recall:.4f}; wrong labels among the kept images {found.noise_after:.2%}"
             )
         return "\n".join(lines)
+
+
+def cleaned_data(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The `data` of a recipe, restricted to the `kept.txt` of a cleaning's folder."""
+    inside = {"faces": dict(data), "path": str(folder / KEPT)}
+    return {"class_path": "verisphere.images.Relabelled", "init_args": inside}
 
 
 _BECAUSE = {

@@ -26,7 +26,7 @@ from verisphere.files.documents import read_json_file
 from verisphere.files.work import WORK, changed_values, check_folder_of, refuse_other, result_folder
 from verisphere.images.faces import Faces
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
-from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning
+from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning, cleaned_data
 from verisphere.study.clean.found import Found
 from verisphere.study.clean.from_run import found_in_run
 from verisphere.study.clean.page import write_result
@@ -193,10 +193,7 @@ def _write_second(first: ReadRecipe, out: Path) -> str:
     path = out / SECOND / "recipe.yaml"
     if path.is_file():
         return ""
-    data = {
-        "class_path": "verisphere.images.Relabelled",
-        "init_args": {"faces": first.resolved["data"], "path": str(real_path(out / CLEANED / KEPT))},
-    }
+    data = cleaned_data(first.resolved["data"], real_path(out / CLEANED))
     fields = {**first.resolved, "subcenters": 1, "data": data}
     if fields["start"] is not None:
         fields["start_head"] = False

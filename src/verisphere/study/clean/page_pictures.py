@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from verisphere.images.faces import Faces
+from verisphere.images.select import even_steps
 from verisphere.report.html import Markup, breakable, joined, tag
 from verisphere.report.pictures import SHOWS_PEOPLE, pictures, varied
 from verisphere.study.clean.cleaning import Cleaning
@@ -185,15 +186,6 @@ def rows_of_identity(cleaning: Cleaning, label: int) -> list[tuple[int, _Samples
     order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (number != dominant, -counts[number]))
     of_number = ((number, places[sub.sub_center[places] == number]) for number in order)
     return [(number, members, members[even_steps(len(members), IN_ROW)]) for number, members in of_number]
-
-
-def even_steps(length: int, most: int) -> _Samples:
-    """Positions at even steps from the first to the last, at most the given number.
-
-    >>> even_steps(3, 10).tolist(), even_steps(10, 4).tolist()
-    ([0, 1, 2], [0, 3, 6, 9])
-    """
-    return np.linspace(0, length - 1, min(length, most)).round().astype(np.int64)
 
 
 def sheets_of_dropped(cleaning: Cleaning) -> list[Sheet]:

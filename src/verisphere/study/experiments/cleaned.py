@@ -23,7 +23,7 @@ from verisphere.files.disk import write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
-from verisphere.study.clean.cleaning import KEPT, Cleaning
+from verisphere.study.clean.cleaning import Cleaning
 from verisphere.study.clean.from_run import found_in_run
 from verisphere.study.clean.rules import Rule
 from verisphere.train.recipe import Settings, read_recipe
@@ -103,12 +103,6 @@ def waves(arms: Sequence[str], cleaned: Mapping[str, CleanedFrom]) -> list[list[
         done.update(ready)
         waiting = [name for name in waiting if name not in done]
     return ordered
-
-
-def cleaned_data(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The `data` of a recipe, restricted to the `kept.txt` of a training's folder."""
-    inside = {"faces": dict(data), "path": str(folder / KEPT)}
-    return {"class_path": "verisphere.images.Relabelled", "init_args": inside}
 
 
 def clean_for(

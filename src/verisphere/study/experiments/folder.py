@@ -21,8 +21,9 @@ from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text
 from verisphere.files.json_values import shown
 from verisphere.files.work import changed_values, check_folder_of, refuse_other
 from verisphere.models.checkpoint import list_checkpoints
+from verisphere.study.clean.cleaning import cleaned_data
 from verisphere.study.experiments.arms import SEED, START
-from verisphere.study.experiments.cleaned import CLEANED, CleanedFrom, cleaned_data
+from verisphere.study.experiments.cleaned import CLEANED, CleanedFrom
 from verisphere.study.experiments.grid import folder_name
 from verisphere.study.experiments.recipes import Resolved, ResolvedRecipe
 from verisphere.study.experiments.searched import SEARCH, search_yaml

@@ -14,6 +14,7 @@ from verisphere.files.class_paths import present_name
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.images.decoded_faces import in_memory
+from verisphere.images.select import even_steps
 from verisphere.measure.measured_set import MeasuredSet
 from verisphere.measure.set_figures import SetFigures, set_figures
 from verisphere.models.embed import EmbeddingModel, embed, open_model, origin_of
@@ -97,7 +98,7 @@ def _unchanged(model: EmbeddingModel, asked: MeasuredSet, before: Embeddings, im
 
     The images at a path may have been replaced; to check all of them would cost as much as to embed them.
     """
-    rows = np.unique(np.linspace(0, len(before) - 1, _CHECKED_IMAGES).round().astype(np.int64))
+    rows = even_steps(len(before), _CHECKED_IMAGES)
     now = embed(model, asked.faces.select(rows.tolist()), images, flip=asked.flip)
     cosines = cosine(*(torch.from_numpy(both).double() for both in (now.embeddings, before.embeddings[rows])))
     return bool((cosines >= 1 - _LARGEST_CHANGE).all())
