@@ -34,9 +34,8 @@ UNTRAINED = (
 def surely_above_chance(points: Sequence[OperatingPoint], strangers: Sequence[OperatingPoint] = ()) -> list[bool]:
     """Whether the lower 95 % bound of each TAR lies above its FAR, or above the upper bound of strangers' photographs.
 
-    Args:
-        points: the share of faces that are taken for their people at each FAR.
-        strangers: the share of strangers' photographs, if people are chosen as the most similar.
+    Points are the share of faces that are taken for their people at each FAR; strangers' photographs are compared if
+    people are chosen as the most similar.
     """
     chance = [point.tar_upper_95 for point in strangers] or [float(point.far_target) for point in points]
     return [point.tar_lower_95 > least for point, least in zip(points, chance, strict=True)]

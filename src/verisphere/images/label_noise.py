@@ -23,10 +23,7 @@ OUTSIDE = "outside/"  # prefix of the names of images from another set
 class DrawnNoise:
     """The labels of a set with noise, and which of them are wrong.
 
-    Attributes:
-        identities: identity of each image, with noise.
-        wrong: whether the label was altered.
-        outside: whether the image is to be replaced by an image of a person outside the set, under the same label.
+    An image marked `outside` is to be replaced by one of a person outside the set, under the same label.
     """
 
     identities: Sequence[str]

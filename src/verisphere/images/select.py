@@ -122,12 +122,6 @@ def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str
     """Warns where people of a set that is measured are people of the training.
 
     Equal numbers of two sets are not one person; those of one file are.
-
-    Args:
-        faces: the set that is measured.
-        what: name of the set in the warning.
-        training: the set that is trained on.
-        figures: name of what is measured.
     """
     same_place = faces.source.place == training.source.place
     form = form_of(faces.names_rule, training.names_rule)

@@ -56,11 +56,7 @@ def image_files(path: Path, expected: str = f"files at any depth that end in {',
     """Every image in a folder and the folders in it, or in a zip archive, sorted by path part by part.
 
     Hidden files and files without an image suffix are skipped; links are followed. Photographs in formats that are not
-    read are listed separately.
-
-    Args:
-        path: the folder or archive.
-        expected: description of the expected files, for the error if there are none.
+    read are listed separately. The expected files are described for the error if there are none.
     """
     if path.is_dir():
         return FilesOnDisk(path, *_images(_walk(path, ""), path, expected))

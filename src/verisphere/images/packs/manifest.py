@@ -66,12 +66,8 @@ def manifest_path(pack: Path) -> Path:
 def read_manifest(pack: Path, images: int | None = None, must_agree: bool = True) -> Manifest | None:
     """The manifest of a pack; None if there is none.
 
-    A manifest has at most 64 MiB, and 1 KiB more for each image of its pack.
-
-    Args:
-        pack: path of the pack.
-        images: number of images in the pack; None if it could not be opened.
-        must_agree: whether the manifest must state this number of images.
+    A manifest has at most 64 MiB, and 1 KiB more for each image of its pack. It must state this number of images,
+    unless told otherwise; None is a pack that could not be opened.
     """
     path = manifest_path(pack)
     if not path.is_file():

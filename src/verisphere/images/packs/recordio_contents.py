@@ -49,13 +49,8 @@ _MOST_IMAGES = 1 << 40  # more are a mistake in a file
 class Contents:
     """The images of a pack.
 
-    Attributes:
-        keys: key of each image.
-        offsets: byte at which each image's record begins.
-        labels: label of each image, from -1.
-        names: name of each image in the list; None if there is no list.
-        manifest: the manifest; None if there is none.
-        ids_are_keys: whether the ids in the headers are the keys, judged by at least half of a sample of images.
+    Labels count from -1; the names are those of the list, if there is one. Whether the ids in the headers are the keys
+    is judged by at least half of a sample of images.
     """
 
     keys: Int64[np.ndarray, " images"]

@@ -23,11 +23,8 @@ from verisphere.images.packs.text_columns import NOT_WHOLE, Lines, blocks_of_lin
 class Index:
     """Where each record begins.
 
-    Attributes:
-        keys: number of each record, in the order of the index.
-        offsets: byte of the file at which each record begins.
-        lines: line of the index for each record.
-        wrong: numbers of the lines that are not `key<TAB>offset`.
+    Keys, offsets in bytes and lines are in the order of the index; `wrong` has the numbers of the lines that are not
+    `key<TAB>offset`.
     """
 
     keys: Int64[np.ndarray, " records"]

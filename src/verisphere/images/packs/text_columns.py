@@ -23,11 +23,8 @@ _TAB, _LINE_END, _RETURN, _POINT, _MINUS, _ZERO = b"\t\n\r.-0"
 class Lines:
     """Lines of a file that are not blank.
 
-    Attributes:
-        text: the bytes of the block.
-        numbers: number of each line in the file, from 1.
-        starts: position in `text` at which each line begins.
-        stops: position in `text` after the last character of each line; the line end is not part of a line.
+    Lines count from 1 in the file; each lies in `text`, the bytes of a block, from its start up to its stop, without
+    its end.
     """
 
     text: UInt8[np.ndarray, " bytes"]

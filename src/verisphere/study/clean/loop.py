@@ -49,11 +49,7 @@ _PLAN = "loop.json"
 class CleanOptions:
     """The settings of the cleaning in the loop.
 
-    Attributes:
-        rule: rule by which samples are dropped.
-        truth: list of labels with the true identities; None takes those of the data, if it has any.
-        rank_1: also find the nearest class of every image.
-        batch_size: images at a time.
+    Without a list `truth` of true identities those of the data are taken, if it has any.
     """
 
     rule: Rule
@@ -98,21 +94,11 @@ def clean_loop(
     """Train with sub-centers, clean, and train anew on the kept images; a stopped loop continues where it was.
 
     A finished stage is not repeated. The first training has as many sub-centers as the recipe states if they are more
-    than 1, else `SUB_CENTERS`. The second recipe is the first one with one center a class and the data restricted
-    by `Relabelled`; if it starts from another run, it takes only the backbone (`start_head: false`), since classes may
-    be lost. The ranks of a joined group work together, and rank 0 writes.
-
-    Args:
-        recipe: YAML file, or the name of a packaged recipe.
-        overrides: `--field value` words for both trainings.
-        out: folder of the loop: a new one, or that of the same loop.
-        options: how to clean.
-        measure: see `train_run`.
-        device, threads: see `train_run`.
-        progress: reports the progress of all stages.
-
-    Returns:
-        the result of the cleaning; None if it was finished by an earlier call.
+    than 1, else `SUB_CENTERS`. The second recipe is the first one with one center a class and the data restricted by
+    `Relabelled`; if it starts from another run, it takes only the backbone (`start_head: false`), since classes may be
+    lost. The ranks of a joined group work together, and rank 0 writes. The `--field value` words of `overrides` hold
+    for both trainings; measure, device and threads are those of `train_run`. The result is None if an earlier call
+    finished the cleaning.
     """
     first = on_every_rank(lambda: _first_recipe(recipe, list(overrides)))
     truth = options.truth

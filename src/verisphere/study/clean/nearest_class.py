@@ -55,11 +55,6 @@ def nearest_is_own(
     The function takes embeddings (rows, dim), labels (rows,) and the cosines (rows, subcenters) to the sub-centers of
     the own class. The cosines of a block of rows to a part of the classes are held at a time. The ranks of a group
     share the rows, and all call the function together; each receives all results.
-
-    Args:
-        centers: directions of the sub-centers.
-        dominant: number of the dominant sub-center of each class.
-        device: device of the products.
     """
     kept = torch.from_numpy(dominant.clip(min=0))
     dominant_centers = centers[torch.arange(len(centers)), kept][:, None, :].to(device)

@@ -19,11 +19,7 @@ DESCRIPTIONS = (".yaml", ".yml")
 class NoisySet:
     """A data set with label noise, described by files.
 
-    Attributes:
-        path: the data set.
-        rate, open_share, seed: see `LabelNoise`.
-        outside: set of the images of open-set noise; None without such noise.
-        trust: also build data sets from outside verisphere, which runs their code.
+    Rate, share and seed are those of `LabelNoise`; `outside` is the set of the images of open-set noise.
     """
 
     path: Path

@@ -128,12 +128,9 @@ def read_experiment(
 ) -> Experiment:
     """Read an experiment from a file and the options of the command line.
 
-    Args:
-        path: YAML file, or the name of a packaged one. One with `recipe` or `arms` is an experiment, any other a
-            recipe.
-        overrides: `--field value` options of all trainings.
-        grid: `FIELD=V1,V2,...` options; they replace the values of the same field in the file's grid.
-        seeds: replace the seeds of the file.
+    A YAML file, or a packaged one, with `recipe` or `arms` is an experiment, any other a recipe. The `--field value`
+    options hold for all trainings, the `FIELD=V1,V2,...` options replace the values of the same field in the file's
+    grid, and the seeds those of the file.
     """
     file = find_recipe(path, what="recipe or experiment")
     points, based = parse_grid(grid), read_based(file.path)

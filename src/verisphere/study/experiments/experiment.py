@@ -30,15 +30,9 @@ log = logging.getLogger(__name__)
 class ExperimentResult(Result):
     """The results of an experiment.
 
-    Attributes:
-        baseline: name of the arm that all others are compared with.
-        seeds: seeds of each arm.
-        replicates: number of replicates of the bootstrap over people.
-        draws: seed of the bootstrap.
-        people: number of people in each set.
-        below_resolution: for each set, the target FARs that are too low for its number of impostor pairs.
-        arms: results of the arms whose trainings all finished.
-        failed: a line for each training that failed.
+    The bootstrap has a number of replicates, and the seed `draws`. `below_resolution` has, for each set, the target
+    FARs that are too low for its number of impostor pairs; `arms` are those whose trainings all finished, and `failed`
+    has a line for each training that did not.
     """
 
     baseline: str

@@ -41,14 +41,8 @@ class ResolvedRecipe:
 class Resolved:
     """An experiment whose recipes are resolved and whose sets are open.
 
-    Attributes:
-        warm: recipe of the warm training; None if there is none.
-        arms: recipes of the arms, by name.
-        seeds: seeds of each arm.
-        sets: sets to measure on; empty if neither experiment nor recipe names one.
-        described: the sets as plain data.
-        cleaned: for each arm that trains on cleaned data, the arm that cleans and the rule.
-        searches: for each arm that is a search, its space, method, schedule and reward with all values.
+    The sets are empty if neither experiment nor recipe names one; `described` has them as plain data. Arms, seeds,
+    `cleaned` and `searches`, with all values, are those of `Experiment`.
     """
 
     warm: ResolvedRecipe | None

@@ -101,12 +101,8 @@ class Likeness:
 class Distance:
     """The distance of a set of generated images from real images, and of real images from other real images.
 
-    Attributes:
-        name: `kernel` or `frechet`.
-        space: the model whose unit embeddings are compared.
-        images: number of images in each set.
-        generated: generated images against photographs of other people.
-        real: the photographs whose people were generated against the same photographs of other people.
+    The name is `kernel` or `frechet`; `space` is the model whose unit embeddings are compared. Real images are the
+    photographs whose people were generated, against the same photographs of other people.
     """
 
     name: str
@@ -120,13 +116,8 @@ class Distance:
 class PairAccuracy:
     """Accuracy on the pairs of a list with generated images on one side or both.
 
-    Attributes:
-        model: the model that compares: `inverted` or `judge`.
-        sides: `both generated`, `generated and photograph`, or `both photographs`.
-        pairs: number of pairs.
-        folds: number of folds.
-        mean: mean accuracy over the folds.
-        standard_error: standard error of the mean accuracy over the folds.
+    The model is `inverted` or `judge`, and the sides are `both generated`, `generated and photograph`, or `both
+    photographs`. Mean and standard error are over the folds.
     """
 
     model: str

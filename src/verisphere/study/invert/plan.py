@@ -23,12 +23,7 @@ _STEP = 2  # work of a step as a multiple of a forward: images need gradients, w
 class Plan:
     """Memory and work of an inversion.
 
-    Attributes:
-        images: number of images.
-        batches: number of batches.
-        steps: steps of each batch.
-        bytes: bytes of the weights, and of the largest batch with everything that its backward needs.
-        flops: floating-point operations of all steps.
+    `bytes` are those of the weights, and of the largest batch with everything that its backward needs.
     """
 
     images: int

@@ -108,17 +108,8 @@ class Asked:
 class Prepared:
     """An inversion before its first step.
 
-    Attributes:
-        model: the model to invert.
-        judge: the second model.
-        identity: the person that each image approaches.
-        names: name of each image.
-        people: person of each image.
-        target: see `InversionFindings`.
-        digest: SHA-256 of the targets, in hexadecimal.
-        photographs: photographs that the images are compared with; None without photographs.
-        pairs: the pairs of a list; None without one.
-        plan: memory and work.
+    `target` is that of `InversionFindings`, and `digest` the SHA-256 of the targets in hexadecimal. Without
+    photographs, or a list of pairs, these are None.
     """
 
     model: EmbeddingModel

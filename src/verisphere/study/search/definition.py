@@ -51,13 +51,7 @@ _ALLOWED_KEYS = ("recipe", "set", "space", "method", "schedule", "reward")
 class Search:
     """A search that was read and checked.
 
-    Attributes:
-        read: the recipe without its validation, which the reward replaces.
-        space: the fields, each with its map.
-        method: chooses the draws.
-        schedule: plans the rounds.
-        reward: the figure by which candidates are compared.
-        described: space, method, schedule and reward as plain data.
+    The recipe is without its validation, which the reward replaces; `described` has the other parts as plain data.
     """
 
     read: ReadRecipe

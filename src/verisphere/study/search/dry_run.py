@@ -16,9 +16,7 @@ from verisphere.train.dry_run.text import NO_DATA, DryRunOptions
 class SearchCost(Result):
     """The cost of a search.
 
-    Attributes:
-        rounds: the rounds, whose rewards are made up.
-        trainings: the trainings that the search costs, and the cost of one.
+    The rewards of its rounds are made up; the trainings are those that it costs, with the cost of one.
     """
 
     rounds: tuple[Round, ...]
@@ -57,11 +55,8 @@ class SearchCost(Result):
 def search_cost(path: str | Path, overrides: Sequence[str], options: DryRunOptions) -> SearchCost:
     """The cost of a search.
 
-    Args:
-        path: YAML file, or the name of a packaged one.
-        overrides: `--field value` options of its recipe.
-        options: what is known of the data and the machine. With a number of classes neither the data nor the people of
-            the reward need exist; without one the whole search is checked.
+    With a number of classes in the options neither the data nor the people of the reward need exist; without one the
+    whole search is checked.
     """
     content: Mapping[str, Any]
     if options.classes is None:

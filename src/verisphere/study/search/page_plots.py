@@ -30,10 +30,7 @@ _APART = 0.5  # share of the distance between rounds over which the candidates o
 class LossCurve:
     """A loss as a function of the softmax probability of the own class (Wang et al. 2020, figure 1).
 
-    Attributes:
-        name: name of the curve.
-        probability: softmax probability p of the own class.
-        lowered: exp(-loss) at this probability, p_m in the paper.
+    `lowered` is exp(-loss) at this probability p, p_m in the paper.
     """
 
     name: str

@@ -74,13 +74,11 @@ def first_alike(
 ) -> list[int]:
     """For each candidate of a round, the first one whose training is the same; equal trainings are made once.
 
+    The values of the fields may agree where the draws do not; without them the draws are compared. `before` is the
+    answer for the round before, whose candidates are the parents; copies of one parent are one parent.
+
     >>> first_alike([Start((0.5,), None, 1.0), Start((0.7,), None, 1.0), Start((0.5,), None, 1.0)])
     [0, 1, 0]
-
-    Args:
-        starts: the candidates.
-        values: the values of the fields of each, which may agree where the draws do not; None compares the draws.
-        before: the answer for the round before, whose candidates are the parents; copies of one parent are one parent.
     """
     compared = [start.draw for start in starts] if values is None else [tuple(of_one.items()) for of_one in values]
     first: dict[object, int] = {}

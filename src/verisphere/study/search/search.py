@@ -62,11 +62,8 @@ class NoCandidate(ValueError):
 class SearchResult:
     """A search that has ended.
 
-    Attributes:
-        rounds: the rounds in their order.
-        number, candidate: round and candidate of the result, from 0.
-        epochs: epochs that were trained, over all candidates.
-        ancestors: number of the candidate in each round from which the result descends, by round.
+    Round and candidate of the result count from 0, and `epochs` are those of all candidates. Of each round `ancestors`
+    has the candidate from which the result descends.
     """
 
     rounds: tuple[WholeRound, ...]

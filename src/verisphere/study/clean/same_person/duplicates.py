@@ -72,15 +72,8 @@ class ImagePair:
 class Duplicates(Result):
     """People and pictures that may be twice in a data set.
 
-    Attributes:
-        embeddings: name of the file of embeddings.
-        images: number of images.
-        identities: number of people.
-        threshold: threshold of the centers.
-        image_threshold: threshold of the images; None if images were not compared.
-        people: pairs of identities, the highest score first.
-        pictures: pairs of images, equal pixels first, then the highest score.
-        names_rule: how names that are equal once folded were taken; None if nothing decided.
+    Pairs of people come with the highest score of their centers first, and pairs of pictures with equal pixels before
+    others. The threshold of images is None if they were not compared.
     """
 
     embeddings: str
@@ -170,16 +163,9 @@ def find_duplicates(
     """Identities whose centers nearly coincide, and images of two identities that nearly do.
 
     Neither comparison holds a matrix of all pairs. Only the centers are held while the file is streamed; with
-    `image_threshold` the embeddings are held as well, 4 bytes a number.
-
-    Args:
-        path: file of the embeddings, with names and identities.
-        faces: images of these names, for finding images of two identities with equal pixels as well; every image is
-            read.
-        threshold: lowest score of two centers.
-        image_threshold: lowest score of two images; None compares no images.
-        workers: processes that read images.
-        progress: reports the progress.
+    `image_threshold` the embeddings are held as well, 4 bytes a number. With `faces`, of the same names, every image is
+    read, and images of two identities with equal pixels are found as well. Thresholds are lowest scores; None compares
+    no images.
     """
     check_thresholds(threshold, image_threshold)
     rows = open_rows(path, ("names", "identities"))

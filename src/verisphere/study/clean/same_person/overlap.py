@@ -117,13 +117,8 @@ class Match:
 class Overlap(Result):
     """People of a training set who are in a test set.
 
-    Attributes:
-        train: the training set.
-        test: the test set.
-        matches: every match; the matches of removed people come first.
-        nameless: number of people of either set without a name: their identities are numbers that no list translates.
-        threshold: threshold of embeddings; None if none were compared.
-        unseen: number of people of either set without an embedding, if embeddings were compared.
+    The matches of removed people come first. `nameless` and `unseen` count the people of either set whose identities
+    are numbers that no list translates, and those without an embedding, if embeddings were compared.
     """
 
     train: People
@@ -254,19 +249,10 @@ def find_overlap(
 
     By name: an identity is a name unless it is a number or `ids` has it; then its names are those of `ids`. Matches of
     all grades are returned, and those of the grades in `names` are removed. By id: equal identities that `ids` has, or
-    with `same_ids` all equal identities. By embedding: a person whose center reaches the threshold with the
-    center of a person of the test set, or with one of its images; only the nearest image of a person is returned. No
-    matrix of all pairs is held, and only the centers of the training set are.
-
-    Args:
-        train: the training set.
-        test: the test set.
-        names: word of `REMOVED` for the matches of names that are removed.
-        ids: names of ids, from `read_ids`.
-        same_ids: whether equal identities are one person even if they are numbers.
-        embeddings: embeddings of the two sets, from one model; None compares none.
-        threshold: lowest score.
-        progress: reports the progress.
+    with `same_ids` all equal identities. By embedding: a person whose center reaches the threshold with the center of a
+    person of the test set, or with one of its images; only the nearest image of a person is returned. No matrix of all
+    pairs is held, and only the centers of the training set are. `names` is a word of `REMOVED`, and `ids` comes from
+    `read_ids`. The embeddings of both sets come from one model; None compares none.
     """
     if not -1 < threshold <= 1:
         raise ValueError(f"threshold is {threshold}; a threshold of scores lies above -1 and is at most 1")
