@@ -34,11 +34,7 @@ _PAGE_SIZES = tuple(1 << power for power in range(9, 17))
 class Value(NamedTuple):
     """One entry of a database: its key, and the run of bytes of its value.
 
-    Attributes:
-        key: the key.
-        offset: byte of the file at which the value begins.
-        size: number of bytes of the value.
-        overflow: number of the page in which a large value begins; 0 for a value inside a leaf.
+    A large value begins in the page `overflow`; it is 0 for a value inside a leaf.
     """
 
     key: bytes

@@ -67,7 +67,7 @@ def read_manifest(pack: Path, images: int | None = None, must_agree: bool = True
     """The manifest of a pack; None if there is none.
 
     A manifest has at most 64 MiB, and 1 KiB more for each image of its pack. It must state this number of images,
-    unless told otherwise; None is a pack that could not be opened.
+    unless `must_agree` is false; None is that of a pack that could not be opened.
     """
     path = manifest_path(pack)
     if not path.is_file():

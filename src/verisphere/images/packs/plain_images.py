@@ -25,18 +25,10 @@ from verisphere.images.packs.spans import Spans, Stamp, check_stamp, stamp_of
 class PlainImages:
     """Images in plain pages of one file, which is opened anew for each request.
 
-    The values of a page are found when the first of them is requested: 4 bytes are read for each value.
-
-    Attributes:
-        path: the file.
-        names: name of each image.
-        rows: row of the file of each image.
-        pages: first row, offset, size in bytes and number of rows of each page.
-        nullable: whether each page begins with definition levels.
-        begins: byte at which the image of each row of the file begins; 0 where it is not known yet.
-        lengths: number of bytes of the image of each row of the file; 0 where it is not known yet.
-        stamps: stamp of the file when its index was read; taken now if none is given.
-        unread: always empty.
+    The values of a page are found when the first of them is requested: 4 bytes are read for each value. A page has its
+    first row, offset, size in bytes and number of rows; pages begin with definition levels where they are `nullable`.
+    The first byte and the length of the image of each row of the file are 0 where they are not known yet. Stamps are
+    those of the file when its index was read, taken now if none are given; `unread` is always empty.
     """
 
     path: Path

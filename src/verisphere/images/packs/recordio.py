@@ -34,15 +34,8 @@ _IN_FOLDER = "train.rec"  # the usual name of a pack of faces
 class Records:
     """Images in records; the file is opened anew for each request.
 
-    Attributes:
-        path: the file.
-        names: name of each image.
-        keys: key of each image in the index.
-        offsets: byte at which each record begins.
-        codes: position of each image's label in `labels`.
-        labels: the labels of the pack.
-        ids_are_keys: whether the id in a record's header must equal its key.
-        unread: always empty.
+    Keys and offsets in bytes are those of the index, and codes are positions in the labels of the pack. The id in a
+    record's header must equal its key where `ids_are_keys`; `unread` is always empty.
     """
 
     path: Path

@@ -168,16 +168,9 @@ def _end_of_images(
 class _Records:
     """The records of a pack.
 
-    Attributes:
-        path: the file.
-        keys: key of each record; sorted if there is an identity header.
-        offsets: byte at which each record begins.
-        end: key after that of the last image; 0 without an identity header.
-        images: positions of the images among the records.
-        listed: the list beside the file.
-        thorough: whether every fault is looked for.
-        manifest: the manifest beside the file; None if there is none.
-        seen: the first two labels of each record and the bytes of its image, if the records were walked.
+    The keys are sorted if there is an identity header, and `end` is the key after that of the last image; without such
+    a header it is 0. Images are positions among the records. If the records were walked, `seen` has the first two
+    labels of each and the bytes of its image.
     """
 
     path: Path

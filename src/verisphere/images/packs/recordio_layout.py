@@ -178,10 +178,7 @@ class Headers:
 def gather_headers(path: Path, offsets: Int64[np.ndarray, " records"], most_problems: int = 1) -> Headers:
     """The headers of the records at these bytes, through a mapping of the file.
 
-    Args:
-        path: the file.
-        offsets: byte at which each record begins.
-        most_problems: number of records that cannot be read after which the reading of unusual records ends.
+    After so many records that cannot be read, the reading of unusual records ends.
     """
     with open(path, "rb", buffering=0, opener=regular) as file:
         size = os.fstat(file.fileno()).st_size

@@ -24,13 +24,8 @@ LONGEST_IMAGE_NAME = 4096  # characters; the longest path of Linux
 class Record(NamedTuple):
     """One image of a pack: its name, identity and domain, and the run of bytes in which it lies.
 
-    Attributes:
-        name: unique name of the image.
-        identity: identity of the image.
-        offset: byte of its file at which the image begins.
-        size: number of bytes of the image.
-        domain: domain of the image; None where the pack has no domains.
-        part: position, among the files of the pack, of the file in which the image lies.
+    Offset and size are in bytes of its file, whose position among the files of the pack is `part`. The domain is None
+    where the pack has none.
     """
 
     name: str

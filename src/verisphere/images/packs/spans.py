@@ -37,16 +37,9 @@ class Spans:
     """Runs of bytes in one or more files, which are opened anew for each request.
 
     The bytes are read by pread, not through a mapping: if a file has become shorter, pread leads to an error, but a
-    mapping would end the process.
-
-    Attributes:
-        paths: the files.
-        names: name of each image.
-        offsets: byte of its file at which each image begins.
-        sizes: number of bytes of each image.
-        parts: position in `paths` of the file of each image; None if there is one file.
-        unread: always empty: whether an image of a pack is read does not depend on a suffix.
-        stamps: stamp of each file when its index was read; taken now if none is given.
+    mapping would end the process. `parts` has the position in `paths` of the file of each image; None if there is one
+    file. Stamps are those of the files when their index was read, taken now if none are given. Whether an image of a
+    pack is read does not depend on a suffix: `unread` is always empty.
     """
 
     paths: tuple[Path, ...]

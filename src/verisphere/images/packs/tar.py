@@ -54,12 +54,9 @@ def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]
     """The samples of a WebDataset, in their order; after a damaged header, the next one is searched for.
 
     The identity of a sample is the text of `KEY.cls`, or `identity`, `label` or `cls` of the object in `KEY.json`,
-    which may have a `name` and a `domain` too. Without `name`, the name of the image is the path of its member.
-
-    Args:
-        path: an archive; shards as `faces-{000000..000012}.tar`; or a folder with nothing but .tar archives, which are
-            read in the order of their names, and descriptions (.json .txt .csv .md).
-        thorough: whether every fault is looked for.
+    which may have a `name` and a `domain` too. Without `name`, the name of the image is the path of its member. The
+    archives of a folder, which has nothing else but descriptions (.json .txt .csv .md), are read in the order of their
+    names.
     """
     shards = _shards(path)
     return (yield from contents_of_records(path, TAR.name, shards, _records(shards), thorough))

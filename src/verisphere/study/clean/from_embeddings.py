@@ -57,19 +57,8 @@ def found_in_embeddings(
     number after them, and so do the clusters from the 15th on. An identity of fewer than `min_samples` rows is one
     sub-class. If no cluster is found, none is dominant, so the identity is lost. The angles are those to the mean of
     the dominant cluster, and to the mean of the row's own cluster (0 for a row of no cluster). The method is meant for
-    `Rule(angle=None, only_dominant=True)`.
-
-    Args:
-        path: embeddings file.
-        method: method that finds the sub-classes.
-        sub_centers: number of sub-centers of an identity, for `sub-centers`.
-        restarts: number of further starts of k-means, for `sub-centers`.
-        seed: seed of the further starts.
-        eps: largest cosine distance of neighbours, above 0 and at most 2, for `dbscan`.
-        min_samples: number of rows within `eps`, itself included, that make a row part of a cluster's core, for
-            `dbscan`.
-        budget: bytes of the rows that are held at a time; a larger identity is held nevertheless.
-        progress: reports the progress over portions of the file.
+    `Rule(angle=None, only_dominant=True)`. The options are those of `Finder`. The rows that are held take `budget`
+    bytes at a time; a larger identity is held nevertheless.
     """
     finder = Finder(method, sub_centers, restarts, seed, eps, min_samples)
     opened = open_rows(Path(path), ("names", "identities"))
@@ -103,7 +92,12 @@ def found_in_embeddings(
 
 @dataclass(frozen=True)
 class Finder:
-    """A method with its options; see `found_in_embeddings`."""
+    """A method with its options.
+
+    Each identity has at most so many sub-centers, found by so many further starts of k-means, which the seed draws. For
+    `dbscan`, `eps` is the largest cosine distance of neighbours, above 0 and at most 2, and `min_samples` the number of
+    rows within it, itself included, that make a row part of a cluster's core.
+    """
 
     method: Method = "sub-centers"
     sub_centers: int = 3
@@ -189,10 +183,7 @@ def cosines_to_others(
 class _Passes:
     """The identities that are held together, and the pass over the file in which they are read.
 
-    Attributes:
-        block: block of each row; NONE for a row of no class.
-        sizes: rows of each block.
-        passes: the blocks of each pass. In a pass, all rows of a block precede those of the next block.
+    The block of a row of no class is NONE. In a pass, all rows of a block precede those of the next block.
     """
 
     block: Int64[np.ndarray, " rows"]

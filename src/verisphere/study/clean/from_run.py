@@ -59,20 +59,10 @@ def found_in_run(
     bits as an uninterrupted one. The ranks of a joined group share the work, and each returns the whole result; all
     ranks must see the same files.
 
-    Images without a known person have no class: their sub-center is `NONE`, and no rule drops them.
-
-    Args:
-        run: folder of a run (its newest checkpoint), or of one checkpoint inside a run.
-        faces: the data that the run was trained on.
-        device: device of the network.
-        batch_size: images at a time.
-        workers: processes that read images; 0 reads in this one.
-        trust: also build a network from outside verisphere, which runs its code.
-        work: folder for work files, which the caller removes; None keeps them in a temporary folder, so that the work
-            begins anew each time.
-        rank_1: also find the nearest class of every image, by images x classes x sub-centers products; the embeddings
-            are then among the work files.
-        progress: reports the progress over the blocks.
+    Images without a known person have no class: their sub-center is `NONE`, and no rule drops them. A run is its newest
+    checkpoint, or one checkpoint inside it. Without `work`, whose files the caller removes, the work begins anew each
+    time. With `rank_1` the nearest class of every image is found too, by images x classes x sub-centers products; the
+    embeddings are then among the work files.
     """
     head = on_every_rank(lambda: _head_for(run, faces))
     model = on_every_rank(lambda: open_model(head.checkpoint.path, device, trust))

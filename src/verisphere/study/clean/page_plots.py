@@ -115,13 +115,8 @@ def angles_plot(
 ) -> Figure:
     """Histograms of the angles of groups of samples, above on a linear scale, below on a logarithmic one.
 
-    Args:
-        groups: colour, line style and angles in degrees of each group, by its name; NaN for a sample without an angle,
-            which is not drawn. The legend has the share of each group.
-        total: number of samples that the shares refer to.
-        title: title of the plot.
-        label: label of the axis of angles.
-        rule: angle of the rule, drawn as a line; None draws none.
+    A group has a colour, a line style, and angles in degrees; NaN stands for a sample without an angle, which is not
+    drawn. The legend has the share of each group in the total. The angle of the rule is a line.
     """
     figure = new_figure(4.4)
     even, logarithmic = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))

@@ -47,13 +47,8 @@ GROUP = (
 class DemoSize:
     """The size of the demo; the tests run a small one.
 
-    Attributes:
-        people: number of unseen people on whom the figures are measured.
-        images: number of images of each of these people.
-        calibration_people: number of further people, one image each, on whom the thresholds are set.
-        shipped_fars: target FARs of the thresholds that are exported with the model.
-        guarantee: guarantee of these thresholds.
-        overrides: changed fields of the recipe, as `--field value` pairs.
+    Figures are measured on unseen `people`, and thresholds set on further ones with one image each, for the FARs that
+    are shipped. Overrides are `--field value` pairs of the recipe.
     """
 
     people: int = 1_000

@@ -68,13 +68,8 @@ class Difference:
 class ArmFigure:
     """A figure of an arm.
 
-    Attributes:
-        measured, name, far_target, domain: identity of the figure; see `Figure`.
-        mean: mean over seeds.
-        std: population standard deviation over seeds.
-        per_seed: value at each seed.
-        difference: difference to the baseline; None for the baseline itself, for figures that are not compared, and if
-            the baseline failed.
+    Its identity is that of `Figure`; the standard deviation is that of the population. The baseline itself has no
+    difference, and neither have figures that are not compared, and all if the baseline failed.
     """
 
     measured: str

@@ -39,14 +39,8 @@ _BESIDE = {CLEANED, SEARCH}  # keys of an arm beside the fields of its recipe
 class Run:
     """A training of an experiment.
 
-    Attributes:
-        arm: name of the arm.
-        seed: seed of the training.
-        folder: folder of the run.
-        recipe: resolved recipe, as YAML.
-        cleaned: the arm that cleans its data, and the rule; None where they are not cleaned.
-        search: the search of the arm, as YAML; None for a training.
-        source: folder of that arm's training at the same seed.
+    The recipe is resolved YAML, as is the search of an arm that is one. Where its data are cleaned, `source` is the
+    folder of the cleaning arm's training at the same seed.
     """
 
     arm: str

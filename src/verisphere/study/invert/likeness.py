@@ -21,13 +21,8 @@ INVERTED, JUDGE = "inverted", "judge"
 class Compared:
     """Generated images and photographs as unit embeddings of one model.
 
-    Attributes:
-        name: `inverted` or `judge`.
-        photographs: positions of the photographs in their set, and their people.
-        generated: the generated images.
-        given, others: the photographs of these names in `Photographs`.
-        own: the other photographs of all people, one after another.
-        owner: for each row of `own`, the position of the image whose person it shows.
+    The name is `inverted` or `judge`. Given ones and others are those of `Photographs`; `own` has the other photographs
+    of all people one after another, and `owner` the position of the image whose person each of them shows.
     """
 
     name: str

@@ -20,13 +20,10 @@ from verisphere.study.invert.photographs import Photographs, photographs_of, rea
 class Strangers:
     """Photographs, each with a photograph of the most similar other person and a second one of that person.
 
-    Attributes:
-        faces: the set.
-        photographs: positions of strangers' photographs.
-        given: for each of them the most similar photograph of somebody else.
-        compared: another photograph of the person on `given`.
-        same_person: mean cosine of two photographs of one candidate under the inverted model; None if nobody has two.
-            The person who is most similar to a face may have photographs that are less alike.
+    Their positions come with those of the photograph of somebody else that is `given` as the most similar, and of
+    another one of that person, to be compared. `same_person` is the mean cosine of two photographs of one candidate
+    under the inverted model, None if nobody has two. The person who is most similar to a face may have photographs that
+    are less alike.
     """
 
     faces: Faces

@@ -47,12 +47,7 @@ class Seen:
 class Answer(Result):
     """The first cause, or none; and the checks before it, in their order.
 
-    Attributes:
-        asked: model and set, or run.
-        cause: the first cause that was found; None where no check found one.
-        check: the check that found it; empty for none.
-        tried: what the checks saw that found none.
-        names_rule: how names that are equal once folded were taken; None if nothing decided.
+    Asked is a model and a set, or a run; cause and check are empty where no check found one.
     """
 
     asked: str

@@ -46,10 +46,7 @@ PRINTED = 30
 class People:
     """The people of a set, and its images if it has any.
 
-    Attributes:
-        path: data set, list of people or embeddings file.
-        identities: the people, sorted; without `NOBODY`.
-        labels: the images; None for a list of people.
+    The identities are sorted and without `NOBODY`; a list of people has no labels.
     """
 
     path: Path
