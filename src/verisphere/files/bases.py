@@ -28,10 +28,7 @@ BASE = "base"
 class YamlFile:
     """A file of a chain of bases.
 
-    Attributes:
-        path: path of the file.
-        text: the YAML.
-        content: values of this file alone, with current class paths.
+    Its content is that of this file alone, with current class paths.
     """
 
     path: Path
@@ -43,9 +40,7 @@ class YamlFile:
 class Based:
     """A YAML file with the values of all its bases.
 
-    Attributes:
-        content: the merged values, without `base`.
-        files: the file itself, its base, the base of that base, and so on.
+    The content is without `base`; the files are the file itself, its base, the base of that base, and so on.
     """
 
     content: Any

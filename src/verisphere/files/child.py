@@ -22,12 +22,8 @@ Answer = tuple[dict[str, Any], bytes]
 class Task:
     """A module with a function `answer(told, content)`, and the limits of its process.
 
-    Attributes:
-        module: path of the module.
-        fails: what an error says of the file if the task raises one, or its process ends without an answer.
-        slow: what an error says of the file if the process takes too long.
-        cpu_seconds: seconds of processor time that the process may take.
-        seconds: seconds of wall time that the process may take.
+    An error says `fails` of the file if the task raises one, or its process ends without an answer, and `slow` if it
+    takes longer than so many seconds of the processor, or of wall time.
     """
 
     module: Path

@@ -171,7 +171,7 @@ class _Complete(Reading):
             place = f"{where}.{name}" if where else name
             if name in given and not (given[name] is None and default is None):
                 completed[name] = entry(hint, given[name], place)
-            elif _is_group(hint):
+            elif isinstance(hint, type) and is_dataclass(hint):
                 completed[name] = self.fields(hint, {}, place)
             else:
                 completed[name] = entry(hint, default, place) if isinstance(default, str) else _plain(default)
@@ -256,10 +256,6 @@ def _hints(owner: Any) -> dict[str, Any]:
         return get_type_hints(owner)
     except (NameError, TypeError):  # a user's class may have annotations that name what is not imported
         return {}
-
-
-def _is_group(hint: Any) -> bool:
-    return isinstance(hint, type) and is_dataclass(hint)
 
 
 def _plain(default: Any) -> Any:

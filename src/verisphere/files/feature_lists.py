@@ -21,9 +21,7 @@ _LARGEST_LIST = 1 << 28  # bytes; MegaFace's list of a million distractors has a
 class PictureList:
     """Pictures in the order of a list.
 
-    Attributes:
-        pictures: path of each picture.
-        people: the person on each picture: its `id`, else the folder that its path begins with.
+    The person on a picture is its `id`, else the folder that its path begins with.
     """
 
     pictures: tuple[str, ...]

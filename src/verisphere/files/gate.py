@@ -59,13 +59,9 @@ class Effect:
     """What a gate does that refuses at most a share `good` of good photographs.
 
     Of the photographs to be enrolled a tenth are worse copies. All rates are means over splits of the people, of whom
-    the gate is fitted on a third: these are in `worse_refused`, and in no other rate.
-
-    Attributes:
-        good: the share.
-        worse_refused: share of the worse copies of all people that are refused.
-        fpir, fpir_highest: share of strangers who are found by worse copies, and in the split where it is highest.
-        tpir: people who are found by a good photograph, of all who were to be enrolled.
+    the gate is fitted on a third: these are in `worse_refused`, and in no other rate. `fpir` is the share of strangers
+    who are found by worse copies, `fpir_highest` that of the split where it is highest, and `tpir` that of the people
+    who are found by a good photograph, of all who were to be enrolled.
     """
 
     good: str

@@ -19,10 +19,7 @@ _Wrong = Callable[[int, str, str], None]  # number of the line, or 0; path of th
 class ImageList:
     """The images of a list.
 
-    Attributes:
-        paths: path of each image, relative to the folder of the list.
-        identities: identity of each image.
-        domains: domain of each image; None for a list without domains.
+    Paths are relative to the folder of the list, which may have no domains.
     """
 
     paths: tuple[str, ...]

@@ -55,10 +55,7 @@ def rows_named(
 class Found:
     """The rows of a list's images in a set.
 
-    Attributes:
-        rows: row of each image that was found.
-        missing: names for which the set has nothing.
-        ambiguous: names that fit several images, and the names of those.
+    Beside them are the names for which the set has nothing, and those that fit several images, with the names of these.
     """
 
     rows: dict[str, int] = field(default_factory=dict)

@@ -27,11 +27,7 @@ COLUMNS = ("name", "identity", "domain", "true_identity")
 class LabelList:
     """The labels of some images.
 
-    Attributes:
-        names: name of each image, as the data set spells it.
-        identities: identity of each image.
-        domains: domain of each image; None if the list has none.
-        true_identities: true identity of each image; None if the list does not state it.
+    Images are named as the data set spells them; what the list does not state is None.
     """
 
     names: Sequence[str]

@@ -53,9 +53,7 @@ def text_of_recipe(path: Path) -> str:
 class NamedRecipe:
     """The name of a recipe as the user typed it, and its file.
 
-    Attributes:
-        name: name as typed; errors begin with it.
-        path: the file, or the path within the table of losses.
+    Errors begin with the name; the path of a recipe may lie within the table of losses.
     """
 
     name: str
@@ -73,7 +71,8 @@ def find_recipe(named: str | Path, folder: Path = Path(), what: str = "recipe") 
         return NamedRecipe(str(path) if found == path else name, found)
     if os.path.isdir(path):
         return NamedRecipe(str(path), path)  # its reader reports that it is a folder
-    raise FileNotFoundError(f"{name}: there is no such {what}{_hint(name)}")
+    hint = nearest_recipes(name) or "; `verisphere recipes` lists the recipes that come with it"
+    raise FileNotFoundError(f"{name}: there is no such {what}{hint}")
 
 
 def locate_recipe(named: str | Path, folder: Path = Path()) -> Path | None:
@@ -82,10 +81,6 @@ def locate_recipe(named: str | Path, folder: Path = Path()) -> Path | None:
     if path in _in_table() or (os.path.exists(path) and not os.path.isdir(path)):
         return path
     return packaged_recipes().get(str(named))
-
-
-def _hint(named: str) -> str:
-    return nearest_recipes(named) or "; `verisphere recipes` lists the recipes that come with it"
 
 
 def nearest_recipes(named: str) -> str:

@@ -63,11 +63,7 @@ def pyarrow_errors(path: Path) -> Iterator[None]:
 class ParquetTable:
     """A parquet file whose footer has been checked against its size; nothing is decoded yet.
 
-    Attributes:
-        path: the file.
-        size: bytes of the file.
-        footer: where the columns lie.
-        schema: the columns and their types, as pyarrow has them.
+    The schema has the columns and their types, as pyarrow has them.
     """
 
     path: Path

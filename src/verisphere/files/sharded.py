@@ -46,11 +46,7 @@ _ROUNDED = 2.0**-22  # more than a row of length 1 moves when it is rounded to f
 class Shard:
     """Some rows of a set.
 
-    Attributes:
-        name: name of the files, without their suffixes.
-        rows: number of rows.
-        sha256: digest of the .npy file.
-        columns_sha256: digest of the .npz file.
+    The name is that of its files without suffixes; the digests are those of the .npy and of the .npz file.
     """
 
     name: str

@@ -45,13 +45,8 @@ ENDING = ".bin"
 class StreamedRows:
     """The rows of a file or folder, by name.
 
-    Attributes:
-        path: the file or folder.
-        names: name of each row.
-        identities: the person on each row, if the file states it and the column was read.
-        dim: numbers in a row.
-        source: record of the file or folder.
-        read: returns an iterator over all rows, in portions, unchecked.
+    The person on each row is there if the file states it and the column was read; `read` returns an iterator over all
+    rows, in portions, unchecked.
     """
 
     path: Path

@@ -21,13 +21,8 @@ _POINTS = 10  # numbers of five points
 class TemplateImages:
     """The faces of templates, with an entry for each face.
 
-    Attributes:
-        source: the file.
-        names: the images, each once, in the order of the file.
-        image: position of each face's image in `names`.
-        template: the template of each face, as the file numbers it.
-        medium: the medium of each face, as the file numbers it; equal numbers within a template are one medium.
-        lines: line of each face.
+    The images are named once each, in the order of the file, and `image` has positions among them. Templates and media
+    are numbered as in the file; equal numbers within a template are one medium.
     """
 
     source: Path

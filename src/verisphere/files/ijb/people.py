@@ -20,11 +20,7 @@ TEMPLATE, SUBJECT = "TEMPLATE_ID", "SUBJECT_ID"
 class TemplatePeople:
     """Templates of a gallery, or probes, each with its person.
 
-    Attributes:
-        source: the file.
-        templates: each template once, in the order of the file.
-        subjects: person of each template, as the file names the person.
-        lines: first line of each template.
+    Each template is there once, in the order of the file, with its first line; people are named as in the file.
     """
 
     source: Path
