@@ -8,7 +8,7 @@ base may have a base itself. A value overrides that of the base as follows:
 - Everything else replaces: lists, texts, numbers, and null, which is a value and does not restore the default.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class Based:
         return None
 
 
-def read_based(path: Path, load: Callable[[str], Any] = read_yaml) -> Based:
+def read_based(path: Path) -> Based:
     """Read a YAML file and its bases."""
     check_recipe(path)
     files: list[YamlFile] = []
@@ -68,7 +68,7 @@ def read_based(path: Path, load: Callable[[str], Any] = read_yaml) -> Based:
         if letters > LARGEST_YAML:
             raise ValueError(f"{path}: {letters:,} letters of YAML with its bases; at most {LARGEST_YAML:,} are read")
         with errors_naming(here):
-            content = present_names(load(text))
+            content = present_names(read_yaml(text))
             if files and not isinstance(content, dict):
                 raise ValueError(f"a base has fields and their values, not {shown(content)}")
             files.append(YamlFile(here, text, content))

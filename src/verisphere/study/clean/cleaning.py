@@ -106,10 +106,10 @@ class Cleaning:
         """Number of sub-centers of identities with samples that no sample is nearest to."""
         return int((self.found.sub.counts[self.images > 0] == 0).sum())
 
-    def at_angles(self, angles: Sequence[float] = ANGLES) -> tuple[AtAngle, ...]:
-        """The samples that the angle alone would drop, for several angles (ArcFace, table 3)."""
+    def at_angles(self) -> tuple[AtAngle, ...]:
+        """The samples that the angle alone would drop, for the angles of ArcFace's table 3."""
         results = []
-        for angle in angles:
+        for angle in ANGLES:
             alone = Cleaning.by(Rule(angle), self.found)
             results.append(AtAngle(angle, int((~alone.kept).sum()), len(alone.lost), alone.agreement))
         return tuple(results)

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from verisphere.base.vocabulary import Progress, quietly
 from verisphere.base.words import unknown_name
 from verisphere.files.definitions import build, complete
 from verisphere.files.disk import write_text
@@ -105,9 +104,7 @@ def waves(arms: Sequence[str], cleaned: Mapping[str, CleanedFrom]) -> list[list[
     return ordered
 
 
-def clean_for(
-    folder: Path, entry: CleanedFrom, source: Path, device: torch.device, progress: Progress = quietly
-) -> None:
+def clean_for(folder: Path, entry: CleanedFrom, source: Path, device: torch.device) -> None:
     """Write `kept.txt` and `clean.json` into the folder of a training, unless they are there.
 
     They are written anew if the other training or the rule has changed, and nothing was trained on them yet. The folder
@@ -118,7 +115,7 @@ def clean_for(
         return
     # trusted: its recipe, including its code, was given for training
     faces = read_recipe(source / "recipe.yaml", []).recipe.data
-    found = found_in_run(source, faces, device=device, trust=True, progress=progress)
+    found = found_in_run(source, faces, device=device, trust=True)
     rule = Rule(entry.angle, entry.only_dominant, entry.min_images)
     cleaning = Cleaning.by(rule, found)
     folder.mkdir(parents=True, exist_ok=True)
