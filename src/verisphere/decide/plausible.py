@@ -23,7 +23,8 @@ FAR = "0.1"
 CHANCE = 0.5  # AUC of labels that have nothing to do with the scores
 MOST = 0.58  # AUC that a network reaches without training
 BY_CONDITIONS = 0.2  # TAR of turned signs that a model gives which takes one person under two conditions for two
-FEWEST_AT_CHANCE = 40  # people; with fewer, the scores of a weak model look like those of chance
+MOST_OF_FEW, FEW = 0.53, 40  # the same for fewer people, whose scores by a weak model look like those of chance
+FEWEST_AT_CHANCE = 20  # people; of fewer, they are those of chance too often
 FEWEST = 10  # people, or comparisons of a list, and impostors; fewer show nothing
 SAMPLED = 10_000  # comparisons of each kind that are scored
 ROUNDING = 2.0**-23  # share of the largest score by which scores that are equal differ, as float32 rounds them
@@ -91,10 +92,11 @@ class Sampled:
     def at_chance(self, whole: float | None = None) -> bool:
         """Whether the AUC is below 0.58 by its bound over people at 97.5 %, and 0.5 is possible by the one at 99 %.
 
-        The second condition spares networks that are weaker still: in a set of some size they are surely better than
-        labels of other rows would be. The scores of a domain must also lie below the AUC of the whole set, by the bound
-        at 99.95 %: a weak model is weak in each of many domains. A domain that is harder than others is held to no more
-        than a set by itself.
+        Of fewer than 40 people it has to be below 0.53, as for mixed labels of many images; of fewer than 20 nothing is
+        said. The second condition spares networks that are weaker still: in a set of some size they are surely better
+        than labels of other rows would be. The scores of a domain must also lie below the AUC of the whole set,
+        by the bound at 99.95 %: a weak model is weak in each of many domains. A domain that is harder than others is
+        held to no more than a set by itself.
         """
         upper, far_upper, lower = (
             self.auc_error * float(stdtrit(len(self.genuine) - 1, level)) for level in (0.975, 0.9995, 0.99)
@@ -102,7 +104,7 @@ class Sampled:
         return (
             len(self.genuine) >= FEWEST_AT_CHANCE
             and self.auc - CHANCE <= lower
-            and self.auc + upper <= MOST
+            and self.auc + upper <= (MOST if len(self.genuine) >= FEW else MOST_OF_FEW)
             and (whole is None or self.auc + far_upper <= whole)
         )
 

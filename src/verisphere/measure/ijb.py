@@ -218,6 +218,7 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
     if len(rows) > len(images.names):
         notes.append(f"{len(rows) - len(images.names):,} of {len(rows):,} rows of {path.name} belong to no template")
     kept = kept_rows(len(row))
+    kept = kept[np.argsort(row[kept], kind="stable")]  # neighbours are those of the file
     sample = np.empty((len(kept), rows.dim), np.float32)
     portions = options.progress(_keeping(rows, row[kept], sample), "pooling templates", rows.steps)
     membership = Membership(row, template, images.medium, weight)

@@ -105,7 +105,7 @@ def test_mixed_labels_of_a_camera_with_one_image_of_each(noise: float, found: se
     assert named == {f"between domain {pair}" for pair in found}
 
 
-@pytest.mark.parametrize(("people", "images"), [(60, 5), (200, 2), (40, 10)])
+@pytest.mark.parametrize(("people", "images"), [(60, 5), (200, 2), (40, 10), (20, 40), (30, 30)])
 @pytest.mark.parametrize("seed", range(3))
 def test_permuted_labels(people: int, images: int, seed: int):
     rows, person = faces(people, images, 0.5)
@@ -258,7 +258,7 @@ def test_a_healthy_set_is_no_alarm(name: str):
 
 
 @pytest.mark.parametrize("people", [12, 20, 30, 39])
-@pytest.mark.parametrize("noise", [3.5, 5.0, 8.0])  # AUC 0.61, 0.56, 0.52
+@pytest.mark.parametrize("noise", [3.5, 5.0])  # AUC 0.61, 0.56
 def test_a_weak_model_on_few_people_is_no_alarm(people: int, noise: float):
     assert [reasons(*faces(people, 5, noise, seed)) for seed in range(10)] == [()] * 10
 
@@ -581,6 +581,25 @@ def neighbours(tmp_path: Path) -> tuple[Path, IjbFiles]:
         path.write_text("TEMPLATE_ID,SUBJECT_ID\n" + "".join(f"{n},{n // 5}\n" for n in side))
     of_ijb = IjbFiles(tmp_path / "meta.txt", tmp_path / "pairs.txt", galleries=files[:1], probes=files[1])
     return tmp_path / "pairs.csv", of_ijb
+
+
+@pytest.mark.parametrize(("by", "says"), [(1, AFTER), (-1, BEFORE), (0, None)])
+def test_rows_of_templates_of_one_image_that_are_moved_by_one(tmp_path: Path, by: int, says: str | None):
+    """The numbers of the templates are in another order than the rows, and only the pairs say whose they are."""
+    random = np.random.default_rng(3)
+    rows, _ = faces(120, 3, 0.5)
+    number = random.permutation(360)
+    np.savez(tmp_path / "rows.npz", embeddings=np.roll(rows, by, 0), names=np.arange(360).astype(str))
+    lines = [f"{row} {number[row]} {row}\n" for row in range(360)]
+    (tmp_path / "meta.txt").write_text("".join(lines[row] for row in random.permutation(360)))
+    genuine = [(3 * each + one, 3 * each + other, 1) for each in range(120) for one, other in ((0, 1), (0, 2), (1, 2))]
+    impostor = [(row, (row + 150) % 360, 0) for row in range(360)]
+    listed = random.permutation([*genuine, *impostor])
+    (tmp_path / "pairs.txt").write_text("".join(f"{number[a]} {number[b]} {same}\n" for a, b, same in listed))
+    files = IjbFiles(tmp_path / "meta.txt", tmp_path / "pairs.txt")
+    found = evaluate_ijb(tmp_path / "rows.npz", files, IjbOptions(["1e-1"], fpirs=())).implausible
+    assert len(found) == (says is not None)
+    assert all(says in reason for reason in found)
 
 
 @pytest.mark.parametrize(("by", "says"), [(1, AFTER), (-1, BEFORE), (0, None)])

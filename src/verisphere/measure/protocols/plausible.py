@@ -5,6 +5,7 @@ A seeded sample of people is scored, so that the cost does not grow with the num
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -35,6 +36,7 @@ from verisphere.decide.plausible import (
 from verisphere.measure.protocols.listed_pairs import domains_of_pairs
 from verisphere.measure.protocols.repeated_vectors import repeated_vectors
 from verisphere.score import pair_scores, unit_rows
+from verisphere.score.linkage import linked
 
 MOST_PEOPLE = 2_000  # sampled
 MOST_CROWDS = 100  # people with the most images who are tested for a crowd
@@ -323,7 +325,9 @@ def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple
     same = person[comparisons.left] == person[comparisons.right]
     if not reasons and stated.any() and not (same != comparisons.genuine)[stated].any():
         reasons = implausible_set(embeddings.take(known))
-    return reasons or implausible_before_pooling(embeddings, by_template=True)
+    linked_by = np.stack(sides, 1)[comparisons.genuine]  # people, as the list has them
+    people = replace(embeddings, identities=linked(linked_by, len(embeddings)).astype(str))
+    return reasons or implausible_before_pooling(embeddings, True) or implausible_before_pooling(people)
 
 
 def _of_same(domain: np.ndarray, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
