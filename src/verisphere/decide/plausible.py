@@ -8,11 +8,11 @@ resolve.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import hypot, sqrt
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from verisphere.base.seeds import numpy_generator
 from verisphere.decide.bounds import binomial_bounds
@@ -29,6 +29,7 @@ FEWEST = 10  # people, or comparisons of a list, and impostors; fewer show nothi
 SAMPLED = 10_000  # comparisons of each kind that are scored
 ROUNDING = 2.0**-23  # share of the largest score by which scores that are equal differ, as float32 rounds them
 SURE = 0.998  # two-sided confidence of each test
+NORMAL = float(ndtri((1 + SURE) / 2))  # standard errors of it
 WORKING = 0.9  # AUC from which on a model should distinguish people across two domains, or inside a crowd
 RISES = 0.1  # TAR by which labels in another order have to be better
 MOST_NEIGHBOURS = 8_192  # rows, or comparisons of a list, by which it is estimated how far labels were moved
@@ -127,7 +128,8 @@ def implausible(
     if not sampled.judged:
         return ()
     reasons = []
-    if (negated := sampled.negated()).tar > BY_CONDITIONS and _more(negated, sampled, paired=True):
+    turned = sampled.auc + NORMAL * sampled.auc_error < CHANCE
+    if turned and (negated := sampled.negated()).tar > BY_CONDITIONS and _more(negated, sampled, paired=True):
         reasons.append(
             f"with the signs of all scores turned, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {negated.tar:.3f}, "
             "as if these were distances instead of similarities, or the labels inverted"
@@ -191,7 +193,7 @@ def reordered(sampled: Sampled, others: Iterable[tuple[str, Sampled]], paired: b
 
 
 def _more(one: Sampled, other: Sampled, paired: bool) -> bool:
-    """Whether the TAR of one sample is above that of another beyond chance: a sign test over people, or by bounds."""
+    """Whether one sample is better than another beyond chance: a sign test over people, or by bounds of TAR and AUC."""
     if one.tar <= other.tar:
         return False
     if paired:
@@ -199,7 +201,8 @@ def _more(one: Sampled, other: Sampled, paired: bool) -> bool:
                         ((one.accepted, other.accepted), (other.accepted, one.accepted)))  # fmt: skip
         return binomial_bounds(gained, gained + lost, SURE)[0] > 0.5
     ours, theirs = (binomial_bounds(round(each.accepted.sum()), len(each.accepted), SURE) for each in (one, other))
-    return ours[0] > theirs[1]
+    # few impostors leave the threshold open, which these bounds do not show and the error of an AUC does
+    return ours[0] > theirs[1] and one.auc - other.auc > NORMAL * hypot(one.auc_error, other.auc_error)
 
 
 def implausible_list(

@@ -252,6 +252,16 @@ def test_a_healthy_list_is_no_alarm(name: str):
     assert of_list(*HEALTHY_LISTS[name]) == ()
 
 
+@pytest.mark.parametrize("apart", [0.6, 1.2])
+def test_healthy_lists_of_few_impostors_are_no_alarm(apart: float):
+    """One impostor more or less moves the threshold, and with it the TAR of thousands of genuine pairs."""
+    genuine, random = np.arange(3020) < 3000, np.random.default_rng(4)
+    for _ in range(30):
+        score = random.normal(size=3020) + apart * genuine
+        order = random.permutation(3020)
+        assert of_list(score, genuine) == of_list(score[order], genuine[order]) == ()
+
+
 @pytest.mark.parametrize("name", HEALTHY_SETS)
 def test_a_healthy_set_is_no_alarm(name: str):
     assert reasons(*HEALTHY_SETS[name]) == ()
