@@ -62,6 +62,15 @@ def test_several_lists_are_also_taken_as_one(lists):
     assert np.bincount(rows[None].comparisons.folds).tolist() == [4, 4]
 
 
+def test_a_pair_of_two_lists_is_refused_in_none_and_a_pair_twice_in_its_own(lists):
+    first, second = map(Path, lists)
+    second.write_text(SECOND.replace("b/1,c/1,0,1", "b/2,c/1,0,1"))  # as in the first list
+    assert list(accuracies(pair_rows(embeddings(), lists, 0, "faces"), Redrawing(2))) == [None, "first", "second"]
+    first.write_text(f"{FIRST}c/1,b/2,0,1\n")
+    with pytest.raises(ValueError, match="1 of 5 pairs repeat an earlier one"):
+        pair_rows(embeddings(), lists, 0, "faces")
+
+
 def test_replicates_are_those_of_the_interval():
     rows = pair_rows(drawn_embeddings(), (), 40, "faces")
     (figure,) = accuracies(rows, Redrawing(50)).values()

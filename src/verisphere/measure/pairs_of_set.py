@@ -44,7 +44,7 @@ def accuracies(rows: Mapping[str | None, ListedRows], redrawing: Redrawing) -> d
     by_title = {}
     for title, listed in rows.items():
         with errors_naming(title or "pairs"):
-            result = listed_pairs(listed.embeddings, listed.comparisons)
+            result = listed_pairs(listed.embeddings, listed.comparisons, keep_repeated=True)  # each list has been asked
         replicates = redrawn_accuracy(result.right_decisions, listed.people, result.weights, redrawing)
         by_title[title] = Redrawn(result.accuracy.mean, replicates)
     return by_title
