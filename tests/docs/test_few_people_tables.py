@@ -30,8 +30,8 @@ def test_the_numbers_of_people_are_those_of_the_library():
     page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
     for start, numbers in (
         ("| `confident` | nothing |", [people_needed(far, "confident") for far in ("1e-2", "1e-3", "1e-4")]),
-        ("| `capped --cap 2` |", [capped_people_needed(far, 2) for far in ("1e-2", "1e-3", "1e-4")]),
-        ("| `capped --cap 5` |", [capped_people_needed(far, 5) for far in ("1e-2", "1e-3", "1e-4")]),
+        ("| `capped --cap 2` |", [capped_people_needed(far, 2.0) for far in ("1e-2", "1e-3", "1e-4")]),
+        ("| `capped --cap 5` |", [capped_people_needed(far, 5.0) for far in ("1e-2", "1e-3", "1e-4")]),
     ):
         line = next(line for line in page.splitlines() if line.startswith(start))
         assert line.endswith(f"| {'; '.join(f'{number:,}' for number in numbers)} |")
