@@ -212,6 +212,15 @@ def test_centers_without_a_direction_to_screen_are_streamed(screen):
         assert sparse.engine.streamed_steps == (dtype == torch.float16 or stored == torch.inf)
 
 
+@pytest.mark.parametrize("screen", ["float32", "bfloat16"])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_batch_without_a_finite_embedding_is_streamed(screen: str, value: float):
+    sparse = head_of(Sparse(screen=screen), dtype=torch.float32)
+    with torch.no_grad():
+        assert torch.isnan(sparse(torch.full((4, SIZE), value), torch.arange(4)).loss)
+    assert sparse.engine.streamed_steps == 1
+
+
 class Largest(TorchDispatchMode):
     """Records the number of entries of the largest tensor that is made."""
 

@@ -120,7 +120,7 @@ class CenterScreen:
             # maxima of whole numbers are several times faster; the bits of negative numbers fall as these rise
             tops = runs.view(_WHOLE[product.element_size()]).amax(1).view(product.dtype).view(batch, columns)
             tops = tops.clamp_(min=0).add_(most_higher)
-            if not bool((tops >= cut[:, None]).any()):
+            if compared and not bool((tops >= cut[:, None]).any()):
                 continue  # nor can any of them raise a floor
             highest, best = tops.max(1)
             leads = true_places(highest > leading)
