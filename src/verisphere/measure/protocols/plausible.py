@@ -325,9 +325,11 @@ def implausible_pairs(embeddings: Embeddings, comparisons: Comparisons) -> tuple
     same = person[comparisons.left] == person[comparisons.right]
     if not reasons and stated.any() and not (same != comparisons.genuine)[stated].any():
         reasons = implausible_set(embeddings.take(known))
-    linked_by = np.stack(sides, 1)[comparisons.genuine]  # people, as the list has them
-    people = replace(embeddings, identities=linked(linked_by, len(embeddings)).astype(str))
-    return reasons or implausible_before_pooling(embeddings, True) or implausible_before_pooling(people)
+    reasons = reasons or implausible_before_pooling(embeddings, by_template=True)
+    if reasons or embeddings.pooled_from is None:
+        return reasons
+    people = linked(np.stack(sides, 1)[comparisons.genuine], len(embeddings))  # as the list has them
+    return implausible_before_pooling(replace(embeddings, identities=people.astype(str)))
 
 
 def _of_same(domain: np.ndarray, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
