@@ -41,6 +41,16 @@ def surely_above_chance(points: Sequence[OperatingPoint], strangers: Sequence[Op
     return [point.tar_lower_95 > least for point, least in zip(points, chance, strict=True)]
 
 
+def attack_worked(
+    reached: float, needed: float, points: Sequence[OperatingPoint], strangers: Sequence[OperatingPoint] = ()
+) -> bool:
+    """Whether the attacked model finds the faces as similar to their targets as two photographs of one person.
+
+    Half of that is enough where the judge surely takes the faces for their people, at any FAR.
+    """
+    return reached >= needed or (2 * reached >= needed and any(surely_above_chance(points, strangers)))
+
+
 @dataclass(frozen=True)
 class LeakRow:
     """Faces recovered from one source, compared with photographs by the judge.
@@ -69,14 +79,10 @@ class LeakRow:
 
     @property
     def worked(self) -> bool | None:
-        """Whether the attacked model finds the faces as similar to their targets as two photographs of one person.
-
-        So it has where the judge surely takes the faces for their people, at any FAR. Otherwise the attack has failed,
-        and says nothing on what can be recovered. None if it is not known.
-        """
+        """See `attack_worked`; otherwise it failed, and says nothing on what can be recovered. None if not known."""
         if self.reached is None or self.needed is None:
             return None
-        return self.reached >= self.needed or any(surely_above_chance(self.points, self.strangers))
+        return attack_worked(self.reached, self.needed, self.points, self.strangers)
 
     @property
     def unrecognised(self) -> tuple[str, ...]:

@@ -82,7 +82,8 @@ def test_every_attacker_has_a_row(tested: Path):
     assert [row.source for row in figures.rows] == ["photographs", "embeddings", "head", "folder"]
     for row in figures.rows:
         assert [point.far_target for point in row.points] == ["1e-1"]
-        assert row.points[0].genuine_total == 4
+        people = json.loads((tested / "folder" / "inversion.json").read_text())["people"]
+        assert row.points[0].genuine_total == (len(set(people)) if row.source == "folder" else 4)
         assert row.points[0].far <= 0.1
     assert "the head's centers" in leak_text(figures)
     for source in ("embeddings", "head", "folder"):
@@ -118,7 +119,14 @@ def test_every_score_can_be_computed_again_from_the_files(tiny: Path, tested: Pa
             assert real == pytest.approx(1.0 if one.real is None else one.real, abs=1e-6)
         # in the closed set the photograph that stands for a center may be the one that is compared with
         (point,) = likeness.points
-        assert (again > point.threshold).sum() == point.genuine_accepted
+        person = dict(zip(faces.names, faces.identities, strict=True))
+        of_person = [person[one.given] for one in likeness.comparisons]
+        # the network alone is given the most similar people, each of whom counts once
+        counted = (
+            [of_person.index(one) for one in dict.fromkeys(of_person)] if source == "folder" else range(len(again))
+        )
+        assert point.genuine_total == len(counted)
+        assert (again[list(counted)] > point.threshold).sum() == point.genuine_accepted
         row = next(row for row in figures.rows if row.source == source)
         if likeness.model == "judge":
             assert asdict(row.points[0]) == asdict(point)
@@ -212,6 +220,14 @@ def test_an_attack_that_failed_makes_no_claim(tested: Path, tmp_path: Path, reac
     assert text.count(said) == (len(figures.rows[1:]) if reached == 0.6 else 0)
     assert ("strangers that are chosen in the same way" in text) == (reached == 0.6)
     assert any("raise --steps" in row for row in rows) == (reached == 0.4)
+
+
+@pytest.mark.parametrize(("reached", "worked"), [(0.9, True), (0.44, True), (0.42, False), (-0.02, False)])
+def test_the_judge_decides_only_of_faces_that_came_half_the_way(reached: float, worked: bool):
+    """After a single step, faces of noise can be alike for the judge too."""
+    scores, impostor = np.linspace(0.5, 0.9, 16), np.linspace(-0.5, 0.4, 200)
+    row = LeakRow("folder", 0.3, 0.0, (operating_point(scores, impostor, "1e-1"),), reached, 0.866)
+    assert row.worked == worked
 
 
 @pytest.mark.parametrize(("accepted", "worked"), [(16, True), (8, False)])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from verisphere.images import InMemory
-from verisphere.study.invert.findings import Cosines, Likeness
+from verisphere.study.invert.findings import Comparison, Cosines, Likeness
 from verisphere.study.invert.likeness import Compared
 from verisphere.study.invert.photographs import chosen_people, labels_of, photographs_of
 
@@ -87,6 +87,23 @@ def test_a_pair_of_photographs_is_one_impostor_pair_however_many_images_stand_fo
     found = Compared("judge", photos, rows[:4], *sides, owner).likeness(["0.1"], ["1", "2", "3", "4"])
     assert found.points[0].impostor_total == 2 * 3 + 2 * 2 + 3 * 2 + 1  # of a, b, c and d; 21 pairs, 4 of one person
     assert found.real_points[0].impostor_total == 17
+
+
+def test_images_of_the_most_similar_person_count_once_for_each_person():
+    """All images of noise are given to one person, and would count as so many independent comparisons."""
+    photos = photographs_of(faces(), ["a", "a", "b", "b"], 2, 0, given=[0, 1, 2, 2])
+    rows = np.linalg.qr(np.random.default_rng(0).standard_normal((7, 7)))[0]
+    own = [place for places in photos.own for place in places]
+    owner = np.repeat(np.arange(4), [len(places) for places in photos.own])
+    sides = rows[list(photos.given)], rows[list(photos.others)], rows[own]
+    found = Compared("judge", photos, rows[:4], *sides, owner)
+    stranger = Comparison("c", "a", "a", 0.0)
+    names = ["1", "2", "3", "4"]
+    alone, chosen = found.likeness(["0.1"], names), found.likeness(["0.1"], names, [stranger])
+    people = [person for person, places in zip("aabb", photos.own, strict=True) if places]
+    assert alone.points[0].genuine_total == len(people)
+    assert chosen.points[0].genuine_total == len(set(people))
+    assert len(chosen.comparisons) == len(people)
 
 
 @pytest.mark.parametrize(("own", "recognised"), [(0.31, True), (0.29, False), (None, None)])

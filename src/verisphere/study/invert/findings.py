@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.base.words import Names
-from verisphere.files.leak_figures import surely_above_chance
+from verisphere.files.leak_figures import attack_worked
 from verisphere.files.results import Result
 from verisphere.report.tables import number, table
 
@@ -63,8 +63,9 @@ class Likeness:
         others: cosines with photographs of other people.
         real_same_person: cosines of two photographs of one person, for comparison; None if there is no such pair.
         real_others: cosines of two photographs of two people.
-        points: at each FAR, the share of images accepted against one photograph of their person other than the target;
-            the threshold comes from pairs of photographs of two people.
+        points: at each FAR, the share of images accepted against one photograph of their person other than the target,
+            of the first image of each person where these are chosen as the most similar; the threshold comes from pairs
+            of photographs of two people.
         real_points: the same share for photographs in place of the images, if there is such a photograph.
         comparisons: the comparisons of `points` and `real_points`.
         stranger_points: where an image stands for the most similar person, the share of strangers' photographs that are
@@ -182,7 +183,7 @@ class InversionFindings(Result):
         if self.reached >= self.needed:
             return f"the attack worked: {cosines}"
         of_judge = [entry for entry in self.likeness if entry.model == "judge"]
-        if any(any(surely_above_chance(entry.points, entry.stranger_points)) for entry in of_judge):
+        if any(attack_worked(self.reached, self.needed, entry.points, entry.stranger_points) for entry in of_judge):
             return f"the attack worked, since the judge surely takes its images for their people: {cosines}"
         return (
             f"the attack failed, and says nothing on what can be recovered: {cosines}; raise --steps, or change --rate"

@@ -267,7 +267,8 @@ def leak_text(figures: LeakFigures) -> str:
     steps = figures.settings.get("steps")
     told = (
         f"by {figures.judge} (steps: {steps}); an attack worked if the attacked model finds its faces as similar "
-        f"to their targets as two photographs of one person, or {figures.judge} surely recognises them at one FAR.\n"
+        f"to their targets as two photographs of one person, or half as similar and {figures.judge} surely recognises "
+        "them at one FAR; faces given to one person by the choice of the most similar count as one.\n"
         "by chance, a face has a TAR of the FAR itself where its person was fixed before, and that of the strangers' "
         "photographs where the most similar person was chosen"
     )

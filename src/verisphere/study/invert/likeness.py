@@ -79,9 +79,14 @@ class Compared:
     ) -> Likeness:
         """A summary of the cosines, and the share of images accepted at each FAR.
 
-        Of strangers' photographs there are the comparisons under this model.
+        Of strangers' photographs there are the comparisons under this model. Where there are any, people were chosen as
+        the most similar, and all images of noise are given to one: so the first image of each person counts alone.
         """
         comparisons = self._comparisons(names) if fars else []
+        counted = [one.cosine for one in comparisons]
+        if of_strangers:
+            people = [person for person, own in zip(self.photographs.people, self.photographs.own, strict=True) if own]
+            counted = [counted[people.index(person)] for person in dict.fromkeys(people)]
         strangers = self.strangers
         real = np.concatenate([self.given, self.own, self.others])
         with_others = self.cosines[strangers]
@@ -97,7 +102,7 @@ class Compared:
             Cosines.of(with_others),
             Cosines.of(real_same),
             Cosines.of((self.given @ real.T)[strangers]),
-            self._points(fars, [one.cosine for one in comparisons]),
+            self._points(fars, counted),
             self._points(fars, [one.real for one in comparisons if one.real is not None]),
             tuple(comparisons),
             self._points(fars, [one.cosine for one in of_strangers]),
