@@ -209,6 +209,17 @@ def test_a_name_with_dots_and_without_a_suffix_stays_whole(tmp_path: Path):
     assert positions(["m.0b_0001.jpg"], tmp_path / "rfw", tmp_path)[1] == [["m.0b_0001.jpg"]]
 
 
+def test_folders_that_labels_contradict_are_said_to_be_compared_with_nobody(tmp_path: Path, caplog):
+    """A suite would else compare no people with the training, and leave that unsaid."""
+    touch(tmp_path, "mine/Ann/1.jpg", "mine/Ann/2.jpg", "mine/Bo/1.jpg")
+    (tmp_path / "mine" / "pairs.csv").write_text("left,right,label\nAnn/1.jpg,Ann/2.jpg,0\nAnn/1.jpg,Bo/1.jpg,0\n")
+    (task,) = find_sets(tmp_path)[0]
+    (read,) = task.parts.values()
+    assert read(tmp_path).identities == ("-1",) * 3
+    (said,) = caplog.messages
+    assert "people, which 1 labels contradict, nor compared with the training's people" in said
+
+
 def test_missing_images_are_counted_and_the_first_is_named(tmp_path: Path):
     touch(tmp_path, "set/Ann/1.jpg")
     with pytest.raises(ValueError, match=r"set: 2 of 3 listed images are not there, the first 'Bo/1\.jpg'"):

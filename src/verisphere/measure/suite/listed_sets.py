@@ -164,8 +164,10 @@ def _people_by_folder(pairs: PairList, names: Sequence[str]) -> tuple[str, ...]:
     both = ((person[left], person[right], genuine) for left, right, genuine in sides)
     wrong = sum(NOBODY not in (left, right) and (left == right) != genuine for left, right, genuine in both)
     if wrong:
-        log.info(
-            "%s: folders are not taken for people, which %d labels contradict", printable(str(pairs.source)), wrong
+        log.warning(
+            "%s: folders are not taken for people, which %d labels contradict, nor compared with the training's people",
+            printable(str(pairs.source)),
+            wrong,
         )
     return tuple(NOBODY if wrong else person[name] for name in names)
 
