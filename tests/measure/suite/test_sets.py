@@ -216,7 +216,7 @@ def test_folders_that_labels_contradict_are_said_to_be_compared_with_nobody(tmp_
     (task,) = find_sets(tmp_path)[0]
     (read,) = task.parts.values()
     assert read(tmp_path).identities == ("-1",) * 3
-    (said,) = caplog.messages
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "people, which 1 labels contradict, nor compared with the training's people" in said
 
 
