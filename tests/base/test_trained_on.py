@@ -107,7 +107,10 @@ def test_sets_that_share_nothing_say_so_and_what_was_not_compared():
     assert not nothing
     assert nothing.described() == "none of the 4 images and, by name, none of the 3 people were in the training"
     numbers = record(["17"], digests[:0]).rows(people, digests).shared(people)
-    assert numbers.described() == "none of the 4 images were in the training"
+    nameless = "none of the 4 images were in the training; people could not be compared, since the set or the training "
+    assert numbers.described() == f"{nameless}has no names"
+    listed = record(["Ann"], digests[:0]).rows(np.array(["-1"] * 4), digests).shared(np.array(["-1"] * 4))
+    assert listed.described() == numbers.described()
     unknown = TrainedOn.unknown("it was adopted").rows(people, digests).shared(people)
     assert unknown.described() == "images could not be compared with those of the training: it was adopted"
     both = record(["C"], digests[:0], "it was adopted").rows(people, digests).shared(people)

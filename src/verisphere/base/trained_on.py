@@ -113,8 +113,11 @@ class SharedWithTraining:
         parts += [f"{self.images:,} of the {self.of_images:,} images"] if self.images else []
         if parts:
             return f"the model was trained on {' and '.join(parts)}"
-        by_name = f" and, by name, none of the {self.of_people:,} people" if self.named else ""
-        return f"none of the {self.of_images:,} images{by_name} were in the training"
+        none = f"none of the {self.of_images:,} images"
+        if self.named:
+            return f"{none} and, by name, none of the {self.of_people:,} people were in the training"
+        nameless = "" if self.gap else "; people could not be compared, since the set or the training has no names"
+        return f"{none} were in the training{nameless}"
 
     def not_compared(self) -> str:
         """That images or people could not be compared, and why; empty if all were compared."""
