@@ -16,11 +16,12 @@ from verisphere.files.calibration import Source
 from verisphere.files.embeddings import write_embeddings
 from verisphere.models.folder import Model
 from verisphere.ship.calibration_check import Accepted
-from verisphere.ship.face_search import FaceOfPhotograph
+from verisphere.ship.face_search import FaceOfPhotograph, aligned_faces
 from verisphere.ship.living.enrolment import png
 from verisphere.ship.living.gallery import LivingGallery, create_gallery
 from verisphere.ship.living.migrate import migrate
 from verisphere.ship.living.records import NewPhotographs
+from verisphere.ship.notes import notes_on_model
 
 PIXELS = Preprocessing((112, 112), "RGB", "NCHW", 0.0, 1.0)
 OURS = Origin("ab" * 32, False, "float32", "here", None, "arcface_112x112 by MTCNN", PIXELS)
@@ -147,6 +148,49 @@ def test_rows_of_unrecorded_pixels_are_enrolled_only_if_that_is_accepted(tmp_pat
     assert [origin.preprocessing for origin in gallery.promise.origins] == [PIXELS, None]
     assert main([*enrol[:-1], str(tmp_path), "--accept-unrecorded-pixels"]) == 2
     assert "photographs are embedded now" in capsys.readouterr().err
+
+
+def test_strangers_of_an_unknown_model_leave_the_threshold_tied_to_none(tmp_path):
+    """The origin of the strangers before them stayed, and so no answer said that the new threshold is of any model."""
+    gallery = gallery_of(tmp_path / "door", OURS)
+    assert "nothing ties" not in gallery.info().text().lower()
+    gallery.promise.set_strangers(strangers(replace(STRANGE, origin=None)), "1e-2")
+    assert gallery.origin is None
+    assert "Nothing ties the threshold of the gallery to this model" in gallery.info().text()
+    with pytest.raises(ValueError, match="weights"):  # the enrolled photographs still say what others have to be
+        gallery.enrol(made(people("guest", 2), OTHERS["weights"]))
+
+
+def test_rows_that_say_nothing_of_their_model_are_said_to_be_taken_on_trust(tmp_path):
+    model = model_for("arcface_112x112")
+    ours = model.origin(ImageSource("here", None, None))
+    gallery = create_gallery(tmp_path / "door", strangers(replace(STRANGE, origin=ours)), "1e-2")
+    gallery.enrol(made(ENROLLED, ours))
+
+    def notes() -> tuple[str, ...]:
+        promise = gallery.promise
+        return notes_on_model(
+            model, gallery.threshold, True, aligned_faces((4, 4)), gallery.path, promise.origin, *promise.enrolled
+        )
+
+    assert "on trust" not in f"{notes()}{gallery.info().text()}"
+    gallery.enrol(made(people("guest", 2), None))
+    gallery.enrol(made(people("late", 2), ours))
+    said = "Nothing in the gallery says which model made some of its rows: that it was this one is taken on trust."
+    assert said in notes()
+    assert said in gallery.info().text()
+
+
+@pytest.mark.parametrize("unknown", ["old", "new", "rows", ""])
+def test_rows_across_a_bridge_that_says_nothing_of_a_model_are_taken_on_trust(tmp_path, unknown):
+    gallery, model = gallery_of(tmp_path / "door", OURS), model_for("arcface_112x112")
+    their = model.origin(ImageSource("new", None, "arcface_112x112 by MTCNN"))
+    if unknown == "rows":
+        gallery.enrol(made(people("guest", 2), None))
+    bridge = Turned(*(None if unknown == side else origin for side, origin in (("old", OURS), ("new", their))))
+    done = migrate(gallery, model, strangers(replace(STRANGE, origin=their)), bridge)
+    assert done.info.trusted == bool(unknown)
+    assert ("on trust" in done.text()) == bool(unknown)
 
 
 def test_the_origin_is_that_of_the_gallery_as_it_is_now(tmp_path):

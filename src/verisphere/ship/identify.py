@@ -29,6 +29,7 @@ from verisphere.ship.notes import (
     notes_on_origin,
     notes_on_skipped,
     number_of,
+    on_trust,
     promise_in_words,
     refuse_drawn,
     sentence,
@@ -283,7 +284,7 @@ class _Search:
         progress: Progress,
     ) -> "_Search":
         """Open a gallery, unless the promise does not allow it, for probes that are sets of photographs or single."""
-        made, enrolled = (promise.file, promise.origin), promise.living.promise.origins if promise.living else ()
+        made, enrolled = (promise.file, promise.origin), promise.living.promise.enrolled if promise.living else ()
         notes = list(notes_on_model(model, promise.threshold, choice.accept_drawn, find, *made, *enrolled))
         if promise.living is not None and isinstance(promise.threshold, GalleryThreshold):
             notes += [SETS_IN_GALLERY] if sets else []
@@ -315,5 +316,5 @@ def _note_on_rows(path: Path, rows: Embeddings, model: Model, find: FindFaces) -
             "the model that compares"
         )
     if rows.origin is None:
-        return f"nothing in {path.name} says which model made its embeddings: that it was this one is taken on trust"
+        return on_trust(path.name)
     return "; ".join(notes_on_origin(model, find, path, rows.origin, "embed"))

@@ -43,21 +43,28 @@ def notes_on_model(
     find: FindFaces,
     calibration: Path,
     origin: Origin | None,
-    *enrolled: Origin,
+    *enrolled: Origin | None,
 ) -> tuple[str, ...]:
     """What weakens the promise of a threshold, the gravest first; each is printed before the answer.
 
-    The origin is that of the calibration; those enrolled are of the photographs in a living gallery.
+    The origin is that of the calibration; those enrolled are of the photographs in a living gallery, None where nothing
+    says how some of them were embedded.
     """
     untied = UNTIED if isinstance(threshold, GalleryThreshold) and origin is None else ""
     source = threshold.calibrated_on
     if origin is None and source is not None:
         origin = model.origin(source)
     drawn = refuse_drawn(model, source, accept_drawn)
-    notes = [untied, threshold.warning(), drawn]
+    trusted = on_trust("the gallery", "some of its rows") if None in enrolled else ""
+    notes = [untied, threshold.warning(), drawn, trusted]
     for made in (origin, *enrolled):
         notes += notes_on_origin(model, find, calibration, made, "calibrate")
     return tuple(sentence(note) for note in dict.fromkeys(notes) if note)
+
+
+def on_trust(file: str, rows: str = "its embeddings") -> str:
+    """The note on rows that another model could have made."""
+    return f"nothing in {file} says which model made {rows}: that it was this one is taken on trust"
 
 
 def sealed_origin(model: Model) -> tuple[Path, Origin | None]:

@@ -177,7 +177,7 @@ def verify_claim(
     """Whether a photograph, or more than half of several, shows a person of a gallery."""
     with gallery.store.reading():
         threshold, (name, rows) = gallery.threshold, gallery.person(person)
-    enrolled = gallery.promise.origins
+    enrolled = gallery.promise.enrolled
     notes = notes_on_model(model, threshold, accept_drawn, find, gallery.path, gallery.origin, *enrolled)
     probed = embedded_person(probe, model, find, progress)
     scores, limit = scores_between(probed.rows, rows).max(1), threshold.threshold

@@ -195,7 +195,9 @@ class LivingGallery:
             counts = {table: self.store.count(table) for table in ("people", "photographs", "strangers", "removed")}
             promise = self.threshold if counts["people"] else None
             expired, size = len(self._expired()), self.store.size()
-        return GalleryInfo(self.store.name, expired=expired, size=size, origin=self.origin, threshold=promise, **counts)
+            trusted = None in self.promise.enrolled
+            about = {"origin": self.origin, "trusted": trusted, "threshold": promise}
+        return GalleryInfo(self.store.name, expired=expired, size=size, **about, **counts)
 
     def _enrol(
         self, new: NewPhotographs, about: tuple[str, str | None, str, str]
@@ -248,9 +250,9 @@ class LivingGallery:
         return Enrolled(len(rows), len(added), known, tuple(strangers_left), (), len(renewed)), slots
 
     def _keep_origins(self, origins: Sequence[Origin]) -> None:
-        """Keep how new photographs were embedded, for the next ones to be compared with that, too."""
-        kept = list(self.promise.origins[self.origin is not None :])
-        for origin in origins:
+        """Keep how new photographs were embedded, or that nothing says so; the next ones are compared with it, too."""
+        kept = list(self.promise.enrolled)
+        for origin in origins or [None]:
             self.promise.check_origin("the new photographs", origin)
             kept += [origin] if origin not in kept else []
         self.store.set_fact("enrolled", kept)

@@ -97,8 +97,11 @@ def migrate(
 
         store.rewrite(convert, model.backbone.embedding_size)
         store.set_fact("origin", origin)
-        store.set_fact("enrolled", [made for made in (origin, bridge and bridge.new) if made])
         carried = store.count("photographs") - len(kept)
+        enrolled: list[Origin | None] = [origin]
+        if bridge is not None and carried:
+            enrolled += [bridge.new, None] if None in (bridge.old, *gallery.promise.enrolled) else [bridge.new]
+        store.set_fact("enrolled", enrolled)
         of_map = {*(store.fact("fitted") or ()), *bridge.fitted} if bridge is not None and carried else ()
         store.set_fact("fitted", sorted(of_map))
         fitted = gallery.promise.set_strangers(strangers, fpir, guarantee, seed, accepted)

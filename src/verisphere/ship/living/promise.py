@@ -79,10 +79,15 @@ class KeptPromise:
         return from_json(Terms, self.store.fact("terms"))
 
     @property
+    def enrolled(self) -> tuple[Origin | None, ...]:
+        """How the enrolled photographs were embedded; None where nothing says so of some."""
+        known = self.store.fact("enrolled") or []
+        return tuple(None if origin is None else from_json(Origin, origin) for origin in known)
+
+    @property
     def origins(self) -> tuple[Origin, ...]:
         """How the strangers and the enrolled photographs were embedded, as far as it is known; all of them agree."""
-        known = [self.store.fact("origin"), *(self.store.fact("enrolled") or [])]
-        return tuple(from_json(Origin, origin) for origin in known if origin is not None)
+        return tuple(origin for origin in (self.origin, *self.enrolled) if origin is not None)
 
     def check_origin(self, file: object, origin: Origin | None, hint: str = "embed with its model") -> None:
         """Refuse rows that were made in another way than the strangers, or than a photograph that is enrolled."""
@@ -147,9 +152,8 @@ class KeptPromise:
                     f"{shown(enrolled[0])}; strangers are people who are not enrolled"
                 )
             store.change("DELETE FROM strangers")
-            if origin is not None:
-                before = next((known.alignment for known in self.origins), None)
-                store.set_fact("origin", replace(origin, alignment=origin.alignment or before))
+            before = next((known.alignment for known in self.origins), None)
+            store.set_fact("origin", origin and replace(origin, alignment=origin.alignment or before))
             units = [row.tobytes() for row in unit_rows(drawn.embeddings).numpy()]
             columns = zip(drawn.names.tolist(), forms, units, strict=True)
             store.change("INSERT INTO strangers (name, folded, embedding) VALUES (?, ?, ?)", columns)

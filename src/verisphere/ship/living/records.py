@@ -10,9 +10,11 @@ from jaxtyping import Float32
 from verisphere.base.vocabulary import Embeddings, Origin, printable
 from verisphere.base.words import counted
 from verisphere.decide import GalleryThreshold
+from verisphere.files.gallery_calibration import UNTIED
 from verisphere.files.results import Result
 from verisphere.report.tables import table
 from verisphere.score import unit_rows
+from verisphere.ship.notes import on_trust, sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +111,8 @@ class GalleryListing(Result):
 class GalleryInfo(Result):
     """The figures of a gallery, whose people and photographs include those whose consent has expired.
 
-    Removed photographs wait for `compact`, the size is in bytes, and an empty gallery has no threshold.
+    Removed photographs wait for `compact`, the size is in bytes, and an empty gallery has no threshold. It is `trusted`
+    where nothing says which model made some of its rows.
     """
 
     gallery: str
@@ -120,11 +123,15 @@ class GalleryInfo(Result):
     strangers: int
     size: int
     origin: Origin | None
+    trusted: bool
     threshold: GalleryThreshold | None
 
     def text(self) -> str:
-        """The promise first, and then the figures."""
+        """The promise first, with what weakens it, and then the figures."""
         lines = [str(self.threshold) if self.threshold else "Nobody is enrolled yet."]
+        weak = [UNTIED] if self.origin is None else []
+        weak += [on_trust("the gallery", "some of its rows")] if self.trusted else []
+        lines += map(sentence, weak)
         held = f"{counted(self.people, 'person')}, {counted(self.photographs, 'photograph')}"
         lines.append(f"{printable(self.gallery)}: {held}, {counted(self.strangers, 'stranger')}, {self.size:,} bytes")
         if self.expired:

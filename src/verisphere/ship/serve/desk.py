@@ -209,7 +209,7 @@ class Desk:
         """What a decision rests on."""
         pair, gallery = isinstance(by, GuaranteedThreshold), self.gallery
         made = self._sealed if pair else (gallery.path, gallery.origin)
-        enrolled = () if pair else gallery.promise.origins
+        enrolled = () if pair else gallery.promise.enrolled
         notes = list(notes_on_model(self.model, by, self.accept_drawn, self.find, *made, *enrolled))
         if any(photograph.face.faces > 1 for photograph in sent):
             notes.append("Several faces are on a photograph; the most central is taken.")
