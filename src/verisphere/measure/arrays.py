@@ -18,13 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def set_of(embeddings: Any, identities: Any = None, names: Names | None = None) -> Embeddings:
-    """A set from arrays, or the given set; where it has templates or media, the set of its templates.
-
-    Args:
-        embeddings: `Embeddings`, or values from which `Embeddings` can be built.
-        identities: identity of each row; None for `Embeddings`, which have them.
-        names: see `evaluate`.
-    """
+    """A set from arrays, or the given set; where it has templates or media, the set of its templates."""
     if isinstance(embeddings, str | PathLike):
         raise TypeError(
             f"embeddings is the path {str(embeddings)[:200]!r}; give the numbers in the file (the verbs of the command "

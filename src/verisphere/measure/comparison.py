@@ -72,14 +72,8 @@ def listed_against(
 ) -> list[Difference]:
     """Accuracy of one list of pairs, and TAR at each target FAR, against another model.
 
-    Args:
-        ours: the result of our model.
-        theirs: the result of the other model.
-        people: the two people of each pair.
-        file: file of the other model.
-        fars: target FARs; both models' thresholds are found by the rule `at_most`.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        progress: reports the progress over replicates.
+    Both models' thresholds are found by the rule `at_most`. `people` are the two of each pair, and `file` is that of
+    the other model.
     """
     genuine = ours.scores.genuine
     interval = accuracy_difference(ours.right_decisions, theirs.right_decisions, people, ours.weights, redrawing)

@@ -76,9 +76,7 @@ class Cost(Result):
     """What a command would take.
 
     Attributes:
-        source: the set.
         rows: rows; 0 for a set of images.
-        dim: numbers in a row.
         pieces: pieces that processes divide, about.
         pairs: pairs that would be compared, at most.
         bytes: bytes of the rows that are read, or of the pieces of images that are kept.
@@ -142,9 +140,6 @@ def cost_of(
     Files are compared as one set, those of a report each by itself, with `others`, of galleries or of distractors, and
     so often as there are passes, and then with their counterparts `against` by other models. `listed` pairs are read
     from lists, and `products` are further pairs, of templates. Where not all rows are `held` at once, it says how many.
-
-    Raises:
-        ValueError: a file of a gallery has rows of another length, or one of another model fewer rows.
     """
     named = {path: _size(path, ending) for path in (*paths, *others, *against)}
     dim, enrolled = named[paths[0]][1], sum(named[path][0] for path in others)

@@ -45,15 +45,9 @@ class DistractorOptions:
     """The figures that an evaluation among distractors computes, and the pictures that it excludes.
 
     Attributes:
-        ranks: ranks of identification.
-        fars: target FARs of verification.
-        fpirs: target FPIRs of identification with a threshold.
-        rule: see `threshold_at`.
         screen: type of the products that screen; changes speed, never a figure.
-        noisy_probes: list of probe photos that are excluded.
-        noisy_distractors: list of distractors that are excluded.
-        probe_list: list of the probe photos to use.
-        distractor_list: list of the distractors to use; for a matrix of features, the list of its rows.
+        noisy_probes, noisy_distractors: lists of the images that are excluded.
+        probe_list, distractor_list: lists of the images to use; for a matrix of features, the list of its rows.
         ending: ending of the names of feature files.
         feature_norm: pooling of the rows of a template, where a file has templates or media.
     """
@@ -85,13 +79,8 @@ class DistractorEvaluation(Result):
     """The results of one call of `verisphere evaluate distractors`.
 
     Attributes:
-        protocol: name of the protocol.
-        result: the figures.
         scores: scores that the figures were computed from; not part of the JSON.
         sources: files that were read, the probes first.
-        rule: rule by which thresholds were chosen.
-        noisy_probes: number of probe photos that a list excludes.
-        noisy_distractors: number of distractors that a list excludes.
         notes: other differences between the lists and the files.
         implausible: reasons why the probes cannot be those of a working model with right labels; distractors have none.
     """
@@ -148,11 +137,9 @@ def evaluate_distractors(
 ) -> DistractorEvaluation:
     """Figures of probes among distractors: rank-k identification and verification, and identification at a threshold.
 
-    Args:
-        layout: name of the protocol: megaface, or trillion-pairs by the reading that docs/protocols.md states.
-        probes: embeddings file, or features with `options.probe_list`.
-        distractors: embeddings files, matrices of features or folders of feature files; read one after the other.
-        options: the figures that are computed, and the pictures that are excluded.
+    `layout` is megaface, or trillion-pairs by the reading that docs/protocols.md states. Probes are an embeddings file,
+    or features with `options.probe_list`; distractors are embeddings files, matrices of features or folders of feature
+    files, read one after the other.
     """
     check_paths(distractors, options)
     notes: list[str] = []

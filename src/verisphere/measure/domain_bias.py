@@ -38,11 +38,7 @@ class DomainPeople:
     def means(
         self, weights: Int64[np.ndarray, "replicates everyone"]
     ) -> tuple[Float64[np.ndarray, " replicates"], Float64[np.ndarray, " replicates"]]:
-        """Mean of `intra` over the people with two images or more, and of `inter` over all; NaN without such people.
-
-        Args:
-            weights: how often each person of the whole set counts in each replicate.
-        """
+        """Mean of `intra` over the people with two images or more, and of `inter` over all; NaN without such people."""
         drawn, several = weights[:, self.people], ~np.isnan(self.intra)
         return _weighted_mean(self.intra[several], drawn[:, several]), _weighted_mean(self.inter, drawn)
 
@@ -78,12 +74,7 @@ def bias_of_domains(embeddings: Embeddings, anchor: str, redrawing: Redrawing = 
 
     A replicate counts each person as often as the person was drawn. The two numbers of a person stay those of the whole
     set: the nearest other person counts even if that person was not drawn. A replicate is NaN if a domain has nobody
-    who counts.
-
-    Args:
-        embeddings: embeddings with domains; every row has a known person.
-        anchor: name of the domain with which the others are compared.
-        redrawing: how often people are redrawn, and the seed of the draws.
+    who counts. Every row must have a known person.
     """
     domains, everyone = domain_people(embeddings)
     check_anchor(anchor, tuple(domains))

@@ -72,12 +72,8 @@ class Options:
 
     Attributes:
         intervals: redraw people for the interval of each figure.
-        redrawing: how often people are redrawn for intervals and differences, and the seed of the draws.
         alpha: weight of FAR against FRR in the differences of groups.
-        curve: also make the curve of all thresholds.
-        processes: number of processes that compare all pairs of a set.
         screen: type of the products that screen all pairs; None chooses by a sample.
-        device: device on which all pairs are compared.
         points_only: find only operating points of listed pairs, which needs no score of each pair.
         keep_repeated: count listed pairs of an image with itself, and pairs that are listed twice.
         feature_norm: pooling of the rows of a template, where a file has templates or media.
@@ -338,12 +334,8 @@ def calibration_of(
     """All impostor pairs of the calibration file, made by the same model as `embeddings`.
 
     The record of the file follows, and the reasons why it cannot be that of a working model with right labels.
-
-    Args:
-        embeddings: the embeddings that the threshold is for.
-        origins: the origin of each file of the embeddings, each of which is compared with that of the calibration.
-        options: the options with the calibration file.
-        listed_domains: whether a list of pairs states the domains, so that the rows need none.
+    `origins` are those of the files of `embeddings`, each of which is compared with that of the calibration. With
+    `listed_domains` a list of pairs states the domains, so that the rows need none.
     """
     if options.calibration is None:
         return None, None, []

@@ -41,7 +41,6 @@ class Difference:
     Attributes:
         figure: `tar` at a target FAR, or `accuracy`.
         rule: the rule by which each model's threshold at the FAR is found; None for accuracy.
-        against: file of the other model.
         inside_noise: whether the interval contains zero: the difference may be chance.
         only_ours: number of comparisons that only our model decides correctly; for TAR, of genuine comparisons.
         only_theirs: number of comparisons that only the other model decides correctly.
@@ -77,11 +76,9 @@ class AccuracyOverDomains:
     """Mean and spread of the accuracies of several lists or groups, each decided at the thresholds of its own folds.
 
     Attributes:
-        mean: mean of the accuracies.
         std_population: standard deviation, divided by the number of accuracies, as in OneFace's tables 2 and 3.
         std_sample: standard deviation, divided by that number - 1, which agrees with the rows that OneFace's table 5
             quotes from other papers; None for one domain.
-        domains: number of domains.
     """
 
     mean: float
@@ -103,23 +100,15 @@ class Evaluation(Result):
     """The results of one call of `verisphere evaluate`.
 
     Attributes:
-        operating_points: a point for each target FAR.
-        sources: the files that were evaluated.
         accuracy: the accuracy of listed pairs; of several lists, that of all pairs in one list.
         domain_accuracy: the accuracy of each list, or of each group that a list states, over its own folds.
-        accuracy_over_domains: mean and spread of these.
-        one_threshold: a result for each target FAR, if there are domains.
-        differences: differences of this model and others.
         group_differences: differences of the domains, an entry for each entry of `one_threshold`.
         intervals: intervals over redrawn people, if requested, for each target FAR that can be resolved.
-        accuracy_interval: the interval of the accuracy over redrawn people, if requested.
         curve: the curve of all thresholds, if requested; not part of the JSON.
         people_known: whether the people of each comparison are known; not part of the JSON.
         by_person: each person's own error rates, if requested; the JSON has their spread and the worst decile.
         notes: requested figures that were not computed, and why; how images were found; rows that were not used.
         implausible: reasons why the figures cannot be those of a working model with right labels.
-        against: the files of the other models.
-        calibration: the file of `--calibration`.
     """
 
     operating_points: tuple[OperatingPoint, ...]

@@ -49,13 +49,11 @@ class IdentificationOptions:
 
     Attributes:
         fpirs: target FPIRs; if empty, only closed-set ranks are computed.
-        ranks: closed-set ranks.
         open_rank: highest rank at which a mate counts in open-set points.
         top: number of images of the gallery to list for each probe.
         screen: type of the products that screen; changes speed, never a figure.
         feature_norm: pooling of the rows of a template, where a file has templates or media.
         by_image: whether to rank also the images of the gallery instead of its people; see `ranked_by_image`.
-        calibration: a calibration of a gallery, whose thresholds are measured too.
     """
 
     fpirs: Sequence[Far] = FPIRS
@@ -81,13 +79,7 @@ class IdentificationOptions:
 
 @dataclass(frozen=True)
 class Split:
-    """The draw of probes and galleries from one file; see `split_gallery`.
-
-    Attributes:
-        enrol: images a person in a gallery.
-        strangers: share of the people who are not enrolled.
-        seeds: the seed of each gallery's draw.
-    """
+    """The draw of probes and galleries from one file; `strangers` is a share of the people (see `split_gallery`)."""
 
     enrol: int
     strangers: float
@@ -96,15 +88,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The best images of one gallery for each probe.
-
-    Attributes:
-        gallery: name of the gallery.
-        probes: the images that were searched.
-        enrolled: the images of the gallery.
-        scores: the highest scores of each probe, descending.
-        rows: the row of `enrolled` with each score; rows with equal scores ascend.
-    """
+    """The best images of one gallery for each probe, by falling score; rows of `enrolled` with equal scores ascend."""
 
     gallery: str
     probes: Embeddings
@@ -127,13 +111,8 @@ class IdentificationEvaluation(Result):
     """The results of one call of `verisphere evaluate identification`.
 
     Attributes:
-        result: figures of each gallery, and their mean.
-        sources: files that were read.
-        options: the options of the evaluation.
         split: the draw of probes and galleries; None if they were given as files.
-        scores: the probes' scores in each gallery, by the gallery's name.
         candidates: the best images of each gallery; empty unless `options.top` asks for them.
-        by_image: figures over ranked images in each gallery; empty unless requested.
         distractors: number of distractors in every gallery.
         notes: differences between the files.
         implausible: reasons why the figures cannot be those of a working model with right labels.
@@ -248,12 +227,8 @@ def evaluate_galleries(
 ) -> IdentificationEvaluation:
     """Figures of a file of probes searched in one or more files of galleries.
 
-    Args:
-        probes: embeddings file of the probes.
-        galleries: embeddings files of the enrolled people.
-        options: the figures to compute.
-        distractors: embeddings files of images that are enrolled in every gallery. Each image counts as a separate
-            person whom no probe shows; its identity is ignored.
+    Each image of the distractors is enrolled in every gallery, as a separate person whom no probe shows; its identity
+    is ignored.
     """
     names = gallery_titles(probes, galleries, distractors)
     shown = read_known_people(probes, options.feature_norm)
@@ -296,13 +271,7 @@ def evaluate_split(
 ) -> IdentificationEvaluation:
     """Figures of one file, from which probes and galleries are drawn.
 
-    Args:
-        path: embeddings file.
-        options: the figures to compute.
-        enrol: images a person in a gallery.
-        strangers: share of the people who are not enrolled.
-        seed: seed of the first gallery's draw; the other galleries have the following seeds.
-        galleries: number of galleries that are drawn.
+    `seed` is that of the first gallery's draw; the other galleries have the following seeds. See `split_gallery`.
     """
     seeds = gallery_seeds(seed, galleries)
     whole = read_known_people(path, options.feature_norm)
@@ -321,12 +290,8 @@ def evaluate_split(
 class Search:
     """Probes that are searched in one gallery.
 
-    Attributes:
-        gallery: name of the gallery.
-        where: the probes and the gallery in words, for errors.
-        probes: the images that are searched.
-        enrolled: the images of the gallery.
-        digests: a digest of each of these images by its name in the file; None for those of `Gallery`.
+    `where` is both in words, for errors. `digests` are those of the enrolled images by their names in the file; None
+    for those of `Gallery`.
     """
 
     gallery: str
@@ -342,14 +307,7 @@ def evaluate_searches(
     options: IdentificationOptions,
     split: Split | None = None,
 ) -> IdentificationEvaluation:
-    """Figures of probes searched in one or more galleries, from rows in memory.
-
-    Args:
-        searches: the probes and the images of each gallery.
-        sources: files that the rows come from.
-        options: the figures to compute.
-        split: the draw of probes and galleries, if they were drawn.
-    """
+    """Figures of probes searched in one or more galleries, from rows in memory."""
     galleries: dict[str, tuple[ProbeScores, int]] = {}
     candidates = []
     by_image: dict[str, ByImage] = {}

@@ -39,16 +39,12 @@ class IjbOptions:
     """The figures that an evaluation of IJB-B or IJB-C computes.
 
     Attributes:
-        fars: target FARs of the listed pairs.
         fpirs: target FPIRs of each gallery; if empty, only closed-set ranks are computed.
-        ranks: closed-set ranks.
-        rule: see `threshold_at`.
         feature_norm: pooling of the rows of a template: unchanged, or at length 1.
         keep_repeated: count listed pairs of a template with itself, and pairs that are listed twice.
         group_by: column of the covariates whose values are groups; None for no groups.
         group_names: names of values, such as `F` for `0`; other values keep their spelling.
         skip_empty: exclude groups without genuine or without impostor pairs.
-        progress: reports the progress.
     """
 
     fars: Sequence[Far] = FARS
@@ -89,7 +85,6 @@ class Pooling:
         detector_scores: file of the weights; None if all faces have the same weight.
         faces: number of rows of the metadata.
         media: number of media, counted within each template.
-        templates: number of templates.
     """
 
     feature_norm: str
@@ -101,15 +96,7 @@ class Pooling:
 
 @dataclass(frozen=True, eq=False)
 class IjbEvaluation(Result):
-    """The results of one call of `verisphere evaluate ijb`.
-
-    Attributes:
-        pooling: pooling of the templates.
-        sources: files that were read.
-        verification: figures of the listed pairs; None if no list was given.
-        identification: figures of the galleries; None if no galleries were given.
-        notes: rows that were counted but not used.
-    """
+    """The results of one call of `verisphere evaluate ijb`; `notes` are on rows that were counted but not used."""
 
     pooling: Pooling
     sources: tuple[EvaluatedFile, ...]
@@ -152,10 +139,7 @@ class IjbEvaluation(Result):
 def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluation:
     """Figures of IJB-B or IJB-C: 1:1 over the listed pairs, 1:N in each gallery, or both.
 
-    Args:
-        path: embeddings file with a row for each image of the metadata, by its name; read a portion at a time.
-        files: the files of the protocol.
-        options: the figures to compute.
+    The embeddings file has a row for each image of the metadata, by its name; it is read a portion at a time.
     """
     if (files.covariates is None) != (options.group_by is None):
         raise ValueError("--covariates names the file and --group-by its column: give both or neither")
@@ -192,12 +176,8 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
 class _Pooled:
     """Templates in memory, without their faces, which take more memory.
 
-    Attributes:
-        templates: templates named by their numbers, with their people if known, else `NOBODY`.
-        numbers: number of each template, ascending.
-        source: record of the file of the faces.
-        pooling: pooling of the templates.
-        notes: rows that were counted but not used.
+    They are named by their numbers, ascending, and have their people if known, else `NOBODY`. `notes` are on rows that
+    were counted but not used.
     """
 
     templates: Embeddings

@@ -18,13 +18,7 @@ MOST_GROUPS = 100  # more values of a covariate are names or measurements, no gr
 def subjects_of_templates(
     templates: Int64[np.ndarray, " templates"], people: Sequence[TemplatePeople], files: IjbFiles
 ) -> np.ndarray:
-    """Person of each template; `NOBODY` if no file states it.
-
-    Args:
-        templates: number of each template, ascending.
-        people: galleries, followed by the probes if there are any.
-        files: the files of the protocol, for errors.
-    """
+    """Person of each template, `NOBODY` if no file states it; `people` are galleries, followed by probes if any."""
     subjects = np.full(len(templates), NOBODY, object)
     stated: dict[int, TemplatePeople] = {}
     for side in people:
@@ -54,11 +48,8 @@ def groups_of_templates(
 ) -> tuple[dict[str, np.ndarray] | None, list[str]]:
     """The templates of each group, None without covariates; and notes on the templates that have no group.
 
-    Args:
-        templates: templates named by their numbers, with their people.
-        files: the files of the protocol.
-        group_by: column of the covariates whose values are groups.
-        group_names: names of values; other values keep their spelling.
+    Values of the column `group_by` of the covariates are groups; those without a name in `group_names` keep their
+    spelling.
     """
     if files.covariates is None or group_by is None:
         return None, []
@@ -100,13 +91,7 @@ def groups_of_templates(
 
 
 def contradicted_labels(comparisons: Comparisons, subjects: np.ndarray, pairs: Path) -> list[str]:
-    """A note on the pairs whose label the people of galleries and probes contradict, if there are any.
-
-    Args:
-        comparisons: the listed pairs.
-        subjects: person of each template.
-        pairs: the list, for the note.
-    """
+    """A note on the pairs whose label the people of galleries and probes contradict, if there are any."""
     _, person = np.unique(subjects, return_inverse=True)
     known, wrong, first = subjects != NOBODY, 0, 0
     if not known.any():

@@ -51,13 +51,9 @@ def evaluate_pairs(
     its pack gives them. A pair with an image of `NOBODY` has the label that the list states.
 
     Several lists are pooled into one, in which each list is a domain by the name of its file: fold i of the pooled list
-    is the i-th folds of all lists together. A list with groups of its own has a domain for each.
-
-    Args:
-        path: an embeddings file for all lists, or a file for each.
-        pairs: lists of pairs.
-        options: the options of every evaluation.
-        against: other models' embeddings of the same images, each in one file for all lists.
+    is the i-th folds of all lists together. A list with groups of its own has a domain for each. `path` is one
+    embeddings file for all lists, or one for each; `against` has other models' embeddings of the same images, each in
+    one file for all lists.
     """
     paths, lists = _several(path), _several(pairs)
     check_lists(paths, lists, options, against)

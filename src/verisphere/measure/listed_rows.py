@@ -24,12 +24,8 @@ from verisphere.score.templates import templates_of
 class ListedRows:
     """A list of pairs with the rows that it compares.
 
-    Attributes:
-        embeddings: the rows.
-        comparisons: the pairs, as positions among them.
-        people: the two people of each pair, as numbers from 0.
-        names: the name of each person.
-        notes: remarks for a reader of the figures on how the rows were found.
+    The pairs are positions among the rows, and `people` numbers from 0. `notes` tell a reader of the figures how the
+    rows were found.
     """
 
     embeddings: Embeddings
@@ -51,15 +47,8 @@ def rows_of_list(
 
     The images of a list are found by `PairList.positions_and_note`. The videos of a list of videos are the mean of
     their frames, which are the images in the folder of that name; if the embeddings have media or templates, these are
-    the videos. If the list names its people, its names are used.
-
-    Args:
-        listed: the list.
-        list_path: file or folder of the list, for errors.
-        embeddings: the embeddings of the list's images, as stored in their file.
-        path: file of the embeddings, for errors.
-        feature_norm: pooling of the rows of a template or video.
-        keep_repeated: count pairs of an image with itself, and pairs that are listed twice, and add a note on them.
+    the videos. If the list names its people, its names are used. `keep_repeated` counts pairs of an image with itself,
+    and pairs that are listed twice, and adds a note on them.
     """
     notes: list[str] = []
     if listed.people is not None:

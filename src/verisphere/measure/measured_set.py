@@ -59,12 +59,7 @@ class MeasuredSet:
 
 
 def open_set(where: str, given: Mapping[str, Any]) -> MeasuredSet:
-    """Open a set from plain data.
-
-    Args:
-        where: name of the set in messages.
-        given: values of the attributes of `MeasuredSet`.
-    """
+    """Open a set from values of the attributes of `MeasuredSet`; `where` is its name in messages."""
     with errors_naming(where):
         return build(MeasuredSet, complete_set(given))
 
@@ -76,13 +71,7 @@ def complete_set(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_domains(faces: Faces, asked: str, figure: str) -> None:
-    """Refuse domains without genuine or impostor pairs.
-
-    Args:
-        faces: the images.
-        asked: the option that requires domains, for the message.
-        figure: the figure that is measured over the domains, for the message.
-    """
+    """Refuse domains without genuine or impostor pairs; the message names the option `asked` and the figure."""
     if faces.domains is None:
         raise ValueError(f"{asked}, and the images have none")
     counts: dict[str, list[int]] = {}

@@ -16,14 +16,7 @@ from verisphere.measure.protocols.listed_pairs import listed_pairs
 
 
 def pair_rows(embeddings: Embeddings, lists: Sequence[str], drawn: int, name: str) -> dict[str | None, ListedRows]:
-    """The pairs of each list under its title if there are several, and all pairs together under None.
-
-    Args:
-        embeddings: the rows.
-        lists: paths of lists of pairs.
-        drawn: number of pairs to draw where there is no list; 0 draws none.
-        name: name of the set, for errors.
-    """
+    """The pairs of each list under its title if there are several, and all pairs together under None."""
     if drawn:
         people, person = np.unique(embeddings.identities, return_inverse=True)
         pairs = drawn_pairs(embeddings.identities, drawn)

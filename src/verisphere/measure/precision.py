@@ -45,13 +45,7 @@ class DropAtFar:
 
 @dataclass(frozen=True)
 class RangeImages:
-    """The images from which the ranges of 8-bit values come.
-
-    Attributes:
-        images: number of images.
-        people: number of people on them, who are not measured.
-        seed: seed by which these people were drawn from the set.
-    """
+    """The images from which the ranges of 8-bit values come; the people on them are not measured."""
 
     images: int
     people: int
@@ -63,13 +57,9 @@ class PrecisionDrop:
     """The loss of a model in a smaller precision, measured on a named set.
 
     Attributes:
-        precision: precision of the smaller model.
-        measured_on: the images, as far as their source is recorded.
-        images, people: numbers of images and people.
         ranges: images of the same set that set the ranges of int8, which are not measured; None for fp16.
         bytes_float32, bytes_smaller: lengths of the two ONNX graphs.
         cosine_mean, cosine_lowest: over images, of the cosine between the embeddings by the two models.
-        points: a point for each target FAR.
         flip: whether the embedding of the mirror image was added, in both precisions; None in older files.
         in_training: number of people and images that the model was trained on; None if nothing is recorded.
     """

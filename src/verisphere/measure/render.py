@@ -21,16 +21,7 @@ def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, pro
     """Write faces as PNG into a zip archive, one folder a person.
 
     The archive also has `truth.csv`, with the true person of each image, and `images.json`, which states that they are
-    drawn.
-
-    Args:
-        faces: the faces to render.
-        path: the archive.
-        sheet: receives the first images of the first people as one PNG.
-        progress: reports the progress of the rendering.
-
-    Returns:
-        a line that describes the files written.
+    drawn. `sheet` receives the first images of the first people as one PNG. Returns a line that describes the files.
     """
     if path.suffix.lower() != ".zip":
         raise ValueError(f"{path}: rendered faces are written into an archive that ends in .zip")

@@ -67,10 +67,8 @@ _Entry = TypeVar("_Entry")
 class ReportResult(Result):
     """A report that has been written.
 
-    Attributes:
-        page: the HTML file.
-        summary: what is said first of each set, and the TAR of each at the one FAR, as a table; empty if nothing was
-            measured.
+    `summary` is what is said first of each set, and the TAR of each at the one FAR, as a table; empty if nothing was
+    measured.
     """
 
     page: Path
@@ -96,20 +94,10 @@ def make_report(
 ) -> ReportResult:
     """Measure all pairs of each set, and write `report.html`, `figures.json` and `plots/` into a folder.
 
-    The same input gives the same bytes: the page bears no date.
-
-    Args:
-        inputs: sets and runs, from `report_inputs` or built by the caller.
-        out: folder; a former report there is replaced, anything else is refused.
-        fars: target FARs of the operating points.
-        one_far: target FAR of the one threshold, of the headline and of the sample pairs.
-        title: title of the page; None names the sets.
-        calibration: thresholds to show; those for two photographs are tried on the sets that the same model made. Of
-            those of a gallery the page says which sets another model made.
-        replicates: number of replicates of the bootstrap over people; its memory grows with `one_far`.
-        seed: seed of the draws.
-        degrees: whether the plots of scores show angles in degrees.
-        progress: reports the progress over passes and replicates.
+    The same input gives the same bytes: the page bears no date. A former report in the folder is replaced, anything
+    else is refused. `one_far` is the target FAR of the one threshold, of the headline and of the sample pairs; the
+    memory of the bootstrap grows with it. Calibrated thresholds for two photographs are tried on the sets that the same
+    model made; of those of a gallery the page says which sets another model made. `degrees` plots scores as angles.
     """
     titles = [entry.title for entry in inputs]
     if not inputs:

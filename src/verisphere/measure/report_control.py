@@ -94,15 +94,8 @@ def galleries(
 
     One image of each person is drawn, several times. Of M other people, c of whom score above the threshold with a
     stranger, a gallery of N holds none of the c with the chance C(M - c, N) / C(M, N): so the mean over all galleries
-    of these people is exact, and only the images are drawn.
-
-    Args:
-        embeddings: the set.
-        thresholds: scores above which a stranger is found.
-        seed: seed of the draws.
-
-    Returns:
-        for each size of a gallery the FPIR at each threshold.
+    of these people is exact, and only the images are drawn. Returns for each size of a gallery the FPIR at each
+    threshold.
     """
     random = numpy_generator(seed)
     _, person = np.unique(embeddings.identities, return_inverse=True)

@@ -37,12 +37,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class File:
-    """A source of figures.
-
-    Attributes:
-        name: name on the page.
-        sha256: digest of the file, in hexadecimal; None where the source is not a file.
-    """
+    """A source of figures; `sha256` is None where the source is not a file."""
 
     name: str
     sha256: str | None
@@ -71,11 +66,8 @@ class SamplePair:
 class Samples:
     """Sample pairs of a set.
 
-    Attributes:
-        genuine: lowest score first.
-        impostor: highest score first.
-        uris: the images as data URIs, by name.
-        missing: the reason why there are no pictures; empty if there are pictures.
+    Genuine pairs come by rising score, impostor pairs by falling score. `uris` has the images as data URIs, by name;
+    `missing` is the reason why there are none, and empty if there are.
     """
 
     genuine: tuple[SamplePair, ...]
@@ -90,18 +82,12 @@ class Findings:
 
     Attributes:
         title: title of the set and the model; unique on a page.
-        file: file of the embeddings.
-        embeddings: the set.
-        people: number of people.
         model: the origin of the embeddings in words.
-        points: one operating point for each target FAR.
         headline: the operating point at the FAR of the one threshold.
         interval: interval of the TAR of the headline over redrawn people; None below resolution.
         band: intervals of the TAR at the FAR of the one threshold and at lower ones, over redrawn people, by the FAR.
         cmc: shares of probes found within k people: one image of each person is enrolled, the others are probes.
-        one: the domains at the one threshold, if there are domains.
         curve: thinned ROC curve.
-        histogram: histogram of all pairs.
         by_domain: histogram of the pairs within each domain.
         samples: pairs at the error boundary.
         implausible: reasons why the figures cannot be those of a working model with right labels.
@@ -142,7 +128,6 @@ class Shipped:
     """A calibrated threshold, and its rates on each set of its model.
 
     Attributes:
-        threshold: the threshold with its guarantee.
         points: for each title of a set, the operating points on `ALL` of its pairs and within each domain; bounds of
             TARs are over redrawn people.
         over_people: for each title, the FAR over redrawn people of the points that are above the target by their
@@ -159,8 +144,6 @@ class Calibrated:
     """Calibrated thresholds.
 
     Attributes:
-        file: the calibration file.
-        shipped: the thresholds.
         own: titles of the sets that are the calibration file itself.
         notes: the map of scores to probabilities; the sets on which the thresholds were not checked, with the reason;
             and the sets whose model is not recorded.
@@ -187,11 +170,8 @@ class Training:
 
     Attributes:
         title: title, unique among the runs of a page.
-        folder: the given folder.
-        entries: lines of the log.
         recipe: the resolved recipe as YAML.
         people: number of people in training; None if the run does not record it.
-        files: files of the run that were read.
         measured: whether embeddings of the run are on the page.
         trained: the images of the training in words; empty where the run has no checkpoint.
     """
@@ -211,9 +191,7 @@ class Stops:
     """The thresholds of the control of one set, which fall while its FAR rises.
 
     Attributes:
-        title: title of the set.
         covered: whether the promised thresholds are of the model of this set.
-        thresholds: a threshold for each stop of the control.
         counts: numbers of accepted and of all impostor pairs, of accepted and of all genuine pairs at each stop; over
             all pairs under the name `ALL`, and within each domain.
         fpir: for each size of a gallery, the mean share of strangers found at each stop.

@@ -42,11 +42,7 @@ def require_free(out: Path) -> None:
 
 
 def write_report(out: Path, contents: Contents) -> Path:
-    """Write the folder completely before it replaces a former report.
-
-    Returns:
-        the page.
-    """
+    """Write the folder completely before it replaces a former report, and return the page."""
     require_free(out)  # again: measuring took a while
     replace_whole(out, lambda partial: _write(partial, contents))
     return out / PAGE

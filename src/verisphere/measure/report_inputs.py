@@ -28,9 +28,7 @@ class ReportInput:
 
     Attributes:
         title: name of the set in the report, unique there.
-        embeddings: the set; None for a run without embeddings.
         source: file of the embeddings, as it is shown; its digest is stated if the file exists.
-        run: folder of the run that made the model, if known.
         faces: the images, under the embeddings' names, if they were found.
         no_faces: the reason why the images were not found.
     """

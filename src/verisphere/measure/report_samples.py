@@ -16,12 +16,7 @@ def find_samples(
 ) -> Samples:
     """The genuine pairs that score lowest and the impostor pairs that score highest, of different people each.
 
-    Args:
-        report_input: the set, with its images.
-        embeddings: the set, in the order of `pairs`.
-        pairs: the set's pairs.
-        genuine: the scores of all genuine pairs of the set.
-        threshold: threshold at which the pairs are decided.
+    The rows of `embeddings` are in the order of `pairs`.
     """
     lowest = varied(pairs.person[genuine.rows[::-1]], COUNT)
     impostor, highest = _closest(pairs)

@@ -43,13 +43,9 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class SetFigures:
-    """The figures of one training on one set.
+    """The figures of one training on one set, and over redrawn people those by which arms are compared.
 
-    Attributes:
-        values: the value of each figure.
-        redrawn: figures by which arms are compared, over redrawn people.
-        below_resolution: target FARs that are too low for the number of impostor pairs.
-        people: number of people in the set.
+    `below_resolution` has the target FARs that are too low for the number of impostor pairs.
     """
 
     values: dict[Figure, float]
@@ -63,12 +59,7 @@ def set_figures(
 ) -> SetFigures:
     """The figures of a model's embeddings of a set.
 
-    Args:
-        name: name of the set.
-        asked: the set, with target FARs and pairs.
-        embeddings: embeddings of its images.
-        redrawing: how often people are redrawn, and the seed of the draws.
-        anchor: domain with which the others are compared (`bias_of_domains`); None does not compare them.
+    `anchor` is the domain with which the others are compared (`bias_of_domains`); None does not compare them.
     """
     embeddings = known_people(embeddings, name)
     pairs = PairsOfSet(embeddings if asked.one_far is not None else replace(embeddings, domains=None))

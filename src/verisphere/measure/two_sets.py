@@ -52,17 +52,8 @@ def two_sets(
 ) -> tuple[OperatingPoint, ...]:
     """TAR at FARs over the pairs of a row of one set and a row of the other, genuine where their identities agree.
 
-    No two rows of one set are compared.
-
-    Args:
-        left: the one set, such as the masked faces.
-        right: the other set.
-        fars: target FARs.
-        rule: see `threshold_at`.
-        processes: number of processes that work on a pass. This and the arguments below change no figure.
-        precision: type of the products that screen; None chooses by a sample.
-        device: device on which the pairs are compared.
-        progress: reports the progress of each pass over the pairs.
+    No two rows of one set are compared. `processes`, `device` and `precision` (of the products that screen; None
+    chooses by a sample) change no figure.
     """
     for side in (left, right):
         refuse_nobody(side)

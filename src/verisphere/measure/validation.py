@@ -13,9 +13,7 @@ from verisphere.report.outcome import VALIDATION
 def validation_figures(embeddings: Embeddings, fars: Sequence[Far]) -> dict[str, float]:
     """TAR at each target FAR over all pairs, by the names that the log of a run gives them.
 
-    Args:
-        embeddings: embeddings of the validation set; its domains are pooled, since one may be too small alone.
-        fars: target FARs.
+    Domains are pooled, since one may be too small alone.
     """
     points = all_pairs(known_people(replace(embeddings, domains=None), "validation"), fars).operating_points
     return {f"{VALIDATION}{point.far_target}": point.tar for point in points}

@@ -32,15 +32,8 @@ _DIGEST = 16  # bytes of the digest by which images are compared
 class Conversion(Result):
     """The result of a conversion.
 
-    Attributes:
-        source: format that was read.
-        target: format that was written.
-        out: path that was written.
-        images: number of images.
-        identities: number of people.
-        manifest: path of the manifest.
-        carried: the columns that the manifest holds because the format cannot.
-        terms: a line on the published set that the name of the source refers to; empty for any other name.
+    `source` and `target` are formats. The manifest holds the `carried` columns because the format cannot. `terms` is a
+    line on the published set that the name of the source refers to; empty for any other name.
     """
 
     source: str
@@ -79,16 +72,8 @@ def convert(
     Names of people are copied as they are written, unless `names_taken` says `merge`; a warning names those that other
     readers refuse. A manifest beside `out` holds the SHA-256 of every written file, and the names, identities, domains
     and order that the format cannot hold. Before anything has its final name, the new pack is read back and compared
-    with the source: names, identities, domains, and a digest of the bytes of every image.
-
-    Args:
-        source: folder, archive, list or pack.
-        out: path to write, which does not exist.
-        to: name of the format; None takes it from the suffix of `out`, or writes a folder if no format has that suffix.
-        people: list of the people to keep; None keeps all.
-        min_images: people with fewer images are excluded.
-        max_images: largest number of images of a person; None sets no limit.
-        progress: reports the progress.
+    with the source: names, identities, domains, and a digest of the bytes of every image. `to` None takes the format
+    from the suffix of `out`, or writes a folder if no format has that suffix. `people` is a list of the people to keep.
     """
     origin = format_of(source)
     target = target_format(out, to)

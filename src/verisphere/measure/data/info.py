@@ -41,15 +41,10 @@ class Info(Result):
 
     Attributes:
         format: name of the format; for a data set that a file describes, the path of its class.
-        path: folder, list, file, or description.
-        images: number of images.
-        identities: number of people.
         nobody: number of images without a known person (identity -1).
         domains: number of images of each domain, by falling number; None for a set without domains.
         images_per_identity: the numbers of images per person; None if no image shows a known person.
         bytes: size of all images together, as they are encoded; None where the index does not state them.
-        source: source of the images.
-        manifest: path of the manifest beside the set; None where there is none.
         known_set: the published set that the name refers to; None for any other name.
     """
 
@@ -117,12 +112,7 @@ def domains_table(domains: dict[str, int]) -> str:
 
 
 def data_info(path: Path, trust: bool = False) -> Info:
-    """The figures of a data set, from its index.
-
-    Args:
-        path: folder, archive, list or pack, or YAML file that describes a data set.
-        trust: also build a data set from outside verisphere, which runs its code.
-    """
+    """The figures of a data set, from its index; `trust` allows a class from outside verisphere, whose code runs."""
     faces = open_faces(path, trust=trust)
     counts = images_of_people(faces.identities)
     is_pack = isinstance(faces, Photos)

@@ -18,12 +18,7 @@ _NEGATIVE = re.compile(r"-[0-9]+(\.0*)?")
 
 
 def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
-    """Faults of the identities and domains of a pack, one for each image that has a faulty one.
-
-    Args:
-        pack: the pack.
-        allow_single: accept identities with one image.
-    """
+    """Faults of the identities and domains of a pack, one for each image that has a faulty one."""
     reasons: dict[str, str] = {}
     how = decided()
     column = coded(pack.identities)
@@ -70,14 +65,9 @@ def _wrong_text(name: str) -> str:
 def repeated_images(pack: Pack, digests: UInt64[np.ndarray, "images 2"]) -> Iterator[tuple[int, int, bool]]:
     """Images with the bytes of an earlier one.
 
-    Args:
-        pack: the pack.
-        digests: 128 bits of the digest of each image; zeros for one that cannot be read.
-
-    Returns:
-        for each such image, equal images together and in order: the position of the image; the position of an earlier
-            image with these bytes, if possible of the same identity; and whether no earlier one has the same identity,
-            which is label noise.
+    `digests` has 128 bits of each image, zeros for one that cannot be read. Yields, equal images together and in order:
+    the position of the image; that of an earlier image with these bytes, if possible of the same identity; and whether
+    no earlier one has the same identity, which is label noise.
     """
     order = np.lexsort((digests[:, 1], digests[:, 0]))  # a stable sort: equal digests stay in the order of the pack
     ordered = digests[order]

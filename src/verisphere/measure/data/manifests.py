@@ -12,14 +12,7 @@ from verisphere.images.packs.pack import Format, Pack
 
 
 def manifest_faults(path: Path, form: Format, pack: Pack | None, progress: Progress = quietly) -> list[Fault]:
-    """The differences between the manifest of a pack and its files.
-
-    Args:
-        path: the pack.
-        form: format of the pack.
-        pack: the opened pack; None if it cannot be opened.
-        progress: reports the progress.
-    """
+    """The differences between the manifest of a pack and its files."""
     about = manifest_path(path)
     try:
         manifest = read_manifest(path, None if pack is None else len(pack), must_agree=False)

@@ -47,11 +47,7 @@ class Statistics(Result):
     """The distributions of a data set.
 
     Attributes:
-        path: folder, archive, list, pack, or description.
-        images: number of images.
-        identities: number of people.
         images_per_identity: number of people in each interval of images.
-        domains: number of images of each domain; None for a set without domains.
         yaw: number of images in each interval of degrees; None without landmarks.
         yaw_images: number of images with a yaw; 0 without landmarks.
         yaw_within_30: share of these images between -30 and 30 degrees; None without any.
@@ -124,11 +120,8 @@ def _share(count: int, total: int) -> str:
 def data_statistics(path: Path, landmarks: Path | None = None, trust: bool = False) -> Statistics:
     """The distributions of a data set, from its index and a file of landmarks; no image is read.
 
-    Args:
-        path: folder, archive, list or pack, or YAML file that describes a data set.
-        landmarks: file of five points for each photograph, whose name is that of the image, if need be with another
-            suffix; None omits the yaw.
-        trust: also build a data set from outside verisphere, which runs its code.
+    `landmarks` is a file of five points for each photograph, whose name is that of the image, if need be with another
+    suffix; None omits the yaw. `trust` allows a class from outside verisphere, whose code runs.
     """
     faces = open_faces(path, trust=trust)
     counts = images_of_people(faces.identities)

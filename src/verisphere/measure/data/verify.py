@@ -41,14 +41,8 @@ _NOT_SEEN = 0  # as width and height: the image could not be decoded
 class Verification(Result):
     """The faults of a data set.
 
-    Attributes:
-        format: name of the format.
-        path: folder, archive, list or pack.
-        images: number of images that the pack holds; None where it cannot be opened.
-        identities: number of people; None where it cannot be opened.
-        faults: all faults.
-        notes: findings that may be intended: images of other sizes, repeated images of one person, photographs that are
-            not read.
+    Numbers are None where the pack cannot be opened. `notes` are findings that may be intended: images of other
+    sizes, repeated images of one person, photographs that are not read.
     """
 
     format: str
@@ -84,13 +78,7 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
 
     First the structure of the format (`Format.faults`) and the manifest. Then, where the pack can be opened, each image
     is read and decoded, and the labels are checked. Memory for a large set: about 50 bytes an image, beside its index
-    and the faults.
-
-    Args:
-        path: folder, archive, list or pack.
-        workers: processes that read and decode; 0 does so in this process.
-        allow_single: accept identities with one image, as in a set for evaluation.
-        progress: reports the progress.
+    and the faults. `allow_single` accepts identities with one image, as in a set for evaluation.
     """
     form = format_of(path)
     faults = list(progress(form.faults(path), "structure"))

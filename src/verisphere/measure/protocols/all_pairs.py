@@ -35,12 +35,7 @@ from verisphere.score import AllPairs, Group, StreamedScores, unit_rows
 
 @dataclass(frozen=True, eq=False)
 class ScoredPairs:
-    """Scores with the rows of their pairs.
-
-    Attributes:
-        scores: scores of the pairs, descending.
-        rows: the two rows of each pair.
-    """
+    """Scores of pairs, descending, with the two rows of each pair."""
 
     scores: Float64[np.ndarray, " pairs"]
     rows: Int64[np.ndarray, "pairs 2"]
@@ -48,12 +43,7 @@ class ScoredPairs:
 
 @dataclass(frozen=True)
 class AllPairsResult:
-    """The figures of all pairs of a set.
-
-    Attributes:
-        operating_points: a point for each target FAR, over all pairs.
-        one_threshold: a result for each target FAR, if the set has domains.
-    """
+    """The figures of all pairs of a set, for each target FAR: a point, and one threshold if the set has domains."""
 
     operating_points: tuple[OperatingPoint, ...]
     one_threshold: tuple[OneThreshold, ...] | None
@@ -79,12 +69,8 @@ class PairsOfSet:
     ) -> None:
         """Number the people and domains; pairs are compared when a question is asked.
 
-        Args:
-            embeddings: the set.
-            progress: reports the progress of each pass over the pairs.
-            processes: number of processes that work on a pass; the answers do not depend on it.
-            precision: type of the products that screen; None chooses by a sample. The answers do not depend on it.
-            device: device on which the pairs are compared.
+        The answers depend neither on `processes` nor on `precision`, the type of the products that screen; None chooses
+        it by a sample.
         """
         if len(embeddings) < 2:
             raise ValueError(f"{len(embeddings)} embeddings make no pair")
@@ -179,14 +165,9 @@ def all_pairs(
 ) -> AllPairsResult:
     """Every two embeddings compared once, genuine where their identities agree.
 
-    Args:
-        embeddings: the set, or its pairs. The domains of the set, if any, are also compared at one threshold.
-        fars: target FARs.
-        rule: see `threshold_at`.
-        union: `within` excludes impostor pairs across domains from the common threshold.
-        calibration: a separate set; if given, only its impostor pairs determine the common threshold.
-        skip_empty: skip domains without impostors or genuine pairs.
-        progress: reports the progress of each pass over the pairs.
+    The domains of the set, if any, are also compared at one threshold. `union` `within` excludes impostor pairs across
+    domains from it; if `calibration` is given, only its impostor pairs determine it; `skip_empty` skips domains without
+    impostors or genuine pairs.
     """
     pairs = embeddings if isinstance(embeddings, PairsOfSet) else PairsOfSet(embeddings, progress)
     genuine = ordered(pairs.everything(genuine=True), "genuine")
@@ -224,12 +205,7 @@ def refuse_nobody(embeddings: Embeddings) -> None:
 
 
 def require_pairs(embeddings: Embeddings, source: str) -> None:
-    """Refuse a set without genuine or impostor pairs, by its identities alone.
-
-    Args:
-        embeddings: the set.
-        source: name of the set in the error.
-    """
+    """Refuse a set without genuine or impostor pairs, by its identities alone."""
     images = np.unique(embeddings.identities, return_counts=True)[1]
     if len(images) == 1:
         raise ValueError(f"{source}: all {len(embeddings)} images are of one person, so there is no impostor pair")

@@ -20,10 +20,7 @@ ROWS_AT_ONCE = 1 << 13
 class ByImage:
     """The ranks of the images of the mated probes' people among all images.
 
-    Attributes:
-        mean_average_precision: mean over mated probes of the average precision.
-        mated_total: number of mated probes.
-        ranks: share of the mated probes with an image of their person among the k best images, for each requested k.
+    `ranks` has the share of the mated probes with an image of their person among the k best images, for each k.
     """
 
     mean_average_precision: float
@@ -43,13 +40,6 @@ def ranked_by_image(
     Of the M images of a probe's person, the j-th by descending score is found after j images of the person and all
     images of other people that score as high or higher (ties lose), o(j). The average precision is the mean over j of
     j / (j + o(j)); the rank is 1 + o(1).
-
-    Args:
-        probes: the images to identify.
-        gallery: images of the enrolled people.
-        ranks: the ranks k, at least 1.
-        precision: type of the screening products; changes speed, never the answer.
-        progress: reports the progress over the gallery.
     """
     people, person = np.unique(gallery.identities.astype(str), return_inverse=True)
     order = np.argsort(person, kind="stable")

@@ -59,13 +59,9 @@ class DistractorResult:
     """The figures of probes among distractors.
 
     Attributes:
-        people: number of probe people.
-        probes: number of photos of the probe people.
         alone: number of photos whose person has no other photo: they have no mate, and occur only in impostor pairs.
-        distractors: number of rows that each probe is searched among.
         searches: number of (probe, mate) pairs, both orders counted.
         ranks: share of the searches whose mate is found up to each rank.
-        cmc: these shares for every rank.
         identification_points: share of the searches whose mate is first and passes, at each target FPIR.
         operating_points: verification, a point for each target FAR.
     """
@@ -92,14 +88,8 @@ def score_distractors(
 ) -> DistractorScores:
     """Score probes among distractors, of which only a portion is held at a time; runs of portions are pieces of work.
 
-    Args:
-        probes: photos of the probe people.
-        portions: rows of the distractors, in portions.
-        distractors: total number of distractors.
-        fars: target FARs of verification; the impostor scores are held as far as their thresholds need.
-        precision: type of the screening products; changes speed, never an answer.
-        steps: number of portions, where pieces are divided or kept.
-        about: what determines the distractors and their portions, where pieces are kept.
+    `steps` is the number of portions, where pieces are divided or kept, and `about` what determines the distractors and
+    their portions. Impostor scores are held as far as the thresholds at `fars` need.
     """
     refuse_nobody(probes)
     if distractors < 1:
@@ -156,16 +146,7 @@ def distractor_figures(
     fpirs: Sequence[Far] = (),
     rule: Rule = "at_most",
 ) -> DistractorResult:
-    """The figures of scored probes.
-
-    Args:
-        probes: photos of the probe people, in the order of the scores.
-        scores: scores of the pairs, for these FARs.
-        ranks: ranks of identification.
-        fars: target FARs of verification.
-        fpirs: target FPIRs of identification with a threshold; see `identification_point`.
-        rule: see `threshold_at`.
-    """
+    """The figures of probes with their scores, which were made for these probes in this order and for these FARs."""
     photos = np.unique(probes.identities, return_counts=True)[1]
     searches = scores.searches
     return DistractorResult(
@@ -182,12 +163,7 @@ def distractor_figures(
 
 
 def require_mates(probes: Embeddings, source: str = "") -> None:
-    """Refuse probes of which no two show one person.
-
-    Args:
-        probes: the probes.
-        source: beginning of the error, such as the name of their file and a colon.
-    """
+    """Refuse probes of which no two show one person; the error begins with `source`."""
     if len(np.unique(probes.identities)) == len(probes):
         raise ValueError(
             f"{source}no two of {len(probes)} probes show one person, so no probe has a mate; each needs another photo"

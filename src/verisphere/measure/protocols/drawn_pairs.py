@@ -15,16 +15,11 @@ def drawn_pairs(identities: np.ndarray, count: int, seed: int = 0) -> Comparison
 
     A genuine pair is drawn like those of LFW, a person first and then two of the person's images, so that people with
     many images do not take most pairs; no pair is drawn twice. An impostor pair is two images of different people, all
-    such pairs alike.
+    such pairs alike. `count` is even, and at least ten of each kind, so that they make ten folds.
 
     >>> pairs = drawn_pairs(np.repeat(["a", "b", "c", "d"], 5), 20)
     >>> len(pairs), int(pairs.genuine.sum())
     (20, 10)
-
-    Args:
-        identities: person of each image.
-        count: number of pairs, even, and at least ten of each kind, so that they make ten folds.
-        seed: seed of the draw.
     """
     if count < 2 * BLOCKS or count % 2:
         raise ValueError(f"drawn_pairs is {count}; it is an even number, at least {2 * BLOCKS}")

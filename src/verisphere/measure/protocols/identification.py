@@ -49,14 +49,7 @@ PAIRS_AT_ONCE = 1 << 20  # mated pairs at a time
 class GalleryResult:
     """The figures of one gallery.
 
-    Attributes:
-        people: number of people who are enrolled.
-        images: number of images of these people, one or more for each.
-        mated_probes: probes of people who are enrolled.
-        nonmated_probes: probes of people who are not.
-        operating_points: open set, a point for each target FPIR; empty if only ranks were requested.
-        ranks: closed set, over the mated probes, a rate for each requested rank.
-        cmc: every rank.
+    Points are open set, none if only ranks were requested; ranks are closed set, over the mated probes.
     """
 
     people: int
@@ -86,12 +79,8 @@ def identification(
 ) -> IdentificationResult:
     """Open-set points and closed-set ranks of each gallery, then averaged.
 
-    Args:
-        scores: for each gallery, by its name, the probes' scores and the number of its images.
-        fpirs: target FPIRs; if empty, only ranks are computed.
-        ranks: closed-set ranks.
-        rule: see `threshold_at`.
-        open_rank: highest rank at which a mate counts in open-set points.
+    `scores` has for each gallery the probes' scores and the number of its images. Without FPIRs only ranks are
+    computed; `open_rank` is the highest rank at which a mate counts in open-set points.
     """
     galleries = {}
     for name, (probe_scores, images) in scores.items():
@@ -123,13 +112,8 @@ def score_probes(
 ) -> ProbeScores:
     """Score every probe in a gallery; identities determine which probes are mated.
 
-    Args:
-        probes: the images to identify.
-        gallery: images of the enrolled people, one or more of each.
-        precision: type of the screening products; changes speed, never the answer. bfloat16 is fastest if most mates
-            score far above all other people; otherwise float32 leaves fewer pairs open.
-        block: gallery rows at a time; changes speed and memory, never the answer.
-        progress: reports the progress over blocks.
+    bfloat16 screens fastest if most mates score far above all other people; otherwise float32 leaves fewer pairs open.
+    Neither the precision nor `block`, gallery rows at a time, changes the answer.
     """
     for side in (probes, gallery):
         refuse_nobody(side)
@@ -176,15 +160,7 @@ def people_reaching(
 ) -> Int64[Tensor, " probes"]:
     """The number of people of the gallery, other than the probe's own, who score at least as high as the probe's level.
 
-    Args:
-        probes: rows of length 1, from `unit_rows`.
-        own: number of each probe's own person.
-        level: a score for each probe.
-        gallery: rows of length 1, those of a person together.
-        people: number of each row's person, ascending.
-        precision: type of the screening products.
-        block: gallery rows at a time; the rows of a person are never divided.
-        progress: reports the progress over blocks.
+    Rows have length 1. Those of the gallery ascend by `people`, and blocks never divide the rows of a person.
     """
     counts = torch.zeros(len(probes), dtype=torch.int64)
     if not len(probes):
@@ -238,16 +214,8 @@ def split_gallery(
     """Probes and a gallery from one set, by a seeded draw.
 
     A share of the people is held out: all their images are non-mated probes. Of every other person `enrol` random
-    images go into the gallery, and the rest are mated probes; a person without further images has no probe.
-
-    Args:
-        embeddings: the set.
-        enrol: images a person in the gallery.
-        strangers: share of the people who are not enrolled, rounded to whole people.
-        seed: seed of the draw, 0 or more.
-
-    Returns:
-        The probes and the gallery, rows in the order of the set.
+    images go into the gallery, and the rest are mated probes; a person without further images has no probe. `strangers`
+    is that share, rounded to whole people. The rows of both are in the order of the set.
     """
     refuse_nobody(embeddings)
     if enrol < 1:

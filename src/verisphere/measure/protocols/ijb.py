@@ -27,15 +27,9 @@ def template_pairs(
 ) -> tuple[tuple[OperatingPoint, ...], tuple[OneThreshold, ...] | None]:
     """Operating points of all listed pairs, and, where there are groups, each group at their threshold and its own.
 
-    Args:
-        templates: embeddings with a row for each template.
-        comparisons: the list.
-        groups: for each group, by its name, True for each template of it; None for no groups.
-        fars: target FARs.
-        rule: see `threshold_at`.
-        progress: reports the progress over blocks of products.
-        keep_repeated: count pairs of a template with itself, and pairs that are listed twice, instead of refusing them.
-        skip_empty: exclude groups without genuine or without impostor pairs instead of refusing them.
+    `groups` has for each group True for each template of it. `keep_repeated` counts pairs of a template with itself,
+    and pairs that are listed twice, and `skip_empty` excludes groups without genuine or without impostor pairs, instead
+    of refusing them.
     """
     pairs, genuine, impostor = listed_order(templates, comparisons, fars, progress, keep_repeated)
     points = tuple(operating_point(genuine, impostor, far, rule) for far in fars)

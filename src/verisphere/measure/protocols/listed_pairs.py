@@ -23,12 +23,8 @@ SCORED_TOGETHER = 1 << 20  # pairs of a piece of work, some seconds
 class ListedPairsResult:
     """The figures of a list of pairs.
 
-    Attributes:
-        operating_points: a point for each target FAR.
-        accuracy: k-fold accuracy over the list's folds.
-        scores: score of each pair, in the order of the list.
-        right_decisions: 1 where the threshold of a pair's fold decides it correctly, else 0.
-        weights: weight of each pair in the accuracy's mean, in which each fold counts alike.
+    Scores are in the order of the list. `right_decisions` is 1 where the threshold of a pair's fold decides it
+    correctly, else 0; `weights` are those of the accuracy's mean, in which each fold counts alike.
     """
 
     operating_points: tuple[OperatingPoint, ...]
@@ -88,12 +84,7 @@ def listed_pairs(
 ) -> ListedPairsResult:
     """Accuracy over folds and operating points of listed pairs.
 
-    Args:
-        embeddings: the rows.
-        comparisons: the list.
-        fars: target FARs.
-        rule: see `threshold_at`.
-        keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them.
+    `keep_repeated` counts pairs of an image with itself, and pairs that are listed twice, instead of refusing them.
     """
     if not keep_repeated:
         refuse_repeated(embeddings, comparisons)
@@ -123,14 +114,8 @@ def listed_operating_points(
 ) -> tuple[OperatingPoint, ...]:
     """Operating points of listed pairs without a score of each: the same as `listed_pairs` finds, for any list.
 
-    Args:
-        embeddings: the rows, a template each for the IJB sets.
-        comparisons: the list.
-        fars: target FARs.
-        rule: see `threshold_at`.
-        progress: reports the progress over blocks of products.
-        keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them,
-            which sorts 4 or 8 bytes a pair.
+    `keep_repeated` counts pairs of an image with itself, and pairs that are listed twice, instead of refusing them,
+    which sorts 4 or 8 bytes a pair.
     """
     _, genuine, impostor = listed_order(embeddings, comparisons, fars, progress, keep_repeated)
     return tuple(operating_point(genuine, impostor, far, rule) for far in fars)
@@ -143,10 +128,7 @@ def listed_order(
     progress: Progress = quietly,
     keep_repeated: bool = False,
 ) -> tuple[ListedPairs, Ordered, Ordered]:
-    """The pairs, and their genuine and impostor scores, ready for the thresholds at these FARs.
-
-    The arguments and errors are those of `listed_operating_points`.
-    """
+    """The pairs, and their genuine and impostor scores, ready for the thresholds at these FARs."""
     if not keep_repeated:
         refuse_repeated(embeddings, comparisons)
     units = unit_rows(embeddings.embeddings)

@@ -18,7 +18,6 @@ class PeopleOfSet:
 
     Attributes:
         counts: counts of each person's comparisons at each threshold, in the order of the operating points.
-        spreads: spread of the rates over people, at each threshold.
         opis: inconsistency between the thresholds of the highest and the lowest FAR; None where these are the same, or
             nobody has both kinds of comparison.
     """
@@ -29,13 +28,9 @@ class PeopleOfSet:
 
 
 def people_of_set(pairs: PairsOfSet, points: Sequence[OperatingPoint]) -> PeopleOfSet:
-    """Each person's error rates at the thresholds of some operating points of all pairs.
+    """Each person's error rates at the thresholds of some operating points of all pairs, at least one.
 
     Holds every genuine score, and every impostor score above the lowest of the thresholds, with 24 bytes each.
-
-    Args:
-        pairs: the set, whose every two rows are compared.
-        points: operating points over all pairs of that set, at least one.
     """
     images = np.bincount(pairs.person)
     totals = images * (images - 1) // 2, images * (len(pairs.person) - images)

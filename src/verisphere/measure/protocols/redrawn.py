@@ -87,12 +87,7 @@ def _accepted(pairs: PairsOfSet, highest: PairScores, fars: Sequence[Far]) -> li
 
 @dataclass(frozen=True, eq=False)
 class RedrawnSet:
-    """The figures of one model on a set, and in each redrawing of the set's people.
-
-    Attributes:
-        tars: TAR over all pairs, for each target FAR.
-        spread: spread of the domains at one threshold; None if it was not requested.
-    """
+    """A model's TAR at each target FAR, and the spread of its domains if requested, in each redrawing of the people."""
 
     tars: tuple[Redrawn, ...]
     spread: RedrawnSpread | None

@@ -15,8 +15,7 @@ class Repeated:
     """The repetitions of a list; positions count from 0.
 
     Attributes:
-        same_image: number of pairs of an image with itself.
-        first_same_image: position of the first such pair; 0 without one.
+        first_same_image: position of the first pair of an image with itself; 0 without one.
         again: number of pairs that were listed before, in either order.
         first_again: positions of the first pair that is listed again and of its next occurrence; (0, 0) without one.
     """
@@ -31,9 +30,6 @@ def repeated_pairs(comparisons: Comparisons) -> Repeated:
     """Count pairs of a row with itself and pairs that are listed again.
 
     Sorts one number a pair: 4 bytes each up to 65,536 rows, 8 bytes each beyond.
-
-    Args:
-        comparisons: pairs of rows from 0.
     """
     left, right = comparisons.left, comparisons.right
     same_image = first_same_image = 0

@@ -20,11 +20,8 @@ def thinned_curve(pairs: PairsOfSet, points: int = POINTS) -> Curve:
     """The ROC of all pairs at about a thousand thresholds at most, each of them counted exactly, and at minus infinity.
 
     Ranks of the impostor scores are even on a logarithmic scale. The first are taken exactly, so that every one of the
-    highest scores is a threshold; the thresholds of the others lie where a sample of the pairs expects those ranks.
-
-    Args:
-        pairs: the pairs of a set that has genuine and impostor pairs.
-        points: approximate number of thresholds.
+    highest scores is a threshold; the thresholds of the others lie where a sample of the pairs expects those ranks. The
+    set must have genuine and impostor pairs.
     """
     genuine, impostor = pairs.everything(genuine=True), pairs.everything(genuine=False)
     ranks = np.unique(np.geomspace(1, impostor.total, points).round().astype(np.int64)).tolist()
@@ -46,13 +43,8 @@ def histograms(
 ) -> tuple[Histogram, Mapping[str, Histogram]]:
     """Genuine and impostor scores of all pairs, and those within each domain that has both, over the same bins.
 
-    The bins reach from about where all but one in two thousand scores of each kind lie to the highest score.
-
-    Args:
-        pairs: the pairs of a set that has genuine and impostor pairs.
-        genuine: the scores of all genuine pairs of the set.
-        bins: number of bins.
-        degrees: whether the bins are equally wide in the angle, not in the cosine; the edges are cosines either way.
+    The bins reach from about where all but one in two thousand scores of each kind lie to the highest score. `degrees`
+    makes them equally wide in the angle, not in the cosine; the edges are cosines either way.
     """
     impostor = pairs.everything(genuine=False)
     lowest = min(

@@ -25,13 +25,7 @@ _AT_ONCE = 4096  # images between two reports of progress
 class EmbedOnce:
     """Writes the embeddings files of a suite, and remembers the file and row of each image's embedding.
 
-    Attributes:
-        model: a model from `open_model`.
-        folder: folder of the embeddings files.
-        flip: add the embedding of the mirror image.
-        precision, batch_size, workers, progress: see `verisphere.models.embed.embed`.
-        embedded: number of images that the model has embedded.
-        reused: number of rows that were copied from equal images, or from a file of an earlier run.
+    `reused` is the number of rows that were copied from equal images, or from a file of an earlier run.
     """
 
     model: EmbeddingModel

@@ -10,14 +10,9 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class OverSets:
-    """A figure over several sets, which have equal weight.
+    """A figure over several sets, which have equal weight, by a name such as `TAR at FAR 1e-3`.
 
-    Attributes:
-        figure: name of the figure, such as `TAR at FAR 1e-3`.
-        mean: mean over the sets.
-        std_population: standard deviation, divided by the number of sets.
-        std_sample: standard deviation, divided by the number of sets - 1; None for one set.
-        sets: names of the sets that have the figure.
+    The standard deviation is divided by the number of sets, that of a sample by the number - 1; None with one set.
     """
 
     figure: str
@@ -31,9 +26,6 @@ def figures_of(fields: Mapping[str, Any]) -> Figures:
     """The figures in the fields of a result, by names that all kinds of evaluation share.
 
     A TAR or TPIR that too few comparisons can show (`below_resolution`) has no entry.
-
-    Args:
-        fields: `fields()` of a result.
     """
     figures: Figures = {}
     if (accuracy := fields.get("accuracy")) is not None:
@@ -78,9 +70,6 @@ def over_sets(figures: Mapping[str, Figures]) -> tuple[OverSets, ...]:
 
     >>> over_sets({"a": {"accuracy": 0.5}, "b": {"accuracy": 1.0}})
     (OverSets(figure='accuracy', mean=0.75, std_population=0.25, std_sample=0.3535533905932738, sets=('a', 'b')),)
-
-    Args:
-        figures: the figures of each set, by its name.
     """
     names = dict.fromkeys(name for of_set in figures.values() for name in of_set)
     averaged = [name for name in names if name == "accuracy" or name.startswith("TAR at FAR ")]

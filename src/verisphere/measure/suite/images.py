@@ -32,11 +32,8 @@ class SetImages:
     """The images of one embeddings file, in the order of its rows.
 
     Attributes:
-        files: encoded bytes of each image.
         names: name of each image, as the lists of the set spell it.
         identities: person on each image; `NOBODY` if only the list states who is compared.
-        source: source of the images.
-        domains: group of each image, if the set has groups.
         templates: the video of each image, if a list compares videos.
         points: (x, y) of the five landmarks of each image, if the images are loose crops that must still be aligned.
     """
@@ -62,12 +59,7 @@ class SetImages:
 
 
 class SetFaces(Faces):
-    """The images of a set in the form that a model takes.
-
-    Args:
-        images: the images.
-        size: (height, width) of the model's input.
-    """
+    """The images of a set in the form that a model takes, whose input has this size (height, width)."""
 
     def __init__(self, images: SetImages, size: tuple[int, int]) -> None:
         self.set, self.size = images, size
@@ -104,10 +96,6 @@ def places_of_images(place: Path, root: Path) -> Iterator[Path]:
 
     The places are the folder of the set, the archives in it, and then the other folders and archives of the suite,
     since SLLFW's list, for example, names images of LFW.
-
-    Args:
-        place: folder of the set.
-        root: folder of the suite.
     """
     yield place
     yield from sorted(place.glob("*.zip"))
@@ -127,16 +115,8 @@ def find_images(
 
     If the names fit below several folders, the folder with most of them is used; among equal ones the folder with
     `align` in its name, then the higher one. Of several files there that differ in their suffixes, the one with the
-    suffix of the list is used.
-
-    Args:
-        names: names in a list, such as `Ann_Able/Ann_Able_0001.jpg`.
-        place, root: see `places_of_images`.
-        folders: whether each name is that of a folder of frames.
-
-    Returns:
-        the place of the images, the files there, and for each name the positions of its files: one, or those of its
-            frames.
+    suffix of the list is used. With `folders` each name is that of a folder of frames. Returns the place of the images,
+    the files there, and for each name the positions of its files: one, or those of its frames.
     """
     wanted = [_key(name, folders) for name in names]
     searched = set(wanted)

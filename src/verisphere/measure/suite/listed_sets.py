@@ -41,13 +41,8 @@ def find_listed(place: Path, pattern: str, name: str = "", note: str = "") -> It
     """A set with a list of pairs, whose images lie anywhere below the set's folder.
 
     Where several folders below that one have such a list, each is a set with the name of its folder after that of the
-    first, and its images are looked for in its own folder first.
-
-    Args:
-        place: the folder.
-        pattern: the list, a file or, as for CFP and RFW, a folder.
-        name: name of the set; if empty, the name of the folder.
-        note: remark on a peculiarity of the published list; if it is given, repeated pairs are kept.
+    first, and its images are looked for in its own folder first. `pattern` is the list, a file or, as for CFP and RFW,
+    a folder. `note` is a remark on a peculiarity of the published list; if it is given, repeated pairs are kept.
     """
     paths = lists_below(place, pattern)
     for path in paths:
@@ -99,10 +94,7 @@ def pairs_task(
 ) -> Task:
     """A set that `verisphere evaluate pairs` measures; several lists are pooled, each a domain.
 
-    Args:
-        name, place, parts: see `Task`.
-        lists: the lists, one for each part.
-        note: what is unusual about the list; if it is given, repeated pairs are kept.
+    There is one list for each part. `note` is what is unusual about the list; if it is given, repeated pairs are kept.
     """
     return Task(
         name,

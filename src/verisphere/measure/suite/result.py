@@ -22,7 +22,6 @@ class SetResult:
     Attributes:
         place: folder or file of the set, below the folder of the suite.
         command: the words of the command that repeats the evaluation by hand.
-        result: figures of the set; None if it could not be evaluated.
         error: the reason why it could not be evaluated; empty if it was.
         notes: remarks on peculiarities of the published lists.
     """
@@ -53,14 +52,10 @@ class SuiteResult(Result):
     """The results of one call of `verisphere evaluate suite`.
 
     Attributes:
-        folder: folder of the suite.
         model: the model that was given; None if the embeddings existed already.
-        rule: the rule of all thresholds.
         sets: every set that was found, by name, and `combined` at the end.
-        embedded: number of images that the model has embedded.
         reused: number of rows that were copied from equal images, or from a file of an earlier run.
         unknown: sub-folders and files in which no set is recognised.
-        kept: whether the embeddings files are kept.
     """
 
     folder: Path

@@ -41,14 +41,9 @@ def run_suite(
 ) -> SuiteResult:
     """Evaluate every set of a folder; one that cannot be evaluated is recorded, and the others continue.
 
-    Args:
-        folder: a sub-folder for each set, and verification sets of InsightFace (.bin) beside them.
-        model: see `verisphere.models.embed.open_model`; None measures the existing embeddings files.
-        options: the options of all evaluations.
-        embeddings: folder of the embeddings files, one or more for each set; None writes them to a temporary folder.
-        flip, batch_size, workers, precision: see `verisphere.models.embed.embed`.
-        device: device of the model.
-        trust: also build a network from outside verisphere, which runs its code.
+    The folder has a sub-folder for each set, and verification sets of InsightFace (.bin) beside them. Without a model
+    the existing files in the folder `embeddings` are measured; without that folder, new ones are temporary. `trust`
+    allows a network from outside verisphere, whose code runs. See `verisphere.models.embed`.
     """
     if not folder.is_dir():
         raise FileNotFoundError(

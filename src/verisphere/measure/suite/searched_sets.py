@@ -44,9 +44,7 @@ MEGAFACE_RANKS = (1, 10)
 def find_ijb(place: Path, prefix: str) -> Iterator[Task]:
     """IJB-B or IJB-C as InsightFace lays them out: loose crops, and `meta` with templates, media, pairs, galleries.
 
-    Args:
-        place: the folder.
-        prefix: beginning of the files' names: `ijbb` or `ijbc`.
+    The names of its files begin with `prefix`: `ijbb` or `ijbc`.
     """
     for meta in lists_below(place, f"meta/{prefix}_face_tid_mid.txt")[:1]:
         pairs = meta.with_name(f"{prefix}_template_pair_label.txt")

@@ -14,10 +14,7 @@ from verisphere.measure.suite.task import Task
 class KnownSet:
     """The description by which a published set is recognised.
 
-    Attributes:
-        name: name of the set in the table of results.
-        recognised: the published files by which it is recognised, in words.
-        find: returns the tasks of a sub-folder, or of a file beside the sub-folders; empty if it is another set.
+    `find` returns the tasks of a sub-folder, or of a file beside the sub-folders; empty if it is another set.
     """
 
     name: str
@@ -57,11 +54,7 @@ def find_sets(folder: Path, *excluded: Path | None) -> tuple[list[Task], tuple[s
     A list beside the sub-folders is no set, since its images could be those of any sub-folder.
 
     If two sets, or their embeddings files, have the same name, the name of the second is followed by that of its folder
-    or file.
-
-    Args:
-        folder: the folder of the suite.
-        excluded: paths that are skipped, such as the folder of embeddings files.
+    or file. `excluded` paths are skipped, such as the folder of embeddings files.
     """
     hidden = {path.resolve() for path in excluded if path is not None}
     places = [

@@ -13,14 +13,7 @@ from verisphere.measure.suite.images import SetImages
 
 @dataclass(frozen=True)
 class SuiteOptions:
-    """The options of all evaluations of a suite.
-
-    Attributes:
-        fars: target FARs of every set; empty for the published ones of each set.
-        rule: see `threshold_at`.
-        feature_norm: pooling of the rows of a template.
-        progress: reports the progress.
-    """
+    """The options of all evaluations of a suite; without `fars` each set has its published ones."""
 
     fars: tuple[Far, ...] = ()
     rule: Rule = "at_most"
@@ -45,7 +38,6 @@ class Task:
 
     Attributes:
         name: name of the set, unique in the suite.
-        place: folder or file of the set.
         parts: for each embeddings file of the set, by its name without the suffix, the function that finds the images
             below the folder of the suite.
         evaluate: the evaluation of the embeddings files, in the order of `parts`.
