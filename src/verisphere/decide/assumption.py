@@ -24,7 +24,6 @@ class Assumption:
         guarantee: `capped`, `tail` or `convention`.
         cap: the cap c, as it was stated, for `capped`; else None.
         observed: what the people show of c; None where they are too few to show it, and without a cap.
-        tail: the fitted tail, for `tail`; else None.
     """
 
     guarantee: Guarantee

@@ -180,11 +180,7 @@ def over_redrawn(
     about: About,
     progress: Progress = quietly,
 ) -> Float64[np.ndarray, "*figures replicates"]:
-    """Figures of each replicate of `draws_of`, whose runs are pieces; `about` has all else that determines them.
-
-    Raises:
-        TooFewScoresError: the figures of a run raise it.
-    """
+    """Figures of each replicate of `draws_of`, whose runs are pieces; `about` has all else that determines them."""
 
     def compute(numbers: Iterable[int]) -> Iterator[Arrays]:
         draws = enumerate(draws_of(people, redrawing))  # those of the runs between are drawn, too, and dropped

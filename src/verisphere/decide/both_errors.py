@@ -53,10 +53,8 @@ _FOLDED = {
 class Unsure:
     """How some genuine and impostor numbers are answered by two thresholds.
 
-    Attributes:
-        rejected: share of the genuine ones below the lower threshold.
-        genuine: share of the genuine ones between the thresholds, both included.
-        impostor: share of the impostor ones between them.
+    `rejected` is the share of the genuine ones below the lower threshold; `genuine` and `impostor` are the shares of
+    these between the thresholds, both included.
     """
 
     rejected: float
@@ -93,7 +91,6 @@ class PromisedFrr:
     """The FRR that is promised beside a FAR: different people iff score < threshold.
 
     Attributes:
-        frr_target: the FRR asked for, as it was given.
         threshold: u, the lower threshold; where it lies above that of the FAR, no score is unsure.
         people: number of people who gave a number, without those that a review allows to be others.
         rank: j, where u is the j-th lowest number.

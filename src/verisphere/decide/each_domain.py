@@ -22,10 +22,7 @@ class DomainThreshold:
     Attributes:
         name: name of the domain; empty for everybody.
         far: target FAR within it, exactly.
-        people: number of its people.
         comparisons: number of its comparisons that share no person.
-        rank: rank of the threshold among their scores.
-        threshold: the threshold by itself.
         tar: the share of its genuine comparisons above that; None where it has none, and in files of earlier versions.
     """
 

@@ -9,15 +9,10 @@ from verisphere.base.words import LARGEST_ONE_IN_N, of_things, share
 def misses_in_words(accepted: int, total: int, bounds: tuple[float, float], things: str, verbs: tuple[str, str]) -> str:
     """The rate of misses as it is said to people.
 
+    `accepted` things are no misses, and `bounds` are those of their share; `verbs` say what a miss did, and does.
+
     >>> misses_in_words(975, 1000, (0.9633, 0.9837), "pairs of one person", ("failed", "fail"))
     '1 in 40 pairs of one person fail (between 1 in 62 and 1 in 27)'
-
-    Args:
-        accepted: number of things that are no misses.
-        total: number of all.
-        bounds: bounds of the accepted share.
-        things: what is counted.
-        verbs: what a miss did, and does.
     """
     lower, upper = 1 - bounds[1], 1 - bounds[0]
     if total == 1:

@@ -97,10 +97,8 @@ class Measure:
 class Differential:
     """One group's error rates in relation to those of all groups.
 
-    Attributes:
-        far, frr: the group's rates.
-        far_ratio, frr_ratio: the group's rate / the geometric mean of all groups' rates; None where a group has none of
-            these errors, which makes that mean 0.
+    A ratio is the group's rate / the geometric mean of all groups' rates; None where a group has none of these errors,
+    which makes that mean 0.
     """
 
     far: float
@@ -263,11 +261,8 @@ def with_redrawn_bounds(
 def _why(name: str, zeros: Mapping[str, Sequence[str]], groups: Sequence[str], alpha: float) -> str:
     """The reason why a figure is undefined: there is only one group, or a rate of zero is a divisor.
 
-    Args:
-        name: name of the figure.
-        zeros: the groups without a false accept (`far`) and without a false reject (`frr`).
-        groups: names of all groups.
-        alpha: a rate without weight divides nothing.
+    `zeros` has the groups without a false accept (`far`) and without a false reject (`frr`); a rate without weight
+    (`alpha`) divides nothing.
     """
     if len(groups) == 1:
         return f"{groups[0]} alone has nothing to differ from"

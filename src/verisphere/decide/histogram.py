@@ -8,15 +8,7 @@ from jaxtyping import Float64, Int64
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Counts of scores between neighbouring edges; scores beyond the outermost edges are in the totals alone.
-
-    Attributes:
-        edges: edges of the bins, ascending.
-        genuine: genuine scores in each bin.
-        impostor: impostor scores in each bin.
-        genuine_total: number of genuine scores, those beyond the edges included.
-        impostor_total: number of impostor scores, likewise.
-    """
+    """Counts of scores between neighbouring edges, ascending; scores beyond the outer ones are in the totals alone."""
 
     edges: Float64[np.ndarray, " edges"]
     genuine: Int64[np.ndarray, " bins"]

@@ -87,7 +87,6 @@ class Redrawn:
     """A figure of one model.
 
     Attributes:
-        value: the figure of the set itself.
         replicates: the figure in each redrawing of the people; NaN if nobody with such a pair was drawn.
         spread: whether the figure measures how far domains lie apart. Redrawing adds noise to every domain, and so to
             such a figure, most of all where the domains are alike.
@@ -238,8 +237,7 @@ def share_interval(
 def threshold_interval(pairs: PairScores, threshold: float, far: Interval) -> Interval:
     """A threshold with the thresholds at which the FAR of the set is each bound of the FAR at it.
 
-    Raises:
-        TooFewScoresError: the impostor scores that are present do not reach the upper bound of the FAR.
+    Raises TooFewScoresError where the impostor scores that are present do not reach the upper bound of the FAR.
     """
     if np.isneginf(threshold):  # everything is accepted in every replicate
         return Interval(threshold, threshold, threshold, far.replicates)

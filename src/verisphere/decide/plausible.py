@@ -43,12 +43,10 @@ Score = Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]]
 class Sampled:
     """Scores of sampled comparisons.
 
+    A row of `genuine` has the pairs of one person; where people are not known, each comparison stands for a person.
+
     >>> Sampled(np.array([[0.9], [0.8], [0.2]]), np.array([0.5, 0.4, 0.3])).auc
     0.6666666666666666
-
-    Attributes:
-        genuine: scores of each person's genuine pairs. Where people are not known, each comparison stands for a person.
-        impostor: scores of impostor pairs.
     """
 
     genuine: Float64[np.ndarray, "people draws"]
@@ -151,14 +149,11 @@ def implausible(
 def moved_by(same: Bool[np.ndarray, " places"], scores: Float64[np.ndarray, " places"]) -> int:
     """By how many places labels have to be moved to agree best with the scores; 0 if all labels are equal.
 
-    Of moves that are about as good, as where labels repeat themselves, it is a short one.
+    Of moves that are about as good, as where labels repeat themselves, it is a short one. `same` says whether each
+    place is of one person.
 
     >>> moved_by(np.array([True, True, False, False, False]), np.array([0.1, 0.2, 0.1, 0.9, 0.8]))
     -2
-
-    Args:
-        same: whether each place is of one person.
-        scores: score of each place.
     """
     ranks = np.argsort(np.argsort(scores, kind="stable"))  # scores may be infinite
     one, other = (np.fft.rfft(values - values.mean()) for values in (same.astype(np.float64), ranks))
@@ -171,12 +166,8 @@ def reordered(sampled: Sampled, others: Iterable[tuple[str, Sampled]], paired: b
     """The reason why labels are in another order than their rows; none if no other order makes a model work.
 
     A model works there if its AUC is at least 0.9, and its TAR higher by 0.1 and beyond chance. Right labels in another
-    order are worse.
-
-    Args:
-        sampled: the scores under the labels as they are.
-        others: how the same labels are ordered otherwise, and the scores under them.
-        paired: whether a row of genuine scores belongs to the same person there.
+    order are worse. `others` has how the same labels are ordered otherwise, and the scores under them; `paired` says
+    whether a row of genuine scores belongs to the same person there.
     """
     for how, other in others:
         if (
@@ -214,21 +205,17 @@ def implausible_list(
 ) -> tuple[str, ...]:
     """The reasons why listed comparisons cannot be those of a working model with these labels.
 
-    If there are none for the whole list, its domains are tested too, since a healthy domain hides one that is not.
+    If there are none for the whole list, its domains are tested too, since a healthy domain hides one that is not. A
+    domain is empty for comparisons across domains; those with fewer than ten of a kind are not tested. `score` gives
+    the scores at some positions, and `whole` is that of `implausible`. `elsewhere` has, for other rows that the labels
+    may belong to, the comparisons that are of other people there, which have to show it too, and what gives scores
+    there: all could be of better images of the same people.
 
     >>> labels = np.arange(40) % 3 == 0
     >>> implausible_list(labels, lambda rows: np.where(labels[rows], 0.9, 0.1) - rows / 1000)
     ()
     >>> implausible_list(labels, lambda rows: np.full(len(rows), 0.5))
     ('all 40 scores are equal',)
-
-    Args:
-        genuine: label of each comparison, in the order of the list.
-        score: gives the scores of the comparisons at these positions.
-        domains: domain of each comparison; empty across domains. Those with fewer than ten of a kind are not tested.
-        whole: see `implausible`.
-        elsewhere: for other rows that the labels may belong to, the comparisons that are of other people there, which
-            have to show it too, and what gives scores there: all could be of better images of the same people.
     """
     random = numpy_generator(0)
 

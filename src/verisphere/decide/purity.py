@@ -21,8 +21,6 @@ class ClusterFigures:
     """Clusters compared with known people; a face without a cluster, or an unsure one, counts as a cluster of its own.
 
     Attributes:
-        faces: number of faces.
-        people: number of people.
         clusters: number of clusters, those of one face included.
         mixed: clusters that hold two people or more.
         unsure: share of the faces that are unsure.

@@ -52,7 +52,6 @@ class Statistic:
     """A statistic of a probe.
 
     Attributes:
-        words: the statistic in words.
         values: for each candidate the number by which it would be decided; the highest decides.
         people: number of people that a gallery needs.
         cohort: whether a cohort is needed, and how many of its highest scores count; None for none, 0 for all.

@@ -35,7 +35,6 @@ class RateTest:
         slack: what is added to each limit; of a reference, the largest share of genuine pairs below the cut.
         levels: levels of scores; the limits are those of the rates above each and, where there are more, below each.
         cut: scores from here on do not count.
-        events: number of events so far.
         hits: number of events that were 1, by limit.
         wealth: what each odds has come to.
     """
