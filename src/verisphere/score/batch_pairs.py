@@ -50,11 +50,8 @@ class Hints:
     def learn(self, groups: tuple[int, ...], question: str, answer: float, fall: float = THRESHOLD_MOVE) -> None:
         """Record an answer.
 
-        Args:
-            groups: the groups of the question.
-            question: name of the question.
-            answer: a score; a score that is not finite removes the hint.
-            fall: the fall of score, near the answer, over which ranks grow e-fold.
+        An answer that is not finite removes the hint; `fall` is the fall of score, near the answer, over which ranks
+        grow e-fold.
         """
         before = self.known.pop((groups, question), None)
         if not math.isfinite(answer):
@@ -83,17 +80,11 @@ class BatchPairs:
     ) -> None:
         """Order the rows; pairs are compared when a question is asked.
 
-        Args:
-            units: the batch's rows of length 1.
-            labels: identity of each row, or `NO_CLASS`.
-            stored: rows that the batch is compared with; sharded over the ranks of `world`.
-            groups: number of each row's group, from 0; None puts all rows into group 0.
-            hints: the scores at which the search begins; updated with the answers.
-            precision: type of the products that screen; changes speed, never an answer. None chooses the fastest.
-            world: ranks that each hold a shard of the stored rows and the same batch; all must ask the same questions,
-                and get the same answers.
-            keys: most pairs of a tile; changes speed and memory. None stays within 64 MB on a
-                CPU, and takes up to 1 GB on a GPU.
+        `units` have length 1; a label may be `NO_CLASS`, and without `groups` all rows are in group 0. The search
+        begins at `hints`, which are updated with the answers. The ranks of `world` each hold a shard of the stored rows
+        and the same batch; all must ask the same questions, and get the same answers. Neither `precision`, the type of
+        the products that screen (None chooses the fastest), nor `keys`, most pairs of a tile, changes an answer;
+        without `keys` a tile stays within 64 MB on a CPU, and takes up to 1 GB on a GPU.
         """
         if len(units) != len(labels) or (groups is not None and len(groups) != len(labels)):
             given = f"{len(labels)} labels" + ("" if groups is None else f" and {len(groups)} groups")
@@ -120,9 +111,8 @@ class BatchPairs:
     def settle(self, asked: Sequence[tuple["BatchScores", int, str]]) -> None:
         """Find the scores at these ranks, by one pass over the stored rows if the hints are right.
 
-        Args:
-            asked: scores, a rank among them (1 is the largest), and the name of the question in the hints. Ranks beyond
-                the number of scores are ignored.
+        A question is some scores, a rank among them (1 is the largest), and its name in the hints. Ranks beyond the
+        number of scores are ignored.
         """
         tries: dict[tuple[tuple[int, ...], int], int] = {}
         wanted = {

@@ -21,13 +21,7 @@ class GatheredScores:
     def __init__(
         self, units: Float32[Tensor, "rows dim"], left: Int64[np.ndarray, " pairs"], right: Int64[np.ndarray, " pairs"]
     ) -> None:
-        """Score each pair in float32.
-
-        Args:
-            units: rows of length 1, from `unit_rows`.
-            left: row of the first image of each pair.
-            right: row of the second.
-        """
+        """Score each pair in float32; `units` have length 1, from `unit_rows`."""
         self.units, (rows, dim) = units, units.shape
         # For any order of summing, fused or not: Higham 2002, Accuracy and Stability of Numerical Algorithms, 3.1; with
         # a margin for the exact score's rounding and for lengths that are not exactly 1.

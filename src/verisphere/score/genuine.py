@@ -16,11 +16,8 @@ def genuine_pairs(
 ) -> Iterator[tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]]:
     """Rows of all pairs of one person, in portions.
 
-    Args:
-        people: person of each row.
-        others: person of each row on the other side; None: every two rows once, the lower row first.
-        order: the result of `np.argsort(people, kind="stable")`, where it is known.
-        partners: the same order of `others`, where it is known.
+    Without `others` every two rows come once, the lower row first. `order` is `np.argsort(people, kind="stable")`,
+    where it is known, and `partners` the same order of `others`.
     """
     order = np.argsort(people, kind="stable") if order is None else order
     if others is None:

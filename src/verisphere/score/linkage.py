@@ -30,7 +30,6 @@ class Tree:
     """The merges of rows; node `rows + i` is what merge i made.
 
     Attributes:
-        rows: number of rows.
         children: the two nodes of each merge, a row or an earlier merge.
         scores: average score between the rows of the two nodes.
         sizes: number of rows of the larger node of each merge.
@@ -98,7 +97,6 @@ def average_linkage(
     ([[1, 2], [0, 4]], [0.96, 0.7])
 
     Args:
-        units: rows of length 1, from `unit_rows`.
         pairs: at least all pairs whose score reaches the floor, each once, in any order.
         together: pairs of rows that show one person. They are merged only if their score says so, for two looks of a
             person may lie far from each other, and one average of both near to neither. But what is apart from a

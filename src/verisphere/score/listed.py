@@ -90,13 +90,7 @@ class ListedPairs:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The key of every pair.
-
-    Attributes:
-        screen: the screen that the keys come from.
-        key: key of each pair, in the order of the strips.
-        counts: number of impostor and of genuine pairs with each key.
-    """
+    """The key of each pair, in the order of the strips, and the number of impostor and of genuine pairs by key."""
 
     screen: Screen
     key: Int16[np.ndarray, " pairs"]
@@ -163,11 +157,8 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
 class Window:
     """A set of pairs that contains all pairs with exact scores from `low` to `high`.
 
-    Attributes:
-        low: excluded pairs with lower keys score less than this.
-        high: excluded pairs with higher keys score more than this.
-        higher: number of excluded pairs with higher keys.
-        scores: scores of the pairs.
+    Excluded pairs with lower keys score less than `low`, and those with higher keys, of which there are `higher`, more
+    than `high`.
     """
 
     low: float

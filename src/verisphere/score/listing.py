@@ -18,13 +18,7 @@ Where: TypeAlias = "slice | Int64[np.ndarray, ' some']"
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Pairs as they are listed.
-
-    Attributes:
-        left: row of the first image of each pair.
-        right: row of the second.
-        genuine: True where both show the same person.
-    """
+    """Pairs as they are listed, by the rows of their images; `genuine` is True where both show the same person."""
 
     left: Int64[np.ndarray, " pairs"]
     right: Int64[np.ndarray, " pairs"]
@@ -40,13 +34,7 @@ class Listing:
 
 @dataclass(frozen=True, eq=False)
 class PackedListing:
-    """Pairs in another order than they are listed, 8 bytes each.
-
-    Attributes:
-        packed: left and right row as one number.
-        bits: number of bits of the right row.
-        genuine: True where a pair shows one person.
-    """
+    """Pairs in another order than they are listed, 8 bytes each: left row and right row, the latter in `bits` bits."""
 
     packed: Int64[np.ndarray, " pairs"]
     bits: int
@@ -66,10 +54,7 @@ def packed(
 ) -> tuple[PackedListing, Int64[np.ndarray, " strips"]]:
     """The same pairs strip after strip, and where each strip begins; one counting sort, no index of all pairs.
 
-    Args:
-        listing: pairs in any order.
-        strip: number of each row's strip.
-        folded: the smaller row of each pair becomes its left one.
+    If `folded`, the smaller row of each pair becomes its left one.
     """
     total, strips, bits = len(listing), int(strip.max()) + 1, len(strip).bit_length()
     strip = strip.astype(np.min_scalar_type(strips))  # up to 65,535 strips numpy sorts by radix
@@ -107,8 +92,7 @@ class Strips:
     Attributes:
         listing: the pairs, strip after strip.
         starts: position of the first pair of each strip.
-        left_rows: rows that occur on the left, ascending.
-        right_rows: rows that occur on the right, ascending.
+        left_rows, right_rows: rows that occur on each side, ascending.
         rising: no right row of a pair is smaller than its left row.
         height: left rows of a strip.
     """
@@ -138,12 +122,7 @@ class Strips:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The rows of one side of a list.
-
-    Attributes:
-        used: True for rows that occur.
-        ascending: whether the rows of the pairs never decrease.
-    """
+    """The rows that occur on one side of a list, and whether the rows of its pairs never decrease."""
 
     used: Bool[np.ndarray, " rows"]
     ascending: bool
@@ -155,13 +134,7 @@ class Side:
 
 
 def side_of(name: str, rows_of_pairs: Int64[np.ndarray, " pairs"], rows: int) -> Side:
-    """Check one side of a list, and find the rows that occur.
-
-    Args:
-        name: name of the side, for the error.
-        rows_of_pairs: row of each pair.
-        rows: number of rows.
-    """
+    """Check one side of a list, and find the rows that occur."""
     used, ascending, before = np.zeros(rows, bool), True, 0
     for share in shares(len(rows_of_pairs)):
         members = rows_of_pairs[share]
@@ -182,11 +155,7 @@ def side_of(name: str, rows_of_pairs: Int64[np.ndarray, " pairs"], rows: int) ->
 def strips_of(listing: Listing, on_left: Side, on_right: Side, tile: int) -> Strips | None:
     """The strips of a list; None where the list needs too small a share of their products.
 
-    Args:
-        listing: pairs in any order.
-        on_left: left side of the list.
-        on_right: right side of the list.
-        tile: approximate number of products of a strip.
+    A strip has about `tile` products.
     """
     used = on_left.used | on_right.used
     listed, products = int(used.sum()), int(on_left.used.sum()) * int(on_right.used.sum())

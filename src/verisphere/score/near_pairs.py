@@ -15,13 +15,7 @@ MOST_PAIRS = 1_000_000  # nobody reads a longer list, and the memory of the pair
 
 @dataclass(frozen=True, eq=False)
 class NearPairs:
-    """Pairs of rows, the highest score first; pairs with equal scores in the order of their rows.
-
-    Attributes:
-        left: row of the first of each pair.
-        right: row of the second, which is larger if both belong to one set.
-        score: score of each pair.
-    """
+    """Pairs of rows, by falling score, then in the order of their rows; within one set the right row is larger."""
 
     left: Int64[np.ndarray, " pairs"]
     right: Int64[np.ndarray, " pairs"]
@@ -42,22 +36,15 @@ def near_pairs(
     """Pairs of rows whose score is at least `least`.
 
     The pairs are screened by products of low precision and decided by exact scores (`AllPairs`), so no matrix of all
-    pairs is held.
+    pairs is held. Pairs of one person are omitted; without `people` every row is a separate person. With `others`, rows
+    of another set, each row is paired with each of these instead, regardless of their people. More than `most` pairs
+    are refused.
 
     >>> from verisphere.score.pairs import unit_rows
     >>> units = unit_rows(np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], np.float32))
     >>> pairs = near_pairs(units, 0.8)
     >>> pairs.left.tolist(), pairs.right.tolist(), pairs.score.round(2).tolist()
     ([0, 0], [1, 2], [0.96, 0.8])
-
-    Args:
-        units: rows of length 1, from `unit_rows`.
-        least: lowest score.
-        people: number of each row's person; pairs of one person are omitted. None treats every row as a separate
-            person.
-        others: rows of another set; each row is then paired with each of these instead, regardless of their people.
-        progress: reports the progress.
-        most: number of pairs above which they are refused.
     """
     if others is None:
         numbers = torch.arange(len(units)) if people is None else torch.from_numpy(people)

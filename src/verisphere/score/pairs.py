@@ -91,11 +91,7 @@ def rough_scores(
 ) -> Float32[Tensor, " pairs"]:
     """`pair_scores` in float32, several times faster and off by no more than `rough_error`.
 
-    Args:
-        units: rows of length 1, from `unit_rows`.
-        left: row of the first image of each pair, ascending.
-        right: row of the second.
-        others: rows of the second images; None takes them from the same rows as the first.
+    `left` ascends; without `others` the second images are of the same rows as the first.
     """
     others = units if others is None else others
     if len(left) and units.device.type == "cpu":
@@ -130,11 +126,8 @@ def sampled_product(
 ) -> Float32[Tensor, " pairs"]:
     """Some entries of the product of all rows of two sets, computed in place: no rows are gathered.
 
-    Args:
-        units: rows on one side.
-        others: rows on the other.
-        starts: position in `columns` of the first entry of each row, and the number of entries at the end.
-        columns: the other row of each entry.
+    `starts` is the position in `columns` of the first entry of each row, and the number of entries at the end;
+    `columns` is the other row of each entry.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that sparse tensors may change; their sampled product is used

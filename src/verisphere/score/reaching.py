@@ -48,12 +48,9 @@ class Reaching:
     ) -> None:
         """Prepare the probes.
 
-        Args:
-            probes: rows of length 1, from `unit_rows`, on the CPU.
-            levels: scores; the levels of one probe stand together, ascending.
-            first: position of each probe's first level, and the number of all levels at the end.
-            highest: number of the highest distinct scores of all pairs to keep; 0 keeps none.
-            precision: type of the screening products; changes speed, never an answer.
+        The levels of one probe stand together, ascending; `first` is the position of each probe's first level, and the
+        number of all levels at the end. `highest` distinct scores of all pairs are kept. Probes have length 1, and are
+        on the CPU.
         """
         check_word("precision", precision, Precision)
         self.probes, self.levels, self.first, self.precision = probes, levels, first, precision

@@ -24,11 +24,8 @@ ROWS_AT_ONCE = 1 << 10  # rows converted to float64 at once, so that they stay i
 class Membership:
     """The rows of each template; a row may be part of several templates.
 
-    Attributes:
-        row: row of each entry.
-        template: number of its template, from 0.
-        medium: number of its medium; equal numbers within a template are one medium.
-        weight: factor of its embedding before any mean is taken, such as the score of a detector; None for 1.
+    Templates are numbers from 0; equal numbers of media within a template are one medium. `weight` is the factor of an
+    embedding before any mean is taken, such as the score of a detector; None for 1.
     """
 
     row: Int64[np.ndarray, " entries"]
@@ -55,18 +52,14 @@ def pool_rows(
     templates: int,
     feature_norm: FeatureNorm = "keep",
 ) -> Float32[np.ndarray, "templates dim"]:
-    """The embedding of each template, summed in float64 and rounded once.
+    """The embedding of each template, which has at least one row, summed in float64 and rounded once.
+
+    `keep` pools embeddings as they are, so that longer ones weigh more; `drop` pools unit rows.
 
     >>> rows = np.array([[2.0, 0.0], [4.0, 0.0], [0.0, 1.0]], np.float32)
     >>> frames_and_still = Membership(np.arange(3), np.zeros(3, np.int64), np.array([7, 7, 8]))
     >>> pool_rows([rows], frames_and_still, templates=1)
     array([[1.5, 0.5]], dtype=float32)
-
-    Args:
-        portions: the rows in their order, some at a time.
-        membership: the rows of each template.
-        templates: number of templates; each has a row.
-        feature_norm: `keep` pools embeddings as they are, so that longer ones weigh more; `drop` pools unit rows.
     """
     check_word("feature_norm", feature_norm, FeatureNorm)
     row, template, factor = membership.row, membership.template, membership.coefficients()

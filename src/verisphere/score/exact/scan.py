@@ -60,11 +60,8 @@ class Scan:
     def __init__(self, tiling: Tiling, progress: Progress, processes: int = 1, before: "Scan | None" = None) -> None:
         """Prepare the tiles.
 
-        Args:
-            tiling: the arguments that determine the tiles.
-            progress: reports the progress of each pass.
-            processes: number of worker processes; the results do not depend on it.
-            before: a scan of the same rows with products of another type, which this one replaces.
+        `before` is a scan of the same rows with products of another type, which this one replaces. The results do not
+        depend on the number of processes.
         """
         self.tiling, self.progress, self.processes = tiling, progress, processes
         self.tiles = tiling.tiles()

@@ -18,11 +18,8 @@ class ScoreSample:
     def __init__(self, left: Side, right: Side | None, across: int, totals: dict[int, int]) -> None:
         """Prepare; scores are computed when they are first needed.
 
-        Args:
-            left: rows on the left.
-            right: rows on the right; None: the same rows.
-            across: number of the group of pairs of two domains.
-            totals: impostor pairs of each group.
+        Without `right` the pairs are those of the rows of `left`. `across` is the number of the group of pairs of two
+        domains, and `totals` has the impostor pairs of each group.
         """
         self.left, self.right, self.across, self.totals = left, right, across, totals
         self._sampled: dict[int, np.ndarray] = {}

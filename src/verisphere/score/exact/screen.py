@@ -47,13 +47,8 @@ def rounded(
     """Unit rows in the type of the screening products, and the largest rounding error of a row.
 
     Lengths are measured in float32, where the difference of a row and its rounded form is exact, and widened by the
-    largest rounding error of the measurement.
-
-    Args:
-        units: rows of length 1.
-        precision: the type; int8 for a CPU alone.
-        first: number of the first row, for the error.
-        unit: unit of int8 rows; None chooses one that suits the rows.
+    largest rounding error of the measurement. int8 is for a CPU alone, by a unit that suits the rows where none is
+    given. `first` is the number of the first row, for the error.
     """
     rows, unit = _in_type(units, precision, unit)
     widened = 1 + units.shape[1] * 2.0**-23
@@ -87,12 +82,8 @@ def rounded_known(
 ) -> Rounded:
     """Rows of at most a known length in the type of the screening products; their lengths are not measured.
 
-    Args:
-        rows: rows in bfloat16 or float32; rows of the requested type are used unchanged.
-        longest: upper bound of the rows' lengths.
-        precision: the type; int8 for a CPU alone.
-        unit: unit of int8 rows; None chooses one that suits the rows.
-        room: memory for rows rounded to bfloat16; None allocates it.
+    Rows of the requested type are used unchanged; rows rounded to bfloat16 take the memory of `room`, if given. int8 is
+    for a CPU alone, by a unit that suits the rows where none is given.
     """
     if precision == "bfloat16":
         if rows.dtype == torch.bfloat16:
@@ -185,13 +176,9 @@ class Screen:
     ) -> None:
         """Prepare for products of these rows.
 
-        Args:
-            left: rows on one side.
-            right: rows on the other, of the same type.
-            lowest: lower end of the range over which keys of float32 and float64 products are spread evenly.
-            highest: upper end of that range; beyond it the keys are coarse.
-            room: memory for the products, of `product_type`; None allocates it.
-            tried: whether products of such rows were compared with their bound before.
+        Keys of float32 and float64 products are spread evenly over the range from `lowest` to `highest`, and coarse
+        above it. `room` is memory for the products, of `product_type`; `tried` says that products of such rows
+        were compared with their bound before.
         """
         self.left, self.right = left.rows, right.rows
         self.dtype, dim = self.left.dtype, self.left.shape[1]
@@ -227,11 +214,8 @@ class Screen:
     def keys(self, left: slice, right: slice, positive: bool = False) -> Keys:
         """The key of each pair of left and right rows; valid until the next call.
 
-        Args:
-            left: rows on the left.
-            right: rows on the right.
-            positive: only keys above half of KEY_RANGE matter, and `shift` is subtracted from them; the others are
-                0 or less. Keys then have `fine` more bits.
+        With `positive` only keys above half of KEY_RANGE matter, and `shift` is subtracted from them; the others are 0
+        or less. Keys then have `fine` more bits.
         """
         product = products(self.left[left], self.right[right], self.room)
         if positive and self.in_steps:
@@ -294,12 +278,8 @@ class Screen:
 def products(left: Tensor, right: Tensor, room: Tensor | None = None) -> Tensor:
     """Products of all rounded rows of two sides, in their units: exact int32 of int8, else in the rows' type.
 
-    Products of bfloat16 rows are float32 on any device but a CPU.
-
-    Args:
-        left: rounded rows.
-        right: rounded rows of the same type.
-        room: memory for the products, which grows where needed; reusing it keeps the products in a cache.
+    Products of bfloat16 rows are float32 on any device but a CPU. `room`, memory for the products, grows where needed;
+    reusing it keeps the products in a cache.
     """
     if left.dtype == torch.bfloat16 and left.device.type != "cpu":
         return torch.mm(left, right.T, out_dtype=torch.float32)

@@ -34,14 +34,7 @@ from verisphere.score.pairs import pair_scores, rough_error, rough_scores
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One side of the pairs: rows in the order of the tiles.
-
-    Attributes:
-        units: rows of length 1, from `unit_rows`.
-        people: number of each row's person.
-        domains: number of each row's domain, ascending.
-        origin: position of each row before it was ordered.
-    """
+    """One side of the pairs: unit rows in the order of the tiles, domains ascending; `origin` is where each was."""
 
     units: Float32[Tensor, "rows dim"]
     people: Int64[np.ndarray, " rows"]
@@ -66,10 +59,7 @@ class Patch:
     """Keys of some pairs of one group.
 
     Attributes:
-        group: number of the group.
         keys: keys of the pairs of neighbouring rows; 0 where there is no pair, or less where that does not matter.
-        left: first row on the left.
-        right: first row on the right.
         pairs: number of pairs, including genuine pairs, which have no key.
         fine: number of bits by which the keys are finer than the keys of bands.
     """
@@ -116,13 +106,9 @@ class Tiles:
     ) -> None:
         """Prepare the rows for products.
 
-        Args:
-            left: rows on the left.
-            right: rows on the right; None: every two rows of `left` once.
-            across: number of the group of pairs of two domains; a group within a domain has the domain's number.
-            precision: type of the products.
-            span: scores between which keys are fine; see `Screen`.
-            block: rows a side of a tile.
+        Without `right` every two rows of `left` are compared once. `across` is the number of the group of pairs of two
+        domains; a group within a domain has the domain's number. Keys are fine between the scores of `span` (see
+        `Screen`); `block` is the rows a side of a tile.
         """
         self.left, self.right, self.across = left, left if right is None else right, across
         self.symmetric, self.block, self.span = right is None, block, span
@@ -226,11 +212,7 @@ def _blocks(units: Float32[Tensor, "rows dim"], precision: Precision, block: int
 class OpenPairs:
     """Pairs whose keys do not decide whether their scores lie in a stretch, with the number of pairs of higher keys.
 
-    Attributes:
-        left: row on the left of each pair, ascending.
-        right: row on the right of each pair.
-        key: key of each pair.
-        higher: for the last key of each band, the number of pairs with a higher key.
+    `left` ascends; `higher` is, for the last key of each band, the number of pairs with a higher key.
     """
 
     left: Int64[Tensor, " pairs"]
@@ -242,9 +224,7 @@ class OpenPairs:
 def open_pairs(patch: Patch, bands: Sequence[tuple[int, int]]) -> OpenPairs:
     """Pairs with keys in any of these bands, and for each band the number of pairs with higher keys.
 
-    Args:
-        patch: keys of pairs.
-        bands: lowest and highest key of each band, both included.
+    A band is its lowest and highest key, both included.
     """
     merged, borders = _merged(bands), sorted({last for _, last in bands})
     fine, flat = patch.fine, patch.keys.reshape(-1)
@@ -306,13 +286,7 @@ def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def scan_tiles(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[WindowPart]:
     """Find the scores of some tiles that lie in these stretches, and count the pairs above them.
 
-    Args:
-        tiles: the scan with all its tiles.
-        numbers: the tiles to scan.
-        stretches: low end, high end and groups of each window.
-
-    Returns:
-        One part for each stretch.
+    A stretch is the low end, high end and groups of a window; one part is returned for each.
     """
     ends = [(low, high) for low, high, _ in stretches]
     above = [np.zeros(len(groups), np.int64) for _, _, groups in stretches]

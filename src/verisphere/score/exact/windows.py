@@ -24,7 +24,6 @@ class WindowPart:
         above: number of pairs that score more than the window's high end, one number for each of its groups.
         score: distinct scores inside, ends included, ascending.
         group: group of each score, as its position among the window's groups.
-        count: number of pairs with each score.
         seen: number of pairs of the window's groups in the batch.
         patches: number of patches of neighbouring rows that these pairs come from.
     """
@@ -64,13 +63,8 @@ class Window:
     ) -> None:
         """An empty window.
 
-        Args:
-            low: lowest score inside.
-            high: highest score inside.
-            groups: numbers of the groups of pairs that it covers.
-            ranks: ranks, from the top and over all its groups, around which it may be narrowed.
-            total: number of pairs of its groups.
-            slack: factor by which more scores than usual are kept when it is narrowed.
+        It may be narrowed around `ranks`, which count from the top and over all its groups; then `slack` times as many
+        scores as usual are kept. `total` is the number of pairs of its groups.
         """
         assert low <= high, (low, high)
         self.low, self.high, self.groups, self.ranks = low, high, groups, ranks
