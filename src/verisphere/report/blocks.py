@@ -33,14 +33,7 @@ _NOT_SHOWN = re.compile(r'<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>|
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """A plot of a page.
-
-    Attributes:
-        name: name of its files, without the suffix.
-        draw: draws the plot.
-        alt: text for those who do not see the plot.
-        caption: text below it.
-    """
+    """A plot of a page; its files have this name without a suffix, and `alt` is for those who do not see it."""
 
     name: str
     draw: Callable[[], Figure]
@@ -75,11 +68,8 @@ class Page:
     """A page with a table of contents.
 
     Attributes:
-        title: title of the page.
-        sections: sections in their order.
         made: the sentence at the bottom, after the version of verisphere.
         style: name of a style sheet of `verisphere.report` that is added to the common one.
-        version: version of verisphere.
         script: name of a script of `verisphere.report`, which the policy of the page then allows, and no other.
     """
 

@@ -20,11 +20,8 @@ def data_plot(
 ) -> Figure:
     """The distributions of a data set, a panel each, from top to bottom.
 
-    Args:
-        title: name of the data set.
-        images_per_identity: interval in words, and number of people in it.
-        yaw: first and last degree of an interval, and number of images; None without landmarks.
-        domains: number of images of each domain, by falling number; None for a set without domains.
+    `images_per_identity` has intervals in words, and their people; `yaw` the first and last degree of intervals, and
+    their images; `domains` are in order of falling number.
     """
     heights = [_AROUND + _BAR * max(len(images_per_identity), 3)]
     if yaw is not None:

@@ -21,13 +21,10 @@ class Markup(str):
 def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
     """An element.
 
+    `class_` stands for class, `aria_label` for aria-label; attributes that are None are omitted.
+
     >>> tag("p", "1 < 2 ", tag("b", "yes"), class_="note")
     '<p class="note">1 &lt; 2 <b>yes</b></p>'
-
-    Args:
-        name: name of the element.
-        children: content of the element.
-        attributes: `class_` stands for class, `aria_label` for aria-label; attributes that are None are omitted.
     """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escaped(str(value))}"'
@@ -62,12 +59,7 @@ def table(
 ) -> Markup:
     """A table in a box with its own scroll bar; the first cell of a row is its heading, the others are figures.
 
-    Args:
-        caption: caption above the box; inside the box it would scroll with the columns.
-        header: headings of the columns.
-        rows: cells, as many as there are columns.
-        note: text below the table.
-        prose: whether the cells are text, not figures.
+    The caption is above the box, since inside it would scroll with the columns. `prose` says that cells are text.
     """
     head = tag("tr", *(tag("th", cell, scope="col") for cell in header))
     body = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)

@@ -19,10 +19,7 @@ from verisphere.report.plots import INK, LINES, STYLES, in_picture, new_figure, 
 def identification_plot(cmcs: Mapping[str, Cmc], curves: Mapping[str, Curve], title: str) -> Figure:
     """The CMC of each gallery and, if there are curves, TPIR over FPIR below it.
 
-    Args:
-        cmcs: CMC of each gallery by its name.
-        curves: TPIR as `tar` and FPIR as `far`, from `identification_curve`.
-        title: title of the plot.
+    The curves are from `identification_curve`: TPIR as `tar` and FPIR as `far`.
     """
     figure = new_figure(6.4 if curves else 3.4)
     panels = figure.subplots(2 if curves else 1, 1, squeeze=False)[:, 0]

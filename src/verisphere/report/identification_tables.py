@@ -9,12 +9,7 @@ from verisphere.report.tables import number, small, table
 def open_set_table(
     points: Mapping[str, Sequence[IdentificationPoint]], means: Sequence[MeanPoint] | None = None
 ) -> str:
-    """TPIR at each target FPIR in each gallery, and the mean; no TPIR if too few non-mated probes show the target.
-
-    Args:
-        points: operating points of each gallery by its name, for the same targets.
-        means: means over the galleries.
-    """
+    """TPIR at each target FPIR in each gallery, and the mean; no TPIR if too few non-mated probes show the target."""
     rows = [
         [
             name,
@@ -47,12 +42,7 @@ def open_set_table(
 
 
 def ranks_table(rates: Mapping[str, Sequence[RankRate]], means: Sequence[MeanRank] | None = None) -> str:
-    """Rank-k rates of each gallery without a threshold, and their mean.
-
-    Args:
-        rates: rank-k rates of each gallery by its name, all for the same ranks.
-        means: means of the rates over the galleries.
-    """
+    """Rank-k rates of each gallery without a threshold, and their mean."""
     rows = [
         [
             name,

@@ -11,7 +11,7 @@ def fitted(text: str, width: int) -> str:
 
     The first columns, as many as are needed to distinguish the rows, are repeated before each group of other columns
     that fits. If a single column is too wide beside them, each row becomes a list of its cells. Other lines are
-    unchanged.
+    unchanged. Tables are those of `verisphere.report.tables.table`; the width is in cells of the terminal.
 
     >>> print(fitted("| a  |  b |  c |\n|:---|---:|---:|\n| xx | 11 | 22 |", 12))
     | a  |  b |
@@ -21,10 +21,6 @@ def fitted(text: str, width: int) -> str:
     | a  |  c |
     |:---|---:|
     | xx | 22 |
-
-    Args:
-        text: text with tables of `verisphere.report.tables.table` between other lines.
-        width: cells of the terminal.
     """
     lines = text.split("\n")
     shown: list[str] = []

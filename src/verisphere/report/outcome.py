@@ -26,8 +26,7 @@ class LossCourse:
         first: mean over the first ten steps or a few more, in whole entries; if only one entry can be compared, the
             first loss in the log, with any margin.
         last: mean over the last tenth of the steps, at least ten.
-        first_steps: number of steps behind `first`.
-        last_steps: number of steps behind `last`.
+        first_steps, last_steps: number of steps behind `first` and behind `last`.
         entries: number of entries that were compared.
         step: number of steps at the last entry.
         margin_grew: whether earlier entries could not be compared because they had a smaller margin.
@@ -71,12 +70,7 @@ class LossCourse:
 
 @dataclass(frozen=True)
 class ValidationCourse:
-    """TAR in validation at one target FAR over a training.
-
-    Attributes:
-        far_target: target FAR as the recipe spells it.
-        tars: number of steps and TAR, in order; at least one.
-    """
+    """TAR in validation at one target FAR over a training: pairs of the number of steps and the TAR, at least one."""
 
     far_target: str
     tars: tuple[tuple[int, float], ...]
@@ -110,13 +104,7 @@ class ValidationCourse:
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """The outcome of a whole training.
-
-    Attributes:
-        loss: course of the loss; None if no loss was logged.
-        validation: one course for each target FAR; empty without validation.
-        without_loss: number of entries with a null loss, if no entry has a number as its loss; else 0.
-    """
+    """The outcome of a training; `without_loss` counts entries with a null loss, if no entry has a number, else 0."""
 
     loss: LossCourse | None
     validation: tuple[ValidationCourse, ...]
@@ -161,11 +149,7 @@ class TrainingOutcome:
 
 
 def training_outcome(entries: Sequence[Entry]) -> TrainingOutcome:
-    """The outcome of a training.
-
-    Args:
-        entries: lines of `metrics.jsonl` of the whole training, with all its interruptions.
-    """
+    """The outcome of a whole training, from all lines of `metrics.jsonl`, those before interruptions included."""
     tars: dict[str, list[tuple[int, float]]] = {}
     for entry in entries:
         for name, value in entry.items():
@@ -208,9 +192,7 @@ def _loss_course(entries: Sequence[Entry]) -> LossCourse | None:
 def _mean(entries: Sequence[tuple[int, float]], enough: float) -> tuple[float, int]:
     """Mean loss and number of steps of the first entries that cover enough steps, at most the first half of all.
 
-    Args:
-        entries: number of steps and mean loss of each entry.
-        enough: number of steps to cover.
+    An entry is a number of steps and their mean loss.
     """
     part = [entries[0]]
     while sum(steps for steps, _ in part) < enough and len(part) < len(entries) // 2:

@@ -24,13 +24,10 @@ SHOWS_PEOPLE = tag("p", "These pictures show people: consider who receives this 
 def varied(people: Int64[np.ndarray, "pairs 2"], count: int, per_person: int = 1) -> list[int]:
     """Positions of the first pairs, in the given order, such that no person is in more than `per_person` of them.
 
+    A genuine pair has the same number twice.
+
     >>> varied(np.array([[0, 1], [0, 2], [2, 3], [4, 4]]), count=3)  # person 0 was seen when the second pair comes
     [0, 2, 3]
-
-    Args:
-        people: the two people of each pair; the same number twice for a genuine pair.
-        count: number of pairs to choose; fewer if there are not enough.
-        per_person: most pairs of one person.
     """
     chosen: list[int] = []
     seen: Counter[int] = Counter()

@@ -83,10 +83,7 @@ def save_image(pixels: UInt8[Tensor, "3 height width"], path: Path) -> Path:
 def roc_plot(curves: Mapping[str, Curve], title: str, bands: Bands | None = None) -> Figure:
     """TAR over FAR, with a logarithmic FAR axis that begins where the impostors resolve the FAR.
 
-    Args:
-        curves: the curves by name.
-        title: title of the plot.
-        bands: for each curve the bounds of its TAR at some FARs, between which a band is drawn.
+    `bands` has for each curve the bounds of its TAR at some FARs, between which a band is drawn.
     """
     figure = new_figure(3.6)
     axes = figure.add_subplot()

@@ -10,13 +10,12 @@ _STEP = 0.5  # seconds between two records: a million quick items do not need a 
 class RecentRate:
     """Items per second over the last minute, or over the last three items if these took longer.
 
+    Times are in seconds; `now` is the time at which the work begins.
+
     >>> recent = RecentRate(now=0.0)
     >>> for second in (1.0, 2.0, 3.0): recent.add(second)
     >>> recent.per_second(3.0), recent.seconds_left(6, 3.0)
     (1.0, 6.0)
-
-    Args:
-        now: the time at which the work begins, in seconds.
     """
 
     def __init__(self, now: float) -> None:

@@ -17,12 +17,8 @@ WIDTH, HEIGHT, FLOOR, TOP = 480, 250, 214, 44
 def score_picture(histogram: Histogram, threshold: float, label: str) -> Markup:
     """Both kinds of scores over one axis, the wrong side of each in a full colour, and the threshold between them.
 
-    Heights are square roots of shares, so that the tails, which the errors come from, can be seen.
-
-    Args:
-        histogram: the scores.
-        threshold: the threshold, drawn at the border if it lies beyond.
-        label: the picture in words.
+    Heights are square roots of shares, so that the tails, which the errors come from, can be seen. A threshold that
+    lies beyond the border is drawn at it; `label` is the picture in words.
     """
     low, high = float(histogram.edges[0]), float(histogram.edges[-1])
     kinds = {"strangers": histogram.impostor / histogram.impostor_total, "same": histogram.genuine}

@@ -30,12 +30,8 @@ def histogram_plot(
 ) -> Figure:
     """Genuine and impostor scores of all pairs, above on a linear scale, below on a logarithmic one, with thresholds.
 
-    Args:
-        histogram: histogram of the scores.
-        thresholds: thresholds by name.
-        title: title of the plot.
-        shipped: calibrated thresholds by name.
-        degrees: draw cosines as angles in degrees (ArcFace, figure 10), genuine pairs on the left.
+    `degrees` draws cosines as angles in degrees (ArcFace, figure 10), genuine pairs on the left. `shipped` thresholds
+    are calibrated ones.
     """
     figure = new_figure(4.2)
     even, logarithmic = figure.subplots(2, 1, sharex=True)
@@ -67,13 +63,8 @@ def domains_plot(
 ) -> Figure:
     """Genuine and impostor scores of each domain, its own threshold, and the one threshold of all.
 
-    Of more than twelve domains, only those whose own threshold is furthest from the common threshold are drawn.
-
-    Args:
-        histograms: histogram of each domain, over the same bins.
-        result: the thresholds; only domains in it are drawn.
-        title: title of the plot.
-        degrees: draw cosines as angles in degrees.
+    Of more than twelve domains, only those whose own threshold is furthest from the common threshold are drawn. The
+    histograms have the same bins; only domains in `result` are drawn.
     """
     names = _furthest([name for name in histograms if name in result.domains], result)
     figure = new_figure(1.15 * len(names) + 1.4)
@@ -141,11 +132,6 @@ def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Fi
     The FRR = 1 - TAR of the DET curve is logarithmic too. A rate of 0 has no place on such an axis: curves extend to
     the edge, where an operating point has an open mark. An axis shows at least two decades. Where no operating point
     can be resolved, or the curve is a single point, the plot says so.
-
-    Args:
-        curve: the curve.
-        points: operating points on the curve.
-        title: title of the plot.
     """
     figure = new_figure(5.6)
     roc, det = figure.subplots(2, 1, sharex=True)

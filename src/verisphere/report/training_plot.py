@@ -44,9 +44,7 @@ Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
 def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: str) -> Figure:
     """All figures in the log of a run, over the epochs, with a panel for each kind of figure, such as validation TARs.
 
-    Args:
-        entries: lines of `metrics.jsonl`; a figure that was not finite is None there, and is skipped.
-        title: title of the plot.
+    Entries are lines of `metrics.jsonl`; a figure that was not finite is None there, and is skipped.
     """
     panels = _panels(entries)
     figure = new_figure(1.25 * max(len(panels), 1) + 0.8)
