@@ -7,12 +7,7 @@ from jaxtyping import Float32
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Refuse an array with masked values, or lists of such: below a mask lies any number, which would be read as one.
-
-    Args:
-        name: name of the values in the error.
-        values: a caller's values.
-    """
+    """Refuse arrays with masked values, or lists of such: below a mask lies any number, which would be read as one."""
     parts = values if isinstance(values, list | tuple) else (values,)
     if masked := sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray)):
         raise ValueError(f"{name}: {masked:,} masked values; exclude their rows, which no mask removes")

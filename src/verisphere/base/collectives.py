@@ -35,11 +35,7 @@ class Call:
 
 @dataclass(eq=False)
 class Traffic:
-    """Collectives in calling order.
-
-    Attributes:
-        calls: the collectives.
-    """
+    """Collectives in calling order."""
 
     calls: list[Call] = field(default_factory=list)
 
@@ -90,9 +86,7 @@ def counts(count: int) -> list[int]:
 def gathered(rows: Shaped[Tensor, "rows *shape"], sizes: list[int] | None = None) -> Shaped[Tensor, "all *shape"]:
     """Gather the rows of all ranks, in the order of the ranks, without gradient.
 
-    Args:
-        rows: rows of this rank.
-        sizes: number of rows of each rank; None where all have equally many.
+    Sizes are the ranks' numbers of rows; None says that all have equally many.
     """
     here = world()
     rows = rows.detach()
@@ -258,10 +252,7 @@ def gather_text(text: str) -> list[str]:
 
 
 def on_every_rank(work: Callable[[], T]) -> T:
-    """Call `work` on every rank and return this rank's result; if it fails on one rank, it fails on all.
-
-    The work must not call collectives.
-    """
+    """The result of `work` on this rank; if it fails on one rank, it fails on all. It must not call collectives."""
     failure: ValueError | OSError | None = None
     try:
         result = work()

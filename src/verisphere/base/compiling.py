@@ -20,11 +20,7 @@ _COMPILER = ("torch._dynamo", "torch._inductor", "torch._functorch", "triton")
 
 @functools.cache
 def compiler_works(device: str) -> bool:
-    """Whether torch.compile works for this type of device; tried once, on a tiny function, with one warning.
-
-    Args:
-        device: type of the device, such as cpu or cuda.
-    """
+    """Whether torch.compile works for a type of device; tried once, on a tiny function, with one warning."""
     try:
         doubled = torch.compile(_probe)(torch.ones(8, device=device))
         return bool((doubled == 3).all())
@@ -53,11 +49,7 @@ def fused(function: Callable[..., Any], device: str, loss: type | None = None) -
     Where the compiler fails on the arguments, such as a loss that it cannot trace, a warning says so once and the
     function runs eager from then on, for this type of loss. Any other error comes from the function itself, which may
     have changed its tensors by then: it is not run again.
-
-    Args:
-        function: function of tensors, whose only side effects are in-place changes of tensors.
-        device: type of the device, such as cpu or cuda.
-        loss: type of the loss among the arguments, if any.
+    The only side effects of the function may be in-place changes of tensors.
     """
     if not compiler_works(device):
         return function

@@ -29,13 +29,7 @@ _GIVEN = "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"
 
 @dataclass(frozen=True)
 class World:
-    """Rank and world size.
-
-    Attributes:
-        rank: number of this process, from 0.
-        size: number of processes, the world size.
-        local_rank: number of this process among those of its machine.
-    """
+    """Rank and world size; the local rank is the number of the process among those of its machine."""
 
     rank: int = 0
     size: int = 1
@@ -53,11 +47,7 @@ class World:
         return self.rank == 0
 
     def share(self, count: int, rank: int | None = None) -> range:
-        """The range of `count` items that one rank takes; sizes of ranges differ by at most one, larger ones first.
-
-        Args:
-            count: number of items.
-            rank: the rank whose range is returned; None stands for this rank.
+        """The range of `count` items that a rank (by default this one) takes; sizes differ by at most 1, larger first.
 
         >>> [World(size=3).share(8, rank) for rank in range(3)]
         [range(0, 3), range(3, 6), range(6, 8)]
@@ -93,14 +83,7 @@ class Groups:
     """All ranks, divided into groups of equal size that work side by side.
 
     The ranks of a group are consecutive. Every rank must create this object, and all must call the same
-    collectives inside `together`.
-
-    Args:
-        count: number of groups.
-
-    Attributes:
-        count: number of groups.
-        number: the group of this rank, from 0.
+    collectives inside `together`. The number is that of this rank's group, from 0.
     """
 
     def __init__(self, count: int = 1) -> None:
@@ -166,10 +149,7 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
 
     The backend is gloo; `cuda` adds NCCL for tensors on a GPU, and each rank then needs a GPU to itself. A model in DDP
     that exists until the program ends, for example in a global variable, keeps gloo's threads alive as well.
-
-    Args:
-        cuda: whether GPUs are used.
-        patience: seconds after which waiting for other ranks ends with an error.
+    Waiting for other ranks ends with an error after `patience` seconds.
     """
     if not launched() or (dist.is_available() and dist.is_initialized()):
         yield world()

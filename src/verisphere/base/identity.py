@@ -116,12 +116,8 @@ def refuse_missing(
 ) -> None:
     """Refuse a column in which a text is empty or stands for a missing value, which would be a value of its own.
 
-    Args:
-        what: what a row states, such as `domain`.
-        distinct: the texts of the column, each once.
-        column: text of each row; it is read only if some are missing.
-        where: a row in words, for errors.
-        instead: what else to do than to state the value of every row; by default, to leave the column out.
+    The column, of which `distinct` has each text once, is read only if some are missing. `instead` says what else to do
+    than to state the value of every row; by default, to leave the column out.
     """
     texts = list(distinct)
     missing = {text for text, form in zip(texts, _all_folded(texts), strict=True) if form in MISSING}
@@ -146,9 +142,7 @@ def spellings(
     Where every name is a number or digits, each whole number has its plain spelling: 52.0 is `52`, and -1.0 is nobody.
 
     Args:
-        distinct: the names of the column, each once.
         column: name of each row; it is read only if names are missing or equal once folded.
-        where: a row in words, for errors.
         how: `merge` or `exact`; None refuses names that are equal once folded.
         parts: the column in parts, of which the first that has a person decides the spelling: what is drawn from one
             file does not change beside another.
@@ -219,9 +213,7 @@ def _first_rows(names: Sequence[str], column: Iterable[str], where: Callable[[in
 def settled(sides: Sequence[tuple[str, np.ndarray, np.ndarray]], how: Names | None) -> list[np.ndarray]:
     """Columns of names in which each person has one spelling, in all columns together; see `spellings`.
 
-    Args:
-        sides: for each column, what follows the number of a row in errors (` of a.npz`), its images, and its names.
-        how: see `spellings`.
+    A side is what follows the number of a row in errors (` of a.npz`), the images, and the names.
     """
     columns = [names.tolist() for *_, names in sides]
 
@@ -252,9 +244,6 @@ def crowds(images: Mapping[str, int]) -> list[str]:
 
     >>> crowds({"Ann": 2, "Ben": 3, "unknown": 200})[0][:73]
     "'unknown' holds 200 images, where the median person has 2.5: are they all"
-
-    Args:
-        images: number of images of each name.
     """
     unnamed = {
         name: count

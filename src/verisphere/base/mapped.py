@@ -35,11 +35,7 @@ def is_mapped(rows: Tensor | np.ndarray) -> bool:
 
 
 def room(shape: tuple[int, ...], dtype: torch.dtype, mapped: bool) -> Shaped[Tensor, "*shape"]:
-    """Uninitialised memory on the CPU, or a mapped file of this size.
-
-    Raises:
-        OSError: there is no space for the file.
-    """
+    """Uninitialised memory on the CPU, or a mapped file of this size; OSError if there is no space for it."""
     if not mapped:
         return torch.empty(shape, dtype=dtype)
     numbers = math.prod(shape)

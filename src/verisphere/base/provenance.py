@@ -26,10 +26,8 @@ class ImageSource:
 
     Attributes:
         place: name of the folder, archive or list that the images were read from, or of the class that makes them.
-        drawn: True for renderings of people who do not exist, False if the record denies it, None if nothing was
-            recorded.
-        alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`; None if nothing was
-            recorded.
+        drawn: True for renderings of people who do not exist, False if the record denies it, None if unrecorded.
+        alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`; None if unrecorded.
     """
 
     place: str
@@ -89,12 +87,7 @@ class ImageSource:
 class TrainingRecord:
     """The record of the training in a checkpoint; None where it records nothing.
 
-    Attributes:
-        step: steps made.
-        images: number of images that the network was trained on.
-        people: number of people on these images.
-        seed: seed of the recipe.
-        sources: sources of the images: those of the runs it was started from, the oldest first, its own last.
+    The sources are those of the runs it was started from, the oldest first, and its own last.
     """
 
     step: int | None = None
@@ -124,8 +117,7 @@ class Preprocessing:
         size: height and width of a face.
         colour: order of the colours inside the network.
         layout: order of the axes inside the network.
-        mean: value that is subtracted from a pixel in [0, 255].
-        scale: value by which the difference is divided.
+        mean, scale: value that is subtracted from a pixel in [0, 255], and value by which the difference is divided.
         output: name of the output of a graph from elsewhere; None for a network with one output.
     """
 
@@ -145,9 +137,7 @@ class Origin:
         model: SHA-256 of the file with the backbone's weights, in hexadecimal.
         flip: whether the embedding of the mirror image was added.
         precision: precision of the network: float32, bfloat16, or that of a smaller model (fp16, int8).
-        images: path of the images, as given.
-        drawn: see `ImageSource`.
-        alignment: see `ImageSource`.
+        images: path of the images, as given; `drawn` and `alignment` are those of an `ImageSource`.
         preprocessing: the pixels that the network takes; None in a file of a version that did not record them.
     """
 
@@ -167,14 +157,10 @@ class Origin:
     def differences(self, other: "Origin", but: Collection[str] = ()) -> tuple[str, ...]:
         """The settings in which two origins differ, each with both values in words, this one's first.
 
-        The place of the images is not compared, nor a setting that one of the two does not record.
+        The place of the images is not compared, nor settings of `but`, nor those that one of the two does not record.
 
         >>> Origin("ab" * 32, True, "float32", "a.zip").differences(Origin("ab" * 32, False, "float32", "b.zip"))
         ('flip true against false',)
-
-        Args:
-            other: the other origin.
-            but: names of settings that may differ.
         """
         ours, theirs = self._settings(), other._settings()
         return tuple(
@@ -218,13 +204,7 @@ def check_same_origin(
 ) -> None:
     """Refuse to put two things together that were not made in the same way; an unknown origin is not compared.
 
-    Args:
-        first: what is known, with its verb: `a.npz was`, `model embeds`.
-        ours: origin of the first.
-        second: the file that is put together with it.
-        theirs: origin of the file.
-        hint: what follows, or what helps.
-        but: see `Origin.differences`.
+    `first` is what is known, with its verb (`a.npz was`, `model embeds`); the hint says what follows, or what helps.
     """
     if ours is not None and theirs is not None and (differing := theirs.differences(ours, but)):
         raise ValueError(f"{second}: not made as {first} ({', '.join(differing)}); {hint}")
@@ -238,10 +218,7 @@ def unrecorded(*origins: Origin | None) -> bool:
 def check_recorded(second: object, theirs: Origin | None, accept: bool) -> None:
     """Refuse a file of an earlier version that does not record the pixels that its model took, unless accepted.
 
-    Args:
-        second: the file.
-        theirs: origin of the file; an unknown one records nothing, and is taken on trust as before.
-        accept: accept the file.
+    An unknown origin records nothing, and is taken on trust as before.
     """
     if unrecorded(theirs) and not accept:
         raise ValueError(

@@ -22,9 +22,6 @@ def seed_start_weights(seed: int) -> None:
     """Seed the random numbers that a network's start weights are drawn from.
 
     This seed is older than `Stream` and stays unchanged: another one would change the start weights of every recipe.
-
-    Args:
-        seed: seed of the recipe.
     """
     import torch  # here, so that importing verisphere does not load it
 

@@ -80,8 +80,6 @@ class SharedWithTraining:
     Attributes:
         people: people of the set with the name of a person of the training.
         images: images of the set whose pixels are those of an image of the training.
-        of_people: people of the set.
-        of_images: images of the set.
         named: whether both sets have names, so that people could be compared; numbers are not names.
         gap: why some images or people, or all, could not be compared; empty if all were.
     """
@@ -136,8 +134,6 @@ class RowsInTraining:
     """For each row of a set of embeddings, whether the model was trained on its person and on its image.
 
     Attributes:
-        people: whether the name of the row's person is that of a person of the training.
-        images: whether the row's image is one of the training.
         named: whether the training has names, and all people of the rows were compared with them.
         gap: why some images or people, or all, could not be compared; empty if all were.
         digests: digest of each row's image; None where a row stands for several images.
@@ -184,11 +180,7 @@ class RowsInTraining:
         return replace(self, people=people, images=images, digests=None, identities=None)
 
     def shared(self, identities: np.ndarray | None) -> SharedWithTraining:
-        """The number of people and images that are shared.
-
-        Args:
-            identities: the person of each row; None where nobody is known.
-        """
+        """The number of people and images that are shared; without identities nobody is known."""
         everyone = [] if identities is None else np.unique(identities).tolist()
         known = 0 if identities is None else len(np.unique(identities[self.people]))
         named, images = self.named and any(map(is_name, everyone)), int(self.images.sum())
@@ -215,8 +207,7 @@ class TrainedOn:
     """The people and images that a model was trained on, and on which the models that it was started from were trained.
 
     Attributes:
-        people: sorted digests of the names of people; see `name_digests`.
-        images: sorted digests of images; see `image_digests`.
+        people, images: sorted digests of names and of images; see `name_digests` and `image_digests`.
         gap: why some training images, or all, are not recorded; empty if all are.
         written: sorted digests of the names as they are written, where `exact` decided in every training; else None.
     """
@@ -248,11 +239,7 @@ class TrainedOn:
     ) -> RowsInTraining:
         """For each row of a set, whether its person and its image were in the training.
 
-        Args:
-            identities: the person of each row.
-            digests: digest of each row's image.
-            how: how names of the set were taken; where `exact` decided here and in the training, names that differ only
-                in their spelling are different people.
+        Where `exact` decided here (`how`) and in the training, names that differ only in spelling are different people.
         """
         people, person = np.unique(identities, return_inverse=True)
         known = np.array([is_name(name) for name in people.tolist()], bool)

@@ -41,11 +41,7 @@ class Progress(Protocol):
     def __call__(self, items: Iterable[T], description: str, total: int | None = None, done: int = 0) -> Iterable[T]:
         """The same items, in the same order, shown under this description.
 
-        Args:
-            items: the items that remain.
-            description: description of the task.
-            total: number of items including `done`; None if it is not known.
-            done: number of items that an earlier process has completed.
+        The total includes the items that an earlier process has `done`; it is None if it is not known.
         """
         ...
 
@@ -199,8 +195,7 @@ class Comparisons:
     """Listed pairs of rows and whether each shows one person.
 
     Attributes:
-        left: row of the first image of each pair.
-        right: row of the second.
+        left, right: rows of the two images of each pair.
         genuine: True where both show the same person.
         folds: number of the fold each pair belongs to, where the list has folds.
         lines: line of each pair in the list, for errors, or its place in words if the list consists of several files;
@@ -251,12 +246,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Redrawing:
-    """The redrawing of people by a bootstrap; equal values give equal draws for equal numbers of people.
-
-    Attributes:
-        replicates: number of bootstrap replicates.
-        seed: seed of the draws.
-    """
+    """The redrawing of people by a bootstrap; equal values give equal draws for equal numbers of people."""
 
     replicates: int = REPLICATES
     seed: int = 0
@@ -322,13 +312,7 @@ class OperatingPoint:
 
 
 def check_word(name: str, word: object, allowed: Any) -> None:
-    """Refuse a word that a `Literal` does not allow.
-
-    Args:
-        name: the argument, for the error.
-        word: the word that was given.
-        allowed: a `Literal`, or the allowed words themselves.
-    """
+    """Refuse a word that is not among those allowed, by a `Literal` or as they are; the error names the argument."""
     words = get_args(allowed) or tuple(allowed)
     if word not in words:
         raise ValueError(f"{name} is {word!r}; allowed are {', '.join(words)}")
@@ -350,11 +334,7 @@ def check_set(name: str, rows: object) -> Embeddings:
 
 
 def check_rates(point: Any) -> None:
-    """Refuse a TAR or FAR that does not follow from its counts, or lies outside its bounds.
-
-    Args:
-        point: an object with the rates, counts and bounds of an `OperatingPoint`, under the same names.
-    """
+    """Refuse rates of an `OperatingPoint`, or its like, that do not follow from its counts or lie outside bounds."""
     check_rate(point.tar, point.genuine_accepted, point.genuine_total)
     check_rate(point.far, point.impostor_accepted, point.impostor_total)
     check_bounds(point.far, point.far_lower_95, point.far_upper_95)

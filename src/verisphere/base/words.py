@@ -44,14 +44,11 @@ def printable(text: str, keep: str = "") -> str:
     r"""Text that shows every letter as itself or, where that could not be seen or would steer what shows it, escaped.
 
     Names come from files and archives. Control characters can move a terminal's cursor, rename its window or hide what
-    was said before; others turn the letters around them back to front (U+202E).
+    was said before; others turn the letters around them back to front (U+202E). Letters to `keep`, such as a line feed
+    in a text of several lines, are left as they are.
 
     >>> print(printable("A\x1b]0;B\x07 \u202egpj.txt"), printable("Ann\u00e9"))
     A\x1b]0;B\x07 \u202egpj.txt Anné
-
-    Args:
-        text: text from any source.
-        keep: letters that are left as they are, such as a line feed in a text of several lines.
     """
     if text.isprintable():
         return text
@@ -70,7 +67,6 @@ def share(rate: float, bound: Literal["lower", "upper"] | None = None, per_cent:
     ('1 in 120', '1 in 110', '32 %')
 
     Args:
-        rate: the rate, in [0, 1].
         bound: round downwards, as a lower bound needs, or upwards; None rounds to the nearest.
         per_cent: whether to write per cent, so that rates of one sentence are written alike; None decides by the rate.
     """

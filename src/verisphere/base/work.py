@@ -67,11 +67,7 @@ def steps_of(name: str) -> Iterator[None]:
 
 
 def for_first_rank(pieces: Iterable[Arrays]) -> Iterable[Arrays]:
-    """The results of a last step, which rank 0 alone needs, so that no other rank holds them.
-
-    Raises:
-        PartEnded: this is another rank, whose work is done.
-    """
+    """The results of a last step, which rank 0 alone needs and holds; `PartEnded` says that a rank's work is done."""
     if not world().first:
         raise PartEnded("rank 0 makes the result")
     return pieces
@@ -97,13 +93,9 @@ def results(
     [0, 1, 4, 9]
 
     Args:
-        step: name of the step, a word.
         about: everything that determines the results. Threads, ranks, and the size of blocks that are computed at once
             are not among it.
         pieces: the pieces, which must not depend on ranks or threads.
-        compute: the results of some pieces, in their order.
-        progress: reports the progress over the pieces.
-        title: description of the progress.
     """
     work = _entered[-1] if _entered else None
     if work is None:
