@@ -20,11 +20,7 @@ def multiplied_angle(cosine: Float[Tensor, "batch"], m: float) -> Float[Tensor, 
     """psi(theta) = (-1)^k cos(m * theta) - 2k with k = floor(m * theta / pi); eq. 6 and the text around it.
 
     It is continuous with a continuous slope, and for an integer m falls from 1 at theta = 0 to 1 - 2m at theta = pi.
-    The paper uses integers; the formula is defined for every m > 0.
-
-    Args:
-        cosine: own-class cosine, in [-1, 1] up to rounding.
-        m: factor on the angle, > 0; 1 gives the cosine.
+    The paper uses integers; the formula is defined for every m > 0, and m = 1 gives the cosine.
 
     >>> multiplied_angle(torch.tensor([0.5]), m=4.0)  # 4 * 60 = 240 degrees: k = 1, -cos(240) - 2
     tensor([-1.5000])

@@ -23,7 +23,6 @@ def quality(
 
     Args:
         length: lengths of the embeddings, which are clipped to `LENGTHS`.
-        mean: running mean of the lengths.
         std: running standard deviation of the lengths; `STD_FLOOR` is added to it.
         h: quality of a length one standard deviation above the mean; with a larger h more rows reach -1 or 1.
     """
@@ -38,11 +37,7 @@ def quality_margin(
     q = -1 gives ArcFace, q = 0 CosFace, and q = 1 twice CosFace's margin minus an angular margin. The angle is clipped
     to [0, pi], since the cosine would rise again beyond; there the result is constant, without gradient. The authors'
     code clips at 0.001 and pi - 0.001.
-
-    Args:
-        cosine: own-class cosine, in [-1, 1] up to rounding.
-        quality: q in [-1, 1].
-        margin: the margin, in radians for the angular part, in cosine for the subtracted part.
+    The margin is in radians in the angular part, and in cosine in the subtracted part.
     """
     return (angle(cosine) - margin * quality).clamp(0.0, pi).cos() - margin * (quality + 1.0)
 

@@ -25,11 +25,8 @@ def piecewise_log(
 
     If b_i is 0, it is computed as -log(a_i) - log(p), which stays finite where p underflows.
 
-    Args:
-        own: the own logit.
-        rest: log-sum-exp of the other logits.
-        slopes: a_i of M equal bins of p.
-        offsets: b_i of the same bins; a_i * p + b_i must be positive in each.
+    `own` is the own logit, and `rest` the log-sum-exp of the others. Slopes a_i and offsets b_i are those of M equal
+    bins of p; a_i * p + b_i must be positive in each.
     """
     log_p = -F.softplus(rest - own)
     p = log_p.exp()

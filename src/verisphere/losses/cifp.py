@@ -55,9 +55,7 @@ def allowed_released(
 
     Args:
         nearest: cosines of the nearest other classes; a nearer class beyond them is not known to be excluded.
-        own: own-class cosines.
         far: the overall FPR, a decimal; None is 1 / (classes - 1).
-        classes: number of classes.
     """
     included = len(own) * (classes - 1) - int((nearest > own[:, None]).sum())
     rate = Fraction(1, max(classes - 1, 1)) if far is None else exact_rate(far)

@@ -248,11 +248,7 @@ class ClassLoss(nn.Module):
         return None
 
     def __call__(self, *inputs: object, **named: object) -> NoReturn:
-        """Always raises: a loss has no class centers, so it is called through a head.
-
-        Raises:
-            TypeError: names the call that builds the head.
-        """
+        """Always raises a TypeError, which names the call that builds a head: a loss has no class centers by itself."""
         name = type(self).__name__
         raise TypeError(
             f"{name} has no class centers, so it cannot be called: write head = verisphere.Head({name}(...), classes, "
@@ -337,10 +333,6 @@ def reduced_others(
     """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none.
 
     Args:
-        loss: gives the terms of the other classes.
-        cosines: cosine of each row to every class.
-        labels: class of each row, which is excluded.
-        context: items of the loss's context, one number a row each.
         class_weights: how often each class counts in a "sum"; None counts each once, and so do the other losses.
         teacher: the teacher's cosines, for a loss that reads them; it reduces all classes, each counted once.
     """

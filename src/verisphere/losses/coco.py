@@ -15,10 +15,7 @@ def smallest_scale(classes: int, reachable: float) -> float:
     At best the own cosine is 1 and every other cosine -1, and the loss is log(1 + (N - 1) e^(-2 scale)). More than two
     directions cannot all be opposite, so this is a bound and not a recommendation. The derivation is ours; the paper's
     rule for alpha is not reproduced here.
-
-    Args:
-        classes: number of identities, N >= 2.
-        reachable: loss in natural logarithms, > 0.
+    There are N >= 2 classes, and `reachable` is a loss in natural logarithms, > 0.
     """
     if classes < 2:
         raise ValueError(f"classes is {classes}; with fewer than 2 the loss is 0 at every scale")

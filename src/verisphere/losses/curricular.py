@@ -13,12 +13,8 @@ def curricular_cosine(
 ) -> Float[Tensor, "batch classes"]:
     """The other classes' cosines: cosine * (t + cosine) above the edge (hard), unchanged up to it (easy).
 
-    It jumps at the edge, unless t + cosine is 1 there.
-
-    Args:
-        cosine: other-class cosines.
-        edge: own-class cosine with its margin.
-        t: progress of the curriculum; about 0 at the start, where hard classes have little weight.
+    It jumps at the edge, unless t + cosine is 1 there. The edge is the own-class cosine with its margin. t, the
+    progress of the curriculum, is about 0 at the start, where hard classes have little weight.
     """
     return torch.where(cosine > edge, cosine * (t + cosine), cosine)
 

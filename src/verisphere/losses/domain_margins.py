@@ -32,10 +32,8 @@ def margin_of_domain(
     tensor([0.2500, 0.5000])
 
     Args:
-        cosine: own-class cosine, in [-1, 1] up to rounding.
         domain: number of each row's domain, a place in `margins`.
         margins: margin of each domain: subtracted from the cosine, >= 0, or radians in [0, pi).
-        kind: "cosine" subtracts the margin from the cosine, "angle" adds it to the angle.
     """
     margined = cosine
     for number, margin in enumerate(margins):

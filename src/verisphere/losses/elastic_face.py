@@ -34,16 +34,10 @@ DEVIATIONS: dict[tuple[Kind, bool], float] = {
 def elastic_margin(
     noise: Float[Tensor, "batch"], margin: float, deviation: float, largest: float
 ) -> Float[Tensor, "batch"]:
-    """E(m, sigma): margin + deviation * noise, clipped to [0, largest].
+    """E(m, sigma): margin + deviation * noise (standard normal), clipped to [0, largest]; infinity is no limit.
 
     The paper does not clip draws. For a margin below 0 the logit of ElasticFace-Arc would not fall with the angle; with
     the paper's numbers 0 is seven standard deviations away.
-
-    Args:
-        noise: standard normal numbers.
-        margin: the mean, m.
-        deviation: the standard deviation, sigma.
-        largest: upper end of the range; infinity for no limit.
     """
     return (margin + deviation * noise).clamp(0.0, largest)
 

@@ -37,11 +37,9 @@ def combined_margin(
     the last bit.
 
     Args:
-        cosine: own-class cosine, in [-1, 1] up to rounding.
         m1: factor on the angle, > 0.
         m2: added to the angle, radians, 0 <= m2 < pi.
         m3: subtracted from the cosine, >= 0.
-        beyond: the rule past theta*.
 
     >>> combined_margin(torch.tensor([0.5]), m2=0.5)  # 60 degrees and half a radian
     tensor([0.0236])
@@ -63,11 +61,7 @@ def add_angular_margin(cosine: Float[Tensor, "batch"], margin: Float[Tensor, "ba
 
     Past theta + margin = pi it continues as cos(theta) + cos(margin) - 1, which is continuous and decreasing in theta,
     like "monotone" of `combined_margin`. The code of MagFace's authors by default drops the margin wherever the own
-    cosine is below 0.
-
-    Args:
-        cosine: own-class cosine, in [-1, 1] up to rounding.
-        margin: radians, in [0, pi); gradient flows into it.
+    cosine is below 0. The margin is in radians, in [0, pi), and gradient flows into it.
     """
     theta = angle(cosine)
     return torch.where(theta + margin <= pi, (theta + margin).cos(), cosine + margin.cos() - 1.0)

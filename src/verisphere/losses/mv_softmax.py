@@ -24,12 +24,7 @@ def misclassified_cosine(
     """The other classes' cosines, raised above the edge by t ("fixed") or t * (cosine + 1) ("adaptive").
 
     This equals the paper's weights exp(s * t) and exp(s * t * (cosine + 1)) on the exponentials.
-
-    Args:
-        cosine: other-class cosines.
-        edge: own-class cosine with its margin; a class above it is misclassified.
-        t: emphasis on a misclassified class, >= 0; 0 changes nothing.
-        weighting: "adaptive", with more emphasis on harder classes, or "fixed".
+    The edge is the own-class cosine with its margin; a class above it is misclassified. t is >= 0; 0 changes nothing.
     """
     raised = cosine + t * (cosine + 1.0) if weighting == "adaptive" else cosine + t
     return torch.where(cosine > edge, raised, cosine)

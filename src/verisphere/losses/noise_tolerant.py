@@ -54,9 +54,7 @@ def end_points(counts: Int64[Tensor, "bins"]) -> tuple[Int64[Tensor, "4"], Bool[
     highest bin is the right peak if it lies in the right half between the ends; the left peak is then the first local
     peak, or the middle if that is further left. Otherwise the highest bin is the left peak, and the right peak is the
     last local peak, or the middle if that is further right.
-
-    Args:
-        counts: rows in each of `BINS` + 1 bins.
+    The counts are those of `BINS` + 1 bins.
     """
     counts = counts.long()
     five = F.pad(counts.unfold(0, 5, 1).sum(1), (2, 2))  # integers: five times the average

@@ -100,12 +100,8 @@ def normaliser(
 
     Over some of the other classes it is the normaliser of those alone, which is at most that of all; it is that of all
     if the last of the nearest has probability 0.
-
-    Args:
-        others: logits of other classes; minus infinity counts as none.
-        own: the own logit, without margin.
-        alpha: order of the divergence, in (1, 2].
-        margin: the own class's margin in logits.
+    Minus infinity among the others counts as none. The own logit is without its margin, which is in logits; alpha is in
+    (1, 2].
     """
     logits = torch.cat([own[:, None].double() - margin, others.double()], dim=1)
     margins = torch.zeros_like(logits[0])

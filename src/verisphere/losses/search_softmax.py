@@ -31,11 +31,8 @@ def modulated_softmax(
     """-log(h(a, p) * p) with p the softmax probability of the own logit; eq. 9.
 
     Computed as -own + log(exp(own) + (1 - a) * exp(rest)): the factor adds log(1 - a) to every other logit.
-
-    Args:
-        own: the own logit, without margin.
-        rest: log-sum-exp of the other logits.
-        gain: log(1 - a), which stays precise for a factor near 1 or far below 0; 0 gives the softmax loss.
+    `own` is without margin, `rest` is the log-sum-exp of the other logits, and `gain` is log(1 - a), which stays
+    precise for a factor near 1 or far below 0; 0 gives the softmax loss.
     """
     return F.softplus(rest + gain - own)
 

@@ -35,8 +35,6 @@ def own_similarity(
     A and M detach the characteristic gradient: the value has the margin, the slope is that of g(cosine).
 
     Args:
-        cosine: own-class cosine, in [-1, 1] up to rounding.
-        kind: kind of the margin, see `SphereFace2`.
         margin: subtracted from the similarity (C), radians (A) or a factor on the angle (M); 0, 0 and 1 are no margin.
         t: exponent of the similarity adjustment; 1 is the cosine itself.
         gradient: "paper", or "released": slope 1 in the cosine, as in the authors' code for every kind.

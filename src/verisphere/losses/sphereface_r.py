@@ -19,11 +19,7 @@ from verisphere.score.cosine import angle
 def saturated_multiple(cosine: Float[Tensor, "batch"], m: float) -> Float[Tensor, "batch"]:
     """cos(min(m * theta, pi)) for the own-class cosine: the margin of version 1, before scaling.
 
-    Beyond theta = pi / m it is -1, with gradient 0.
-
-    Args:
-        cosine: own-class cosine, in [-1, 1] up to rounding.
-        m: factor on the angle, >= 1; 1 gives the cosine.
+    Beyond theta = pi / m it is -1, with gradient 0. m is >= 1, and 1 gives the cosine.
     """
     return (m * angle(cosine)).clamp(max=pi).cos()
 
