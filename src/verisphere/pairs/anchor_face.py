@@ -236,11 +236,9 @@ class _Pairs:
     """The pairs of the batch with the stored features of this rank.
 
     Attributes:
-        stored: stored features of this rank.
         filled: stored rows that are not empty.
         left: row of the batch in each pair of equal labels, which are excluded from the negatives.
         right: stored row in each of these pairs, as an index into `filled`; ascending.
-        positives: positive pairs of this rank.
         positive_count: number of positive pairs of all ranks.
         negatives: scores of the negative pairs of all ranks.
     """

@@ -2,14 +2,7 @@
 
 
 def check_count(name: str, count: int, least: int = 1, most: int = 10**6) -> None:
-    """Refuse a count out of range; the default maximum is beyond any use, and below what overflows a tensor's size.
-
-    Args:
-        name: the argument, for the error.
-        count: the count that was given.
-        least: smallest count allowed.
-        most: largest count allowed.
-    """
+    """Refuse a count out of range; the default maximum is beyond any use, and below what overflows a tensor's size."""
     if count < least:
         raise ValueError(f"{name} is {count}; it must be at least {least}")
     if count > most:

@@ -20,11 +20,7 @@ HIDDEN = 256
 
 
 def expectation_normalised(probabilities: Float[Tensor, "batch domains"]) -> Float[Tensor, "batch domains"]:
-    """(p_i^m - mean_i p_i^m) / M + 1 / M, so that each domain's mean over the batch is 1 / M; eq. 5.
-
-    Args:
-        probabilities: probabilities of M domains; each row adds up to 1.
-    """
+    """(p_i^m - mean_i p_i^m) / M + 1 / M, so that each domain's mean over the batch is 1 / M; eq. 5."""
     domains = probabilities.shape[1]
     return (probabilities - probabilities.mean(0)) / domains + 1 / domains
 
@@ -45,11 +41,6 @@ def self_made_loss(
     As printed, eq. 6 takes the softmax of the probabilities p: for a probability of 1 on the right one of M domains a
     row's loss is still log(1 + (M - 1) / e), 1.27 at M = 8, and the gradient is small everywhere. We take it to mean
     the cross entropy of the logits.
-
-    Args:
-        logits: outputs of the network, before the softmax.
-        labels: domain of each row.
-        cross_entropy: see `CrossEntropy`.
     """
     return F.cross_entropy(logits if cross_entropy == "logits" else logits.softmax(1), labels)
 
@@ -60,11 +51,6 @@ class ImplicitDomains(nn.Module):
     A ReLU separates the layers, which would otherwise equal a single one; the paper names no activation. Embeddings are
     scaled to length sqrt(d), where their numbers have a mean square of 1: so a domain does not depend on an embedding's
     length, and a longer embedding does not lower the loss. Weights are drawn from PyTorch's random numbers.
-
-    Args:
-        embedding_size: numbers in an embedding, d.
-        domains: number of domains, M.
-        hidden: width of the hidden layer.
     """
 
     def __init__(self, embedding_size: int, domains: int = 8, hidden: int = HIDDEN) -> None:

@@ -259,11 +259,9 @@ class FeatureQueue(Memory):
 
 
 def stored_centers(centers: Float[Tensor, "held subcenters dim"], first: int) -> Stored:
-    """Class centers in place of stored features, as constants (AnchorFace, variant -FC).
+    """Class centers, of any length, in place of stored features, as constants (AnchorFace, variant -FC).
 
-    Args:
-        centers: centers of the classes that this rank holds, of any length.
-        first: number of the first of these classes.
+    `first` is the number of the first of the classes that this rank holds.
     """
     rows = torch.nn.functional.normalize(centers.detach().float().flatten(0, 1), dim=1)
     classes = torch.arange(first, first + len(centers), device=centers.device)

@@ -25,13 +25,7 @@ LISTED_AT_ONCE = 1 << 13
 
 
 def soft_step(scores: Float[Tensor, "*shape"], threshold: float, temperature: float) -> Float[Tensor, "*shape"]:
-    """The soft step of a score at the threshold: sigmoid((s - t) / tau); eq. 3.
-
-    Args:
-        scores: cosines of pairs.
-        threshold: t_A, a constant.
-        temperature: tau; toward 0 it becomes the step.
-    """
+    """The soft step of a cosine at a constant threshold: sigmoid((s - t_A) / tau), the step for tau toward 0; eq. 3."""
     return torch.sigmoid((scores - threshold) / temperature)
 
 
@@ -51,12 +45,7 @@ def tar_loss(positive: Float[Tensor, " pairs"], threshold: float, temperature: f
 
 @dataclass(frozen=True, eq=False)
 class SoftCount:
-    """The soft count of the pairs above a threshold.
-
-    Attributes:
-        count: sum of `soft_step` over the pairs.
-        gradient: gradient of the sum in the batch's rows; the stored rows are constants.
-    """
+    """The sum of `soft_step` over pairs, and its gradient in the batch's rows; the stored rows are constants."""
 
     count: Float64[Tensor, ""]
     gradient: Float[Tensor, "batch dim"]
@@ -71,17 +60,7 @@ def soft_count_of_listed(
     threshold: float,
     temperature: float,
 ) -> SoftCount:
-    """The soft count of listed pairs whose scores are known.
-
-    Args:
-        scores: score of each pair.
-        rows: stored rows.
-        left: row of the batch in each pair.
-        right: stored row in each pair.
-        batch: number of rows of the batch.
-        threshold: see `soft_step`.
-        temperature: see `soft_step`.
-    """
+    """The soft count of listed pairs of a row of the batch (left) and a stored row (right), whose scores are known."""
     soft = soft_step(scores, threshold, temperature)
     slope = (soft * (1.0 - soft) / temperature).to(rows)
     gradient = rows.new_zeros(batch, rows.shape[1])
@@ -105,13 +84,9 @@ def soft_count_of_others(
     """The soft count of all pairs of the batch with stored rows except the listed ones, a block of stored rows a time.
 
     Args:
-        units: the batch's rows of length 1.
         rows: stored rows, which may be on another device.
         filled: the stored rows that are compared.
-        left: row of the batch in each excluded pair.
         right: stored row in each excluded pair, as an index into `filled`; ascending.
-        threshold: see `soft_step`.
-        temperature: see `soft_step`.
         precision: type of the products; scores in bfloat16 are off by up to 0.4 %. Rows in float64 are computed in
             float64.
         at_once: number of pairs compared at once, which changes speed and memory only; None chooses by device.

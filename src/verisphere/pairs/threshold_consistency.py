@@ -72,11 +72,6 @@ def domain_thresholds(pairs: BatchPairs, domains: Sequence[int], far: Far) -> Do
     """The thresholds of a batch's impostor pairs, all from one pass over the stored rows.
 
     A set of n pairs with FAR * n < 1 has no threshold, since it has too few pairs for the FAR.
-
-    Args:
-        pairs: the batch's rows, grouped by domain, and the stored rows.
-        domains: the domains that have rows in the batch.
-        far: false accept rate, in (0, 1).
     """
     all_scores = pairs.scores()
     score_sets = [all_scores, *(pairs.scores([domain]) for domain in domains)]
@@ -108,15 +103,7 @@ def thresholds_within(
     """Each domain's threshold over the impostor pairs of its rows with stored rows of the same domain.
 
     This is the t_d of an evaluation (`verisphere.decide.one_threshold`); the training in the paper compares a domain's
-    rows with the whole queue. Each domain costs one pass over the queue.
-
-    Args:
-        batch: the rows of all ranks.
-        domains: domain of each row.
-        queue: stored features with their domains.
-        present: the domains that have rows in the batch.
-        far: false accept rate, in (0, 1).
-        hints: hints for each domain's threshold.
+    rows with the whole queue. Each domain that is `present` in the batch costs one pass over the queue.
     """
     thresholds = {}
     for domain in present:

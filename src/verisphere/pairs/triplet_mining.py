@@ -35,9 +35,7 @@ class Triplets:
     Attributes:
         value: the mean hinge, radians; 0 without triplets.
         gradient: gradient of the mean hinge in the rows of the batch.
-        count: number of triplets.
         active: number of triplets that miss the margin.
-        anchors: number of rows that are the anchor of a triplet.
     """
 
     value: Float[Tensor, ""]
@@ -50,13 +48,7 @@ class Triplets:
 def hinge(
     positive: Float[Tensor, "*#shape"], negative: Float[Tensor, "*#shape"], margin: float
 ) -> Float[Tensor, "*shape"]:
-    """The amount by which arccos<x_pos, x> + m <= arccos<x_neg, x> is violated, in radians; 0 where it holds.
-
-    Args:
-        positive: angle between anchor and positive, radians.
-        negative: angle between anchor and negative, radians.
-        margin: m, radians.
-    """
+    """The amount by which arccos<x_pos, x> + m <= arccos<x_neg, x> is violated, in radians; 0 where it holds."""
     return (positive + margin - negative).clamp(min=0)
 
 
@@ -70,13 +62,8 @@ def triplets(
 ) -> Triplets:
     """The mean hinge over the triplets of a batch, and its gradient.
 
-    Args:
-        units: rows of all ranks, of length 1; replicated.
-        labels: identity of each row, or `NO_CLASS`; replicated.
-        stored: this rank's share of the stored features, which are further candidates.
-        margin: m, radians.
-        mining: the triplets that count, see `AngularTriplet`.
-        at_once: largest number of angles that are held at once; None chooses by device.
+    The rows of all ranks, of length 1, and their labels (or `NO_CLASS`) are replicated. This rank's share of the stored
+    features are candidates too. The margin is in radians; `at_once` angles are held at most; None chooses by device.
     """
     at_once = at_once or AT_ONCE[units.device.type]
     with full_float32(), torch.enable_grad():
@@ -103,7 +90,6 @@ class _Candidates:
 
     Attributes:
         share: rows of the batch that are candidates of this rank; they come first in the numbering.
-        stored: stored features of this rank.
         places: rows of `stored` that are not empty; they follow in the numbering.
         labels: identity of each candidate.
     """
@@ -195,12 +181,9 @@ class _Hinges:
     """The hinges of all triplets; replicated, except for `by_units`.
 
     Attributes:
-        sum: sum of the hinges.
         by_positive: gradient of the sum in the angle of each pair.
         by_units: gradient of the sum in the rows of the batch through the negatives of this rank; partial.
-        count: number of triplets.
         active: number of triplets with a hinge above 0.
-        anchors: number of rows with a triplet.
     """
 
     sum: Float[Tensor, ""]
