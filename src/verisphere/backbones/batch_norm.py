@@ -24,10 +24,7 @@ class SyncBatchNorm(_BatchNorm):
     Every rank must call it the same number of times in the same order, with at least one image; the numbers of images
     can differ. A call has two small collectives: 2 C + 1 numbers forward and 2 C numbers backward, with 8 bytes each (C
     channels). Parameters, buffers and their names are those of PyTorch, and the running statistics equal those of one
-    process with all the images.
-
-    Args:
-        num_features, eps, momentum, affine, track_running_stats: see `torch.nn.BatchNorm2d`.
+    process with all the images. Arguments are those of `torch.nn.BatchNorm2d`.
     """
 
     def forward(self, input: Float[Tensor, "batch channels *place"]) -> Float[Tensor, "batch channels *place"]:  # noqa: A002

@@ -55,14 +55,8 @@ def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int =
 class MBConv(nn.Module):
     """1 x 1 up, depthwise, squeeze-and-excitation, 1 x 1 down without activation; added to its input if shapes agree.
 
-    Args:
-        inputs: channels of the input.
-        expansion: factor on the number of channels inside the block.
-        kernel: side of the depthwise filters.
-        outputs: channels of the output.
-        stride: stride of the depthwise convolution.
-        drop: probability with which the block is skipped for an image in training, if its input is added (stochastic
-            depth, Huang et al. 2016, arXiv:1603.09382).
+    In training an image skips the block with probability `drop`, if its input is added (stochastic depth, Huang et al.
+    2016, arXiv:1603.09382). `expansion` is a factor on the channels inside the block.
     """
 
     def __init__(self, inputs: int, expansion: int, kernel: int, outputs: int, stride: int, drop: float) -> None:

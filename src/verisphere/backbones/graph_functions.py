@@ -86,14 +86,7 @@ def Pool(
     pads: Sizes = (0, 0),
     count_include_pad: bool = False,
 ) -> Computed:
-    """The mean or the maximum of each window.
-
-    Args:
-        function: name of the function in ONNX.
-        kernel, strides: vertical and horizontal values.
-        pads: number of padded rows on either side, then of padded columns.
-        count_include_pad: whether a mean counts the padded zeros.
-    """
+    """The mean or the maximum of each window; kernel, strides, pads (on either side) are vertical, then horizontal."""
     check_sizes("kernel", kernel, 2)
     check_sizes("strides", strides, 2)
     check_sizes("pads", pads, 2, least=0)
@@ -145,13 +138,7 @@ _GLOBAL = {"GlobalAveragePool": "ReduceMean", "GlobalMaxPool": "ReduceMax"}
 def Reduce(
     function: Literal["ReduceMean", "ReduceSum", "ReduceMax", "ReduceL2"], axes: Sizes, keepdims: bool = True
 ) -> Computed:
-    """Reduces all numbers along some axes to one number.
-
-    Args:
-        function: name of the function in ONNX.
-        axes: axes that are reduced, from 1; axis 0 is the batch.
-        keepdims: whether the reduced axes stay, with size 1.
-    """
+    """Reduces all numbers along some axes to one number; axes are counted from 1, since axis 0 is the batch."""
     check_sizes("axes", axes)
     if not axes:
         raise ValueError("axes is empty; name at least one")
@@ -255,9 +242,7 @@ def _read_transpose(graph: OnnxReader) -> None:
 def Pad(pads: Sizes, value: float = 0.0) -> Computed:
     """A constant around the numbers.
 
-    Args:
-        pads: numbers of constants before and after, for each axis but the batch, from the second axis to the last.
-        value: the constant.
+    Pads are numbers of constants before and after, for each axis but the batch, from the second axis to the last.
     """
     check_sizes("pads", pads, least=0)
     if len(pads) % 2:
@@ -281,13 +266,7 @@ def _read_pad(graph: OnnxReader) -> None:
 
 
 def Slice(axis: int, start: int, end: int, step: int = 1) -> Computed:
-    """A part of an axis.
-
-    Args:
-        axis: number of the axis, from 1; axis 0 is the batch.
-        start, end: first position, and the position after the last.
-        step: distance from one position to the next.
-    """
+    """A part of an axis, from `start` to before `end`; axes are counted from 1, since axis 0 is the batch."""
     check_sizes("axis and step", (axis, step))
     if not 0 <= start < end <= LARGEST_WHOLE_NUMBER:
         raise ValueError(f"start is {start} and end {end}; a part of an axis holds something")

@@ -21,14 +21,9 @@ def Conv(
     dilations: Sizes = (1, 1),
     group: int = 1,
 ) -> nn.Module:
-    """Cross-correlation of images.
+    """Cross-correlation of images; strides, dilations, and pads on either side are vertical, then horizontal.
 
-    Args:
-        weight: sizes of the filters: outputs, inputs of a group, height, width.
-        bias: whether a number is added to each output.
-        strides, dilations: vertical and horizontal.
-        pads: zeros on either side, vertical and horizontal.
-        group: number of groups of channels.
+    The sizes of the filters are outputs, inputs of a group, height, width.
     """
     check_sizes("weight", weight, 4)
     check_sizes("strides", strides, 2)
@@ -58,12 +53,7 @@ def _read_conv(graph: OnnxReader) -> None:
 
 
 def Gemm(weight: Sizes, bias: bool = False) -> nn.Module:
-    """A matrix times the last axis.
-
-    Args:
-        weight: number of outputs and of inputs.
-        bias: whether a number is added to each output.
-    """
+    """A matrix times the last axis; its sizes are the numbers of outputs and of inputs."""
     check_sizes("weight", weight, 2)
     outputs, inputs = weight
     return nn.Linear(inputs, outputs, bias)
@@ -87,11 +77,8 @@ def _read_gemm(graph: OnnxReader) -> None:
 def BatchNormalization(channels: int, axes: int = 4, epsilon: float = 1e-5, momentum: float = 0.1) -> nn.Module:
     """Batch norm of PyTorch, which `sync_batch_norm` can replace; running statistics are used in evaluation.
 
-    Args:
-        channels: size of the second axis.
-        axes: number of axes of the input, including the batch.
-        epsilon: added to the variance.
-        momentum: share of a batch in the new running statistics, as in PyTorch; in ONNX it is the share of the old.
+    `axes` counts those of the input, including the batch. Momentum is the share of a batch in the new running
+    statistics, as in PyTorch; in ONNX it is the share of the old.
     """
     check_sizes("channels", (channels,))
     if axes not in (2, 3, 4):
@@ -169,8 +156,6 @@ def Arithmetic(
     """Two values, broadcast to each other; one of them can be a constant.
 
     Args:
-        function: name of the function in ONNX.
-        constant: the other value, if that is one number.
         sizes: sizes of the other value, if that is an array, whose numbers are among the weights.
         constant_first: whether the constant stands to the left, as in 1 - x.
         trained: whether the array is trained, as the bias of the layer before is.

@@ -29,12 +29,7 @@ _MOST_NUMBERS = 16  # of one attribute; no axes of a network take so many
 
 
 class Computed(nn.Module):
-    """A layer without weights.
-
-    Args:
-        function: computes the result.
-        arity: number of its inputs; None for one or more.
-    """
+    """A layer without weights; the arity is the number of its inputs, None for one or more."""
 
     def __init__(self, function: Callable[..., Tensor], arity: int | None = 1) -> None:
         super().__init__()
@@ -98,12 +93,9 @@ class OnnxReader:
 
     Attributes:
         batch: number of images that the graph takes at a time; None for any.
-        node: the current node.
         constants: values that depend on no image, by name.
         values: numbers of the other values, by name: 0 is the image, n the result of operator n.
         results: results of the operators on images without content, from which shapes are known.
-        operators: description of the network.
-        weights: weights of the network, by name.
     """
 
     batch: int | None
@@ -124,7 +116,6 @@ class OnnxReader:
         """Add an operator whose result is the first output of the node.
 
         Args:
-            kind: the operator.
             weights: arrays by name of a parameter or buffer of its layer.
             inputs: numbers of values; by default the first input of the node.
             attributes: attributes of the operator; its defaults are not written down.

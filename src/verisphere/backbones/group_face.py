@@ -30,11 +30,8 @@ def group_ensemble(
 ) -> Float[Tensor, "batch dim"]:
     """The instance embedding plus the group embeddings, weighted by the groups' probabilities.
 
-    Args:
-        instance: logits of the groups, e_0.
-        groups: e_m of each group.
-        logits: logits of the groups, before the softmax.
-        ensemble: "soft" is e_0 + sum_m p_m e_m (S-GroupFace), "hard" is e_0 + e_m of the likeliest group (H-GroupFace).
+    The instance embedding is e_0, and that of a group e_m. "soft" is e_0 + sum_m p_m e_m (S-GroupFace), "hard" is e_0 +
+    e_m of the likeliest group (H-GroupFace). Logits are those before the softmax.
     """
     share = logits.softmax(1) if ensemble == "soft" else F.one_hot(logits.argmax(1), logits.shape[1]).to(groups)
     return instance + (share[:, :, None] * groups).sum(1)

@@ -114,22 +114,16 @@ class Session:
     One thread runs each part: two parts on one thread each take less time than one part on two threads, and a part of a
     few images stays in the cache. The parts are the same for any number of threads, and so are the results.
 
-    Args:
-        content: bytes of an ONNX file that holds all its weights, which have been checked.
-        file: source of the bytes, for messages.
+    The bytes are of an ONNX file that was checked and holds all its weights; `file` is their source, for messages.
     """
 
     def __init__(self, content: bytes, file: Path) -> None:
         self.file, self.runtime = file, open_session(content, file)
 
     def run(self, name: str, output: str, images: np.ndarray, batch: int | None = None) -> np.ndarray:
-        """The rows of an output for images.
+        """The rows of an output for images, which its input of this name takes as they are.
 
-        Args:
-            name: name of the input.
-            output: name of the output.
-            images: one image or more along the first axis, as the graph takes them.
-            batch: the only number of images that the graph takes at a time; None for any.
+        `batch` is the only number of images that the graph takes at a time; None for any.
         """
         at_once = PART if batch is None else batch
         parts = [images[start : start + at_once] for start in range(0, len(images), at_once)]
