@@ -190,12 +190,7 @@ def _wrapper(head: nn.Module) -> str | None:
 
 
 def check_repeated(loss: ClassLoss, draws: bool) -> None:
-    """Refuse a forward pass in training that repeats one inside a backward pass, where it would differ.
-
-    Args:
-        loss: the loss of the head.
-        draws: whether the engine draws classes.
-    """
+    """Refuse a forward pass in training that repeats one inside a backward pass, where it would differ."""
     if (loss.moves or draws) and torch._C._current_graph_task_id() != -1:
         raise ValueError(
             "a head runs a second time inside the backward pass, as under activation checkpointing, and "

@@ -78,8 +78,6 @@ class ChunkTerms:
     """The terms of a loss for the other classes in a chunk.
 
     Attributes:
-        loss: the loss.
-        subcenters: how the cosines of a class become one.
         dtype: type to compute in; products may be narrower.
         differentiated: whether the gradient of each item of the context is needed.
     """
@@ -124,7 +122,6 @@ class ChunkTerms:
         """Row sums, and their derivatives in the products (of their type) and in the context's differentiated items.
 
         Args:
-            product: products of rows and stored centers.
             inverse: one over the lengths of the centers; None where the loss compares products.
             own_column: column of the own class; a number outside the chunk where another chunk has it.
             shift: subtracted from the logits before the exponential; unused by a loss that sums its terms.

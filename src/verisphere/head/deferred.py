@@ -22,13 +22,7 @@ class DeferredTensor(Tensor):
     Under `Sharded` the norm is that of the centers of all ranks, and an infinity on one rank counts on all of them:
     every rank must call these operations equally often.
 
-    Args:
-        like: the parameter whose gradient is deferred.
-        gradient: the gradient.
-        sharded: whether other ranks have further parts of it.
-
     Attributes:
-        gradient: the gradient.
         visible: whether the backward pass has ended; where `.grad` is None after that, the gradient was dropped.
     """
 

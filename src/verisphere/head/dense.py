@@ -25,15 +25,7 @@ def dense_rest(
 ) -> Float[Tensor, "batch"]:
     """Reduce the other classes of each row as `loss.reduce` says: minus infinity or 0 where there are none.
 
-    Args:
-        loss: gives the terms of the other classes.
-        query: rows ready for comparison.
-        centers: the centers as stored.
-        labels: class of each row, which is excluded.
-        subcenters: how the cosines of a class become one.
-        context: items of the loss's context, one number a row each.
-        class_weights: how often each class counts in a sum; None counts each once, and so does a softmax.
-        teacher: the teacher, for a loss that reads one.
+    Class weights say how often each class counts in a sum; None counts each once, and so does a softmax.
     """
     product = _Product.apply(query, compared_rows(centers, loss.similarity).flatten(0, 1))
     cosine = subcenters.pooled(product.unflatten(1, centers.shape[:2]))  # (batch, classes)

@@ -66,8 +66,7 @@ class LateCenters:
     def of(self, centers: Tensor) -> None:
         """Take the centers of a head, anew unless they are those that this object wrote last.
 
-        Raises:
-            ValueError: somebody changed the centers while rows were late.
+        ValueError if somebody changed the centers while rows were late.
         """
         if self._state == _state(centers):
             return

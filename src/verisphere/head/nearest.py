@@ -28,14 +28,7 @@ def nearest_others(
 
     A row whose own class is among the centers ends with minus infinity where `count` exceeds its other classes.
 
-    Args:
-        query: rows ready for comparison.
-        centers: the centers as stored.
-        labels: class of each row, which is excluded.
-        count: how many to find.
-        subcenters: how the cosines of a class become one.
-        similarity: how centers are compared.
-        at_once: cosines, or entries of centers, that are held at a time; a chunk has at least one class.
+    `at_once` is the number of cosines, or entries of centers, that are held at a time; a chunk has at least one class.
     """
     nearest = query.new_empty(len(query), 0)
     for cosine, own in cosines_to_others(query, centers, labels, subcenters, similarity, at_once):

@@ -37,14 +37,8 @@ class Noise(nn.Module):
     So a value depends neither on the rank, the number of ranks, the engine nor the device, and a batch has the same
     numbers as a whole and in parts that follow one another. A further forward pass gets further numbers.
 
-    The seed is a setting; only the number of rows is state. A resumed training continues the sequence where it stopped.
-
-    Args:
-        columns: numbers for each row.
-        seed: seed of the sequence, >= 0; the same on every rank.
-
-    Attributes:
-        rows: number of rows that have received numbers.
+    The seed, the same on every rank, is a setting; only the number of rows is state. A resumed training continues the
+    sequence where it stopped.
     """
 
     rows: Int64[Tensor, ""]

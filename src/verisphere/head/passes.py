@@ -43,8 +43,6 @@ class Chunk:
     """A run of consecutive classes.
 
     Attributes:
-        index: number of the chunk.
-        first: number of its first class.
         stored: the centers as stored, K rows a class, in the dtype to compute in.
         inverse: one over the lengths of the centers; None where the loss compares products.
         class_weight: how often each class counts in a sum or a mean over the classes; None counts each once.
@@ -71,14 +69,7 @@ class Chunk:
 class Chunks:
     """The centers, chunk by chunk; their lengths are computed in the first pass and kept for the next.
 
-    Args:
-        centers: the centers as stored.
-        at_most: largest number of classes in a chunk; the chunks have nearly equal sizes.
-        dtype: type of the numbers to compute with.
-        cosine: whether centers are compared by direction.
-        compiled: whether element-wise work is compiled.
-        class_weights: how often each class counts in a sum or a mean over the classes; None counts each once.
-        teacher: the teacher's centers; None without a teacher.
+    They have nearly equal numbers of classes, `at_most` so many. `cosine` says whether directions are compared.
     """
 
     def __init__(
@@ -122,13 +113,9 @@ class OtherClasses:
     """The other classes of one batch under one loss: pass 1, and for pass 2 its share of the centers' gradient.
 
     Args:
-        terms: computes the loss's terms of a chunk.
-        query: rows ready for comparison.
         labels: class of each row; a number outside the classes excludes none.
-        context: items of the loss's context, one number a row each.
         product_dtype: type of the operands and results of products.
         keep: whether pass 1 keeps its derivatives for pass 2, which otherwise computes them again.
-        teacher: the teacher's embeddings of the batch, for a loss that reads them.
     """
 
     def __init__(
@@ -158,10 +145,7 @@ class OtherClasses:
     ) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch columns"] | None, list[Float[Tensor, "batch"]]]:
         """The reduced others of each row, and their gradients in the query and in the context's differentiated items.
 
-        Args:
-            chunks: the centers.
-            rows: whether to compute the gradient in the query.
-            write: receives each chunk and its `product_gradient`, for which `set_row_gradient` was called before.
+        `write` receives each chunk and its `product_gradient`, for which `set_row_gradient` was called before.
         """
         fixed = self._fixed_shift(len(chunks.centers))
         top = self._query.new_full((len(self._query),), -inf) if fixed is None else fixed
@@ -261,8 +245,6 @@ class CenterGradient:
     """The deferred gradient of the centers: what it takes to compute it chunk by chunk, after the rows' backward pass.
 
     Attributes:
-        chunks: the centers.
-        labels: class of each row.
         own: gradient in each row's own centers.
         others: the losses that contribute by their other classes, with the gradient in each row's reduced others. A
             backward pass that stops at the embeddings sets it, too, and the next one overwrites it.

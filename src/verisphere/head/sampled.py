@@ -30,14 +30,7 @@ _SIGNIFICANT_BITS = 5
 
 
 class Draws(nn.Module):
-    """The random state of the engine, as a checkpoint keeps it; in evaluation mode nothing is drawn.
-
-    Args:
-        seed: seed of all draws.
-
-    Attributes:
-        state: the seed, and the number of draws so far.
-    """
+    """The seed and the number of draws so far, as a checkpoint keeps them; in evaluation mode nothing is drawn."""
 
     state: Int64[Tensor, "2"]
 
@@ -78,14 +71,7 @@ def distinct(population: int, count: int, generator: torch.Generator) -> Int64[T
 def drawn(
     positives: Int64[Tensor, "positive"], classes: int, count: int, generator: torch.Generator
 ) -> Int64[Tensor, "sampled"]:
-    """The classes of the batch and random others, `count` in all, ascending.
-
-    Args:
-        positives: classes of the batch, ascending, each once.
-        classes: number of all classes.
-        count: number of classes to return, from `len(positives)` to `classes`.
-        generator: random generator on the device of `positives`.
-    """
+    """The classes of the batch, which are ascending, each once, and random others, `count` in all, ascending."""
     others = distinct(classes - len(positives), count - len(positives), generator)
     # The n-th class outside the batch is n, and one more for each class of the batch before it.
     before = positives - torch.arange(len(positives), device=positives.device)
@@ -192,12 +178,7 @@ class Sampled(WholeEngine):
 class SampledGradient:
     """The deferred gradient of the classes drawn; see `DeferredGradient`.
 
-    Attributes:
-        centers: the centers of all classes, as stored.
-        version: version of the centers that the gradient belongs to.
-        classes: the classes drawn, each once.
-        copies: copies of their centers, which `inner` updates.
-        inner: deferred gradient of the copies.
+    The version is that of the centers; `inner` is the deferred gradient of the copies of those drawn, and updates them.
     """
 
     centers: Float[Tensor, "classes subcenters columns"]
@@ -232,9 +213,7 @@ class SampledGradient:
 class ComputedGradient:
     """A gradient that the inner engine computed although it may be deferred, such as `Dense`; see `DeferredGradient`.
 
-    Attributes:
-        centers: copies of the centers drawn.
-        gradient: gradient of these copies.
+    The centers are copies of those drawn, and the gradient is that of these copies.
     """
 
     centers: Float[Tensor, "classes subcenters columns"]

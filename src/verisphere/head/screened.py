@@ -44,10 +44,7 @@ class CenterScreen:
     """The directions of all centers in a fast type, and how far each may be from what it stands for.
 
     For float32 and float64 products the screen consists of the stored centers themselves and one over their lengths.
-
-    Args:
-        centers: the centers as stored.
-        dtype: type of the products: int8, bfloat16, or that of the centers.
+    The type of the products is int8, bfloat16, or that of the centers.
     """
 
     def __init__(self, centers: Float[Tensor, "classes subcenters columns"], dtype: torch.dtype) -> None:
@@ -88,9 +85,7 @@ class CenterScreen:
 
         Rows have length 1. `turned` is how far each direction may be from that of the stored center; `floor` gives a
         lower bound of each row's floor, by the number of a center near it, -1 where none is known.
-
-        Raises:
-            Undecided: more pairs than `most` remain open, or a bound is not finite.
+        Raises `Undecided` where more pairs than `most` remain open, or a bound is not finite.
         """
         off = (self._lost + turned).flatten()
         left, unit, lost = self._operand(query)
@@ -188,10 +183,7 @@ def rounded_rows(
 ) -> tuple[Shaped[Tensor, "*rows dim"], Float32[Tensor, "*rows"]]:
     """Rows in a type, and an upper bound of the length of what each has lost; infinite for a row without direction.
 
-    Args:
-        units: rows of length 1, to within rounding.
-        dtype: type of the products.
-        unit: the value of 1 in int8.
+    The rows have length 1, to within rounding; `unit` is the value of 1 in int8.
     """
     rounded = (units / unit).round_().clamp_(-127, 127).to(torch.int8) if dtype == torch.int8 else units.to(dtype)
     lost = torch.linalg.vector_norm(units - rounded.float() * unit, dim=-1)

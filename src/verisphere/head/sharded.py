@@ -151,11 +151,7 @@ class Sharded:
 class ShardedView:
     """The centers of all ranks, for one batch; see `View`.
 
-    Args:
-        inner: view of the centers held by this rank.
-        owned: rows whose class this rank holds; on rank 0 also the rows without a class.
-        held: number of classes held by this rank.
-        classes: number of all classes.
+    Owned rows are those whose class this rank holds; on rank 0 also the rows without a class.
     """
 
     def __init__(self, inner: View, owned: Bool[Tensor, "batch"], held: int, classes: int) -> None:

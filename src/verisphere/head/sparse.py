@@ -192,8 +192,7 @@ class Sparse(WholeEngine):
 class Pairs(NamedTuple):
     """Pairs of a row and a class, the rank of the class in its row, which is 0 for its own, and the cosines.
 
-    Attributes:
-        floors: the cosine up to which other classes have no gradient, of each row.
+    A row's floor is the cosine up to which other classes have no gradient.
     """
 
     row: Int64[Tensor, " pairs"]
@@ -207,8 +206,6 @@ class SparseView(DenseView):
     """The pairs that may have a term, for one batch, in a table with as many columns as a row has classes at most.
 
     Args:
-        centers: copies of the centers of some classes, for autograd.
-        request: the request about these classes.
         pairs: the pairs, of which one of each row is that with its own class; any class for a row labelled -1. A class
             is given by its place among the copies.
     """

@@ -92,14 +92,7 @@ class Streamed(WholeEngine):
 
 
 class StreamedView(WholeView):
-    """The centers for one batch; see `View`.
-
-    Args:
-        engine: precision and budget.
-        chunks: the centers without gradient.
-        centers: the centers with gradient.
-        request: the request of the head.
-    """
+    """The centers for one batch, in chunks without gradient, and as they are with gradient; see `View`."""
 
     def __init__(
         self,

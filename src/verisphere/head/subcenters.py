@@ -66,9 +66,7 @@ def spread(centers: Float[Tensor, "classes subcenters columns"]) -> Float[Tensor
     """Mean over the pairs of sub-centers of a class of sqrt(2 - 2 cos), their distance on the sphere; 0 where K = 1.
 
     SoftTriple, eq. 7, divided by the number of pairs. Two equal sub-centers have distance 0 and gradient 0.
-
-    Args:
-        centers: centers of any length.
+    Centers may have any length.
     """
     pairs = list(combinations(range(centers.shape[1]), 2))
     if not pairs:

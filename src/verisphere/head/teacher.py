@@ -23,13 +23,7 @@ class Teacher:
 
 
 def unit_centers(centers: Float[Tensor, "*centers"], held: range, like: Tensor) -> Float[Tensor, "held teacher_dim"]:
-    """The directions of a teacher's class centers.
-
-    Args:
-        centers: one for each class held.
-        held: the classes that a rank holds.
-        like: a tensor of the type and on the device of the result.
-    """
+    """The directions of a teacher's class centers that a rank holds, of the type and on the device of `like`."""
     if centers.ndim != 2 or len(centers) != len(held):
         raise ValueError(
             f"centers have shape {tuple(centers.shape)}; a teacher has one center for each of the {len(held)} classes "
