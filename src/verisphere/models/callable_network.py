@@ -19,8 +19,6 @@ class CallableNetwork(Backbone):
     the module runs its code.
 
     Args:
-        function: the module, as Python would import it, and the function in it.
-        embedding_size: numbers in an embedding.
         height, width: size of a face, in pixels.
         sha256: SHA-256 of its code when it was adopted (see `find_function`); None takes any.
     """

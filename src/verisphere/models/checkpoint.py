@@ -42,8 +42,6 @@ class Checkpoint:
     """A checkpoint: its folder and the content of `state.json`.
 
     Attributes:
-        path: the folder.
-        step: number of steps made.
         sha256: digest of the file of each part.
         state: everything else in `state.json`, such as how to build the backbone.
         shards: files that each hold the rows of some classes, in the order of the classes; empty if `head` and

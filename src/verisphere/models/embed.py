@@ -42,7 +42,6 @@ class EmbeddingModel:
     """A backbone ready to embed.
 
     Attributes:
-        backbone: network on its device, in evaluation mode.
         sha256: digest of the file with its weights; None for an untrained network.
         flip: whether the exported model adds the embedding of the mirror image; None if the model was not exported.
         fixed: whether `flip` and float32 cannot be changed, as in an ONNX file.

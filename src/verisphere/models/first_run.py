@@ -24,7 +24,6 @@ class FirstRun:
     """The results of a graph on its first images.
 
     Attributes:
-        embedding_size: numbers in an embedding.
         batch: the only number of images that the graph takes at a time; None if it takes one and two.
         seconds: seconds for one image, after one for warm-up.
     """

@@ -34,7 +34,6 @@ class WeightSource:
         excluded: prefixes of names that belong to the training, not to the network.
         constants: tensors that our network has and the other does not, with their value.
         colour: order of the colours that the other network takes.
-        template: positions of eyes, nose and mouth in an aligned face.
         stands: source that documents the layout of the names and the preprocessing.
     """
 

@@ -23,13 +23,10 @@ class GraphEnds:
     """The input and output that a graph declares; None for a part that it leaves open.
 
     Attributes:
-        image_input: name of the image input.
         numbers: number type of the input.
         layout: order of the axes, if one of them has 3 colours.
         size: height and width of a face.
         batch: number of images that the graph declares to take at a time; many graphs take other numbers nevertheless.
-        embedding_output: name of the output.
-        embedding_size: numbers in an embedding.
         normalises: whether the graph normalises the pixels itself: a subtraction and a multiplication are among the
             first eight nodes by their names, which InsightFace's loader looks for, or are the first two operators that
             change the pixels of the image.

@@ -27,12 +27,7 @@ RECIPE = "recipe.yaml"
 
 @dataclass(frozen=True)
 class FileDigest:
-    """Digest and length of a file when it was exported.
-
-    Attributes:
-        sha256: SHA-256 of the content, in hexadecimal.
-        bytes: length in bytes.
-    """
+    """SHA-256, in hexadecimal, and length in bytes of a file when it was exported."""
 
     sha256: str
     bytes: int
@@ -45,8 +40,7 @@ class Adopted:
     Attributes:
         file: name of the file, or of the callable, that was adopted.
         sha256: SHA-256 of the file, in hexadecimal; None for a callable.
-        source: place of publication, as given; None if none was given.
-        licence: licence of the model, as given; None if none was given.
+        source, licence: place of publication, and licence, as given; None if none was given.
         preset: name of the preset that described the input; None if it was described field by field.
         flip: whether the embedding of the mirror image was added as it was adopted; None in files that do not state it.
     """
@@ -64,7 +58,6 @@ class ReducedPrecision:
     """The reduction of the trained network to a smaller precision.
 
     Attributes:
-        precision: precision of the weights and of the computation.
         weights: SHA-256 of the file with the original weights in float32, in hexadecimal.
         measured_on: name of the set on which the drop of TAR was measured.
     """
@@ -79,14 +72,9 @@ class Description:
     """Everything in `model.json` except its format number and its own digest.
 
     Attributes:
-        name: name of the model.
-        verisphere: version of verisphere that exported the model.
-        torch: version of torch that exported the model.
+        verisphere, torch: versions that exported the model.
         backbone: `class_path` and `init_args`, as in the recipe.
-        embedding_size: numbers in an embedding.
-        template: positions of eyes, nose and mouth in an aligned face.
         preprocessing: `size` (height, width), `colour`, `layout`, and (pixel - `mean`) / `scale`.
-        flip: whether the embedding of the mirror image is added.
         thresholds: thresholds, each with its guarantee; at most one for a FAR.
         training: record of the images on which the network was trained.
         files: digests of all other files of the folder.

@@ -58,11 +58,8 @@ class InputFormat:
 
     Attributes:
         size: (height, width) of the aligned faces, RGB in [0, 255] as float32, layout NCHW.
-        template: positions of eyes, nose and mouth in an aligned face.
         flip: whether the embedding of the mirror image is added inside.
-        embedding_size: numbers in an embedding.
         backbone: SHA-256 of the safetensors file with the same weights.
-        verisphere: version of verisphere that exported the file.
         inside: pixels that the network inside takes, as an origin records them; None in a file of an earlier version.
     """
 
@@ -156,9 +153,6 @@ class OnnxBackbone(Backbone):
     """An ONNX file as a backbone, so that the exported file itself can be measured; it runs on the CPU.
 
     Its input is pixels, not normalised; the embedding of the mirror image is added inside if the metadata say so.
-
-    Args:
-        file: a file from `read_onnx`.
     """
 
     mean, scale = 0.0, 1.0
@@ -179,7 +173,6 @@ class Agreement:
     Attributes:
         cosine: 1 - cosine between the two embeddings of an image.
         number: difference between two numbers of an embedding, as a share of the embedding's largest number.
-        batches: batch sizes.
     """
 
     cosine: float

@@ -45,13 +45,7 @@ _FAILURES = (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError)
 
 @dataclass(frozen=True, eq=False)
 class GraphContent:
-    """The content of a graph, from which a `GraphNetwork` is built.
-
-    Attributes:
-        arguments: arguments of `GraphNetwork`, as plain data.
-        weights: weights of the network, in float32.
-        half: whether the graph computes in float16.
-    """
+    """What a `GraphNetwork` is built from: the weights of a graph in float32, and whether it computes in float16."""
 
     arguments: dict[str, Any]
     weights: dict[str, Tensor]

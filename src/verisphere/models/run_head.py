@@ -20,13 +20,7 @@ from verisphere.score.cosine import unit
 
 @dataclass(frozen=True, eq=False)
 class RunHead:
-    """The sub-centers of a run.
-
-    Attributes:
-        checkpoint: the checkpoint that the sub-centers were read from.
-        people: the classes; a label is a position in them.
-        centers: directions of the sub-centers, each of length 1.
-    """
+    """The sub-centers of a run, as directions of length 1; a label is a position in the people."""
 
     checkpoint: Checkpoint
     people: tuple[str, ...]

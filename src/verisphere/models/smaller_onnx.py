@@ -61,10 +61,7 @@ def in_int8(content: bytes, rows_of: RowsOf, file: Path) -> bytes:
     cross-layer equalization (Nagel et al. 2019, arXiv:1906.04721, section 4.1). Beyond the paper it is restricted to
     depthwise convolutions, whose weights have a scale for each channel, so that no factor costs precision.
 
-    Args:
-        content: bytes of an ONNX graph, which have been checked.
-        rows_of: runs graphs on the images that set the ranges.
-        file: source of the bytes, for messages.
+    The bytes have been checked; `rows_of` runs graphs on the images that set the ranges.
     """
     with _naming(file, "int8"):
         model = _folded(_with_scales_per_channel(content))
