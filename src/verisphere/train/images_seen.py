@@ -22,9 +22,7 @@ log = logging.getLogger(__name__)
 class ImagesSeen:
     """Collects the digest of each image at its first use; a training that ends early records those that it used.
 
-    Args:
-        faces: the images of the training.
-        before: record of what was trained on before: by the models it started from, or up to its checkpoint.
+    `before` records what the models that the training started from were trained on, or what came before its checkpoint.
     """
 
     def __init__(self, faces: Faces, before: TrainedOn) -> None:

@@ -35,16 +35,11 @@ class TrainingStopped(Exception):
 
 @dataclass(frozen=True)
 class Length:
-    """How long a training takes, its learning rates, and the intervals between entries, checkpoints and validations.
+    """How long a training takes, its learning rates, and the steps between entries, checkpoints and validations.
 
     Attributes:
-        steps_per_epoch: batches in an epoch.
-        epochs: number of epochs; may be a fraction.
-        rate: base learning rate.
         schedule: how learning rate and margin change; its positions are in epochs.
         clip: largest norm of the backbone's gradient; None does not clip.
-        log_every: steps between entries of the log.
-        save_every: steps between checkpoints.
         validate_every: steps between validations; 0 validates at the end alone.
         until: number of steps after which the training ends early, as a search lets its candidates do; None trains to
             the end. Rate and margin follow the whole length.
@@ -100,18 +95,13 @@ def train(
     steps.
 
     Args:
-        objective: backbone and head.
-        optimizer: updates the parameters of both.
         samples: batches from `first_step` to the end, or this rank's rows of them.
-        length: steps, rate, schedule, clipping, intervals.
-        first_step: number of steps made before.
         record: takes the number of steps made and figures for the log; the loss and the figures of pair terms are means
             since the last entry. The first entry is made after at most ten steps, so that it shows the loss at the
             beginning.
         save: writes a checkpoint; takes the number of steps made.
         validate: measures the backbone in its current state.
         stopping: returns the number of a signal once the training should end early.
-        seed: seed of the random numbers of all steps.
         figures_since: loss and figures of the pair terms since the last entry of the log. It is updated in place, so
             that `save` can store it; a resumed training passes those of its checkpoint.
         plateau: progress of the validation figure that the schedule follows, or None for a schedule that follows none.

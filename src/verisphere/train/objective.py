@@ -18,12 +18,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a step in a training.
-
-    Attributes:
-        number: number of steps made before.
-        epoch: the same position in epochs.
-    """
+    """The position of a step in a training: the number of steps made before, and the same in epochs."""
 
     number: int = 0
     epoch: float = 0.0
@@ -36,7 +31,6 @@ class ObjectiveOutput:
     Attributes:
         loss: mean class-center loss over the global batch plus the losses of the pair terms; with gradient.
         per_sample: class-center loss of each row of this rank, before weights; without gradient.
-        figures: figures of the pair terms, for the log.
     """
 
     loss: Float[Tensor, ""]
@@ -50,13 +44,8 @@ class Objective(nn.Module):
     The backbone runs in `precision` (autocast for bfloat16); head and pair terms compute in float32 for any input.
 
     Args:
-        backbone: network that computes the embeddings.
-        head: class centers and loss.
-        precision: precision of the backbone, float32 or bfloat16.
-        run: computes the embeddings in training, such as the compiled backbone or a `SummedBackbone`; None calls the
-            backbone itself.
-        local_gradients: context of every backward but the last one before a step; see
-            `SummedBackbone.local_gradients`.
+        run: computes the embeddings in training, as a `SummedBackbone` does; None calls the backbone itself.
+        local_gradients: context of every backward but the last before a step; see that of `SummedBackbone`.
         terms: prepared pair terms; their losses are added, their weights multiplied.
     """
 

@@ -127,12 +127,7 @@ def training_without_data(
 ) -> Training:
     """The recipe's training on other data than its own, which are not read.
 
-    Args:
-        recipe: the recipe, whose data are ignored.
-        classes: number of identities.
-        domains: names of the domains; None for data without domains.
-        steps_per_epoch: batches in an epoch; None if the data are unknown.
-        teacher_size: numbers in an embedding of the teacher; None without a teacher.
+    None says that the data have no domains or are of unknown length, or that there is no teacher.
     """
     return Training(
         classes,

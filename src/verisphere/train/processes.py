@@ -35,9 +35,8 @@ class SummedBackbone:
     Before each batch all ranks get the buffers of rank 0, such as running means, so that buffers that are not in the
     checkpoint have no effect on later steps.
 
-    Args:
-        backbone: backbone with at least one trained parameter.
-        run: computes the embeddings, such as the compiled backbone; None calls the backbone itself.
+    The backbone has at least one trained parameter. `run`, such as the compiled backbone, computes its embeddings; by
+    default the backbone itself does.
     """
 
     def __init__(self, backbone: Backbone, run: Callable[[Tensor], Tensor] | None = None) -> None:
@@ -65,10 +64,7 @@ def summed_backbone(backbone: Backbone, run: Callable[[Tensor], Tensor] | None =
 
 
 class _Through(nn.Module):
-    """The backbone as a module for DDP.
-
-    DDP warns if it is asked to look for unused parameters and finds none, so this module has one.
-    """
+    """The backbone as a module for DDP, with an unused parameter: DDP warns where it looks for them and finds none."""
 
     def __init__(self, backbone: Backbone, run: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -93,9 +89,7 @@ def share_buffers(module: nn.Module) -> None:
 class Division:
     """How a global batch is processed: part after part, each divided over the ranks.
 
-    Attributes:
-        own: for each part, the places in the batch that belong to this rank.
-        weights: each part's share of the batch, over all ranks.
+    For each part these are the places in the batch that belong to this rank, and its share of the batch over all ranks.
     """
 
     own: tuple[range, ...]
@@ -112,11 +106,6 @@ def divided(batch: int, parts: int = 1, here: World | None = None) -> Division:
 
     >>> divided(10, parts=2, here=World(rank=1, size=2)).own
     (range(3, 5), range(8, 10))
-
-    Args:
-        batch: number of images over all ranks.
-        parts: number of parts that are processed one after another.
-        here: rank and world size; by default those of the joined group.
     """
     here = world() if here is None else here
     pieces = [World(size=parts).share(batch, part) for part in range(parts)]

@@ -202,12 +202,7 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class ReadRecipe:
-    """A recipe as an object and as plain data.
-
-    Attributes:
-        recipe: the object.
-        resolved: the value of every field, as plain data.
-    """
+    """A recipe as an object, and the value of every field as plain data."""
 
     recipe: Recipe
     resolved: dict[str, Any]
@@ -223,10 +218,8 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str], values: Value
 
     The seed is set before the backbone is built, so a recipe always gives the same start weights.
 
-    Args:
-        path: a file, or the name of a packaged recipe; None takes the fields from the options alone.
-        overrides: words of the command line.
-        values: values by dotted name, over those of the options.
+    `path` is a file or the name of a packaged recipe; None takes the fields from the options alone. `values`, by dotted
+    name, stand over the options.
     """
     given = _Given.of(path, overrides, values)
     with given.errors():
@@ -235,11 +228,7 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str], values: Value
 
 
 def read_training(path: str | Path | None, overrides: Sequence[str], values: Values = ()) -> ReadRecipe:
-    """The recipe of one training, by the arguments of `read_recipe`.
-
-    Raises:
-        ValueError: `distill` says how to follow teachers, but names no teachers and no empty list of them.
-    """
+    """The recipe of one training, as `read_recipe` has it; its `distill` names teachers, or an empty list of them."""
     read, given = read_recipe(path, overrides, values), _Given.of(path, overrides, values)
     if given.fields.get("distill") and "teachers" not in with_values(Recipe, given.fields, given.values)["distill"]:
         raise ValueError(
@@ -250,12 +239,7 @@ def read_training(path: str | Path | None, overrides: Sequence[str], values: Val
 
 
 def changed_recipe(read: ReadRecipe, settings: Settings) -> ReadRecipe:
-    """A recipe with other values, built anew except for the images of `data` and `validation`, which it shares.
-
-    Args:
-        read: the recipe.
-        settings: values by dotted name; those of `data` and `validation` stay.
-    """
+    """A recipe with other values, built anew except for the images of `data` and `validation`, which it shares."""
     given = _Given("recipe", None, read.resolved, tuple(settings.items()))
     with given.errors():
         resolved = given.resolved()
@@ -267,11 +251,7 @@ def with_defaults(fields: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """A recipe from a file as plain data with all fields, those that are missing at their defaults; nothing is built.
 
     A recipe that an earlier version wrote lacks the fields and arguments that were added later. Finding the arguments
-    of a class imports the class, so a file may name only classes of verisphere and those that the user has named.
-
-    Args:
-        fields: the recipe in the file.
-        given: the fields that the user has given, as plain data; they name the user's own classes.
+    of a class imports the class, so a file may name only classes of verisphere and those that the user has `given`.
     """
     if foreign := _dotted(fields) - _dotted(given):
         raise ValueError(f"{shown(min(foreign))} stands in the file alone")

@@ -57,10 +57,7 @@ def with_origin(message: str, place: str, name: str, based: Based | None, overri
     """A message about a recipe, with the recipe's name before it and, where a file set the value, file and line.
 
     Args:
-        message: the error; usually begins with the field.
         place: dotted name of the object that refused its arguments; empty for an error that names the whole field.
-        name: the recipe as it was named.
-        based: the file of the recipe; None if there is none.
         overrides: names of values of the command line, which have no line.
     """
     found = None if based is None else _origin(message, place, based)

@@ -40,9 +40,7 @@ TEACHERS = "teachers"
 def data_digest(faces: Faces, domains: Sequence[str] | None = None) -> dict[str, int | str]:
     """Digest of the data that a resumed run must find again: the same images of the same people in the same order.
 
-    Args:
-        faces: the data.
-        domains: the domain of each class, for a loss that distinguishes domains.
+    Domains are those of the classes, for a loss that distinguishes domains.
     """
     digest = hashlib.sha256()
     for name, person in zip(faces.names, faces.identities, strict=True):
@@ -140,10 +138,8 @@ def check_teachers(teachers: Teachers | None, checkpoint: Checkpoint | None) -> 
 def set_centers(head: Head, centers: Float[Tensor, "classes dim"] | None, start: bool) -> None:
     """Give a head the centers of its teacher, and start its own there if asked to.
 
-    Args:
-        head: the head; it takes the centers of the classes that it holds.
-        centers: a center of length 1 for each class; None changes nothing.
-        start: whether the head's centers become the teacher's, at the length of new ones.
+    The head takes the centers of the classes that it holds, each of length 1; None changes nothing. With `start` the
+    head's centers become the teacher's, at the length of new ones.
     """
     if centers is None:
         return
@@ -208,12 +204,7 @@ def _begin_with_model(folder: Path, backbone: Backbone) -> None:
 def _check_alike(recorded: Mapping[str, Any], of_weights: Any, backbone: Backbone, where: str, what: str) -> None:
     """Refuse a backbone that has the names and shapes of the weights, but would compute other embeddings.
 
-    Args:
-        recorded: what is known of the pixels that the weights take.
-        of_weights: class path and arguments of the backbone of the weights; None where nothing is recorded.
-        backbone: the backbone that takes the weights.
-        where: what is started from, for the error.
-        what: where the backbone of the weights is described, for the error.
+    `where` and `what` say, for the error, what is started from, and where the backbone of the weights is described.
     """
     before, now = dict(recorded), preprocessing(backbone)
     described = present_names(of_weights)

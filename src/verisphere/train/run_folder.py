@@ -54,12 +54,7 @@ def versions() -> dict[str, str]:
 
 
 def write_run_json(out: Path, threads: list[int]) -> str:
-    """Write how the run is trained, as far as its last bits depend on it; a resumed run replaces the file.
-
-    Args:
-        out: folder of the run.
-        threads: number of CPU threads of each rank.
-    """
+    """Write how the run is trained, as far as its last bits depend on it; a resumed run replaces the file."""
     text = json.dumps({"format": 1, "threads": threads, **versions()}, indent=2) + "\n"
     write_text(out / "run.json", text)
     return ""

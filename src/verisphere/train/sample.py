@@ -11,9 +11,7 @@ from torch import Tensor
 class Part:
     """Consecutive rows of a sample that pass through the network in one forward.
 
-    Attributes:
-        rows: number of rows; they follow those of the previous part.
-        weight: the part's share of the global batch, over all ranks; the weight of its mean loss.
+    The weight, of its mean loss, is the part's share of the global batch, over all ranks.
     """
 
     rows: int
@@ -25,13 +23,9 @@ class Sample:
     """One batch on the device: normalised images, labels, and the names of the records for messages.
 
     Attributes:
-        images: images of this rank.
-        labels: class of each image.
         records: returns the names of the images at given positions.
         parts: rows that are processed one after another, accumulating gradients; by default one part with all rows.
         whole: number of images of all ranks; by default that of this sample.
-        domains: number of each image's domain; None for data without domains.
-        teacher: a teacher's embedding of each image; None without a teacher.
     """
 
     images: Float[Tensor, "batch 3 height width"]

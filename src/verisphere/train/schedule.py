@@ -126,7 +126,6 @@ class Plateau:
     Attributes:
         best: highest figure so far; None before the first validation.
         waited: number of validations since then, or since the last fall.
-        falls: how often the rate has fallen.
         step: number of steps made at the last validation.
     """
 

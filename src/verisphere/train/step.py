@@ -66,17 +66,8 @@ def finite_norm(
 
     The check is one all-reduce of four numbers and one synchronisation with the device.
 
-    Args:
-        objective: backbone, head and terms, after the backward.
-        loss: the mean loss with everything that is added to it; it can be infinite while its gradient and the loss of
-            each row are finite.
-        per_sample: the losses of this rank's rows.
-        sample: the batch, for the names of the records that are not finite.
-        step: number of steps made before.
-        stop: number of a signal, if this rank has been asked to end.
-
-    Returns:
-        the norm, and the number of the signal if any rank has been asked to end.
+    The mean loss, with everything that is added to it, can be infinite while its gradient and the loss of each row are
+    finite. The signal that is returned is that of any rank that has been asked to end.
     """
     backbone, *others = (
         torch.nn.utils.get_total_norm(computed_gradients(part))

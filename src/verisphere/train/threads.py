@@ -19,15 +19,10 @@ _MOST = 1024  # threads; more are a mistake in a file
 
 @contextmanager
 def training_threads(asked: int | None, checkpoint: Checkpoint | None) -> Iterator[list[int]]:
-    """Set the number of threads of this rank for a training, and restore the former number at its end.
+    """Set the threads of this rank for a training, and restore the former number after it; yields those of each rank.
 
-    Args:
-        asked: number of threads; None takes that of the checkpoint, or else the current number.
-        checkpoint: checkpoint from which the training continues; None for a new training. Its numbers hold for the
-            world size that it was written with.
-
-    Yields:
-        the number of threads of each rank.
+    None takes the number of the checkpoint that the training continues from, if it was written with this world size, or
+    else the current number.
     """
     if asked is not None and asked < 1:
         raise ValueError(f"threads is {asked}; it must be at least 1")
@@ -56,11 +51,7 @@ def training_threads(asked: int | None, checkpoint: Checkpoint | None) -> Iterat
 
 
 def record_threads(numbers: list[int]) -> dict[str, list[int]]:
-    """The entry of a checkpoint's state that `recorded_threads` reads.
-
-    Args:
-        numbers: number of threads of each rank.
-    """
+    """The entry of a checkpoint's state that `recorded_threads` reads: the number of threads of each rank."""
     return {_KEY: numbers}
 
 

@@ -21,13 +21,7 @@ log = logging.getLogger(__name__)
 def own_centers(paths: Sequence[Path], people: Sequence[str], asked: Centers) -> Float[Tensor, "classes dim"] | None:
     """The centers that the teachers were trained with, matched by the names of the people; the mean over the teachers.
 
-    Args:
-        paths: the teachers.
-        people: the classes of the student, in their order.
-        asked: `own`, `means` or `auto`, as `Distillation.centers` has it.
-
-    Returns:
-        a center of length 1 for each class; None if the means of embeddings are to be taken.
+    Centers have length 1. None says that the means of embeddings are to be taken.
     """
     if asked == "means":
         return None
@@ -65,17 +59,12 @@ def _matched(path: Path, people: Sequence[str]) -> Float[Tensor, "classes dim"]:
 def mean_centers(
     rows: Float32[np.ndarray, "images dim"], labels: Int64[np.ndarray, " images"], people: Sequence[str]
 ) -> Float[Tensor, "classes dim"]:
-    """The direction of the mean unit embedding of each person's images.
+    """The direction of the mean unit embedding of each person's images; images of label -1 belong to nobody.
 
     >>> rows = np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]], np.float32)
     >>> mean_centers(rows, np.array([0, 0, 1]), ["Ann", "Bob"])
     tensor([[0.7071, 0.7071],
             [0.0000, 1.0000]])
-
-    Args:
-        rows: the teacher's embedding of each training image.
-        labels: class of each image; -1 belongs to none.
-        people: names of the classes.
     """
     total = torch.zeros(len(people), rows.shape[1], dtype=torch.float64)
     for start in range(0, len(rows), 2**16):  # rows may lie in a file larger than the memory

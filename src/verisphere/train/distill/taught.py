@@ -27,18 +27,8 @@ FOLDER = "teacher"
 class Taught:
     """The teachers of one training.
 
-    Args:
-        teachers: opened teachers.
-        faces: the training images.
-        augment: the augmentation of the images.
-        folder: where embeddings that can be kept are kept.
-        data: digest of the images, their names and people.
-        workers: processes that read images.
-        progress: reports the progress of the embedding.
-
-    Attributes:
-        live: whether the teachers embed the augmented images of each batch.
-        centers: the teachers' centers, of length 1 each; None where nothing needs them.
+    `data` is the digest of the images, their names and people; embeddings that can be kept are kept in the folder.
+    `live` teachers embed the augmented images of each batch. Centers have length 1; None where nothing needs them.
     """
 
     def __init__(
@@ -88,12 +78,9 @@ class Taught:
         mirrored: Bool[Tensor, " batch"],
         pixels: Float[Tensor, "batch 3 height width"],
     ) -> Float[Tensor, "batch dim"]:
-        """The teachers' embeddings of a batch, each of length 1, on the device of the images.
+        """The teachers' embeddings of a batch, each of length 1, on the device of its images.
 
-        Args:
-            indices: position of each image in the set.
-            mirrored: whether each image was flipped.
-            pixels: the images as the student sees them, in [0, 255].
+        The pixels are those that the student sees, in [0, 255].
         """
         if self.live:
             assert self.teachers.network is not None

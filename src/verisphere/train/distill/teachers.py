@@ -32,9 +32,7 @@ class TeacherNetwork(Backbone):
     """Models as one network: the sum of their unit embeddings, from RGB pixels in [0, 255].
 
     A model that was exported with the flip adds the embedding of the mirror image to its own, as everywhere.
-
-    Args:
-        models: opened models, all of one embedding size and one input size.
+    All models have one embedding size and one input size.
     """
 
     mean, scale = 0.0, 1.0
@@ -68,12 +66,10 @@ class Teachers:
     """The teachers of a training.
 
     Attributes:
-        settings: what the recipe says of them.
         paths: what was opened, in the order of the recipe.
         sha256: digest of the weights, or the file, of each; a continued training must find them again.
         network: the models among them; None if all are embeddings files.
         rows: sum of the unit embeddings of the embeddings files, a row for each training image; None without files.
-        size: numbers in an embedding.
     """
 
     settings: Distillation
@@ -85,14 +81,7 @@ class Teachers:
 
 
 def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone, device: torch.device) -> Teachers:
-    """Open the teachers, and check that they fit the student and the images.
-
-    Args:
-        settings: what the recipe says of them.
-        faces: the training images; None opens the models alone, for a dry run.
-        student: the network that is trained.
-        device: device of the teachers' networks.
-    """
+    """Open the teachers, and check that they fit student and images; without images (a dry run), the models alone."""
     paths = tuple(Path(name) for name in settings.teachers)
     models: list[EmbeddingModel] = []
     files: list[Float32[np.ndarray, "images dim"]] = []

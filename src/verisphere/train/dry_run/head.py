@@ -28,14 +28,7 @@ def states(recipe: Recipe) -> int:
 class HeadWork:
     """The head of one rank, with the classes that the rank holds, for one part of the global batch.
 
-    Args:
-        recipe: the recipe, for its loss, engine, optimizer and batch.
-        held: number of classes that the rank holds.
-        device: type of the device, cpu or cuda.
-        teacher_size: numbers in an embedding of the teachers; 0 without teachers.
-
     Attributes:
-        dense: whether the dense engine computes the loss.
         engine: the name of the engine: dense, streamed, sparse, or sampled.
         seen: number of classes that a step compares with.
         batch: rows of the largest part of the global batch.

@@ -23,12 +23,10 @@ _FEW_CLASSES, _MORE_CLASSES = 32, 64
 
 @dataclass(frozen=True)
 class BackboneCost:
-    """Memory that a backbone keeps for its backward, linear in the batch, and the work of its forward.
+    """Bytes that a backbone keeps for its backward, linear in the batch, and the operations of one image's forward.
 
-    Attributes:
-        fixed: bytes independent of the batch size, such as weights in bfloat16.
-        per_image: bytes for each image.
-        flops: floating-point operations of the forward of one image; a multiplication and its addition count as two.
+    The fixed bytes, such as weights in bfloat16, do not depend on the batch size. A multiplication and its addition
+    count as two operations.
     """
 
     fixed: int
@@ -42,14 +40,7 @@ class BackboneCost:
 
 @dataclass(frozen=True)
 class DenseCost:
-    """Memory that the dense engine keeps for its backward, without the embeddings.
-
-    Attributes:
-        fixed: bytes independent of batch and classes.
-        per_row: bytes for each row of the batch.
-        per_class: bytes for each class.
-        per_logit: bytes for each pair of row and class.
-    """
+    """Bytes that the dense engine keeps for its backward, without embeddings; a logit is a pair of row and class."""
 
     fixed: float
     per_row: float
@@ -64,13 +55,11 @@ class DenseCost:
 def saved_bytes(forward: Callable[[], Tensor], excluded: Iterable[Tensor] = ()) -> int:
     """Bytes that autograd keeps between this forward and its backward, each storage counted once.
 
+    Parameters and inputs exist without the forward, and are `excluded`.
+
     >>> x = torch.zeros(10, requires_grad=True)
     >>> saved_bytes(lambda: (x.exp() * 2).sum())  # the derivative of exp is itself
     40
-
-    Args:
-        forward: function that is run once.
-        excluded: tensors that exist without the forward: parameters and inputs.
     """
     known = {tensor.untyped_storage().data_ptr() for tensor in excluded}
     kept: dict[int, int] = {}
@@ -89,13 +78,10 @@ def saved_bytes(forward: Callable[[], Tensor], excluded: Iterable[Tensor] = ()) 
 
 
 def measure_backbone(backbone: Backbone, precision: torch.dtype = torch.float32) -> BackboneCost:
-    """Measure a copy of the backbone in two forwards on few images, as in a training step.
+    """Measure a copy of the backbone, which is on the CPU, in two forwards on few images, as in a training step.
 
     Memory that convolutions use only while they run cannot be measured this way and is not included.
-
-    Args:
-        backbone: backbone on the CPU.
-        precision: float32, or bfloat16 by autocast.
+    bfloat16 is by autocast.
     """
     copied = copy.deepcopy(backbone).train()
     states = [*copied.parameters(), *copied.buffers()]
@@ -120,13 +106,9 @@ def measure_backbone(backbone: Backbone, precision: torch.dtype = torch.float32)
 
 @dataclass(frozen=True)
 class TeacherCost:
-    """Memory and work of the teachers of a distillation.
+    """Memory and work of the teachers of a distillation, in bytes and operations.
 
-    Attributes:
-        size: numbers in an embedding.
-        weights: bytes of the networks.
-        per_image: bytes that the forward of one image takes at most; 0 where the embeddings are kept on the disk.
-        flops: floating-point operations of that forward; 0 likewise.
+    Those of an image are the most that its forward takes, and 0 where the embeddings are kept on the disk.
     """
 
     size: int
@@ -138,9 +120,7 @@ class TeacherCost:
 def measure_teachers(teachers: Teachers, every_batch: bool) -> TeacherCost:
     """Measure the forward of the teachers' networks on one image.
 
-    Args:
-        teachers: opened teachers.
-        every_batch: whether they embed each batch; else they embed the set before the training, and are only held.
+    Teachers that do not embed every batch embed the set before the training, and are only held in it.
     """
     network = teachers.network
     if network is None:

@@ -15,14 +15,9 @@ from verisphere.train.recipe import Recipe
 
 @dataclass(frozen=True)
 class Trainings:
-    """Trainings of one recipe.
+    """Trainings of one recipe; steps and epochs are those of one training, None and infinite if they are unknown.
 
-    Attributes:
-        name: name of the arm.
-        count: number of trainings; that of a search is its epochs divided by those of one training.
-        one: dry run of one training.
-        steps: steps of one training; None if the number of images is unknown.
-        epochs: length of one training in epochs; infinite if it is unknown.
+    The count of a search is its epochs divided by those of one training.
     """
 
     name: str
@@ -67,13 +62,9 @@ class Trainings:
 
 @dataclass(frozen=True)
 class SeveralCosts(Result):
-    """The cost of several trainings.
+    """The cost of several trainings, of which `at_once` run together and share the available bytes (None: unknown).
 
-    Attributes:
-        trainings: the trainings, an entry for each recipe.
-        at_once: number of trainings that run at the same time and share the memory.
-        available: bytes that they have together; None if unknown.
-        notes: what was not counted, or counted otherwise, in whole sentences.
+    The notes say, in whole sentences, what was not counted or was counted otherwise.
     """
 
     trainings: tuple[Trainings, ...]

@@ -22,12 +22,7 @@ def prepared_terms(recipe: Recipe, classes: int, teacher_size: int | None = None
 
 
 def center_copies(terms: list[PairTerm], centers: int) -> int:
-    """Bytes of the copies that terms make of the centers in a step: one, and another while it is normalised.
-
-    Args:
-        terms: prepared pair terms.
-        centers: bytes of the centers.
-    """
+    """Bytes of the copies that terms make of the centers in a step: one, and another while it is normalised."""
     return 2 * centers if any(term.copies_centers for term in terms) else 0
 
 

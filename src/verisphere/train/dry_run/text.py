@@ -50,12 +50,9 @@ class DryRunOptions:
     Attributes:
         classes: number of classes; None counts the people in the data and reads nothing else of them. With a number the
             data need not exist.
-        images: number of images, from which the steps of an epoch follow; with `classes` alone. None leaves them
-            unknown.
-        processes: world size of a training.
+        images: number of images, from which the steps of an epoch follow, with `classes` alone; None is unknown.
         memory: GiB that each process has; None takes all memory of a GPU, or the free memory of the machine, as for
             one process.
-        device: device of the training.
     """
 
     classes: int | None = None
@@ -98,13 +95,7 @@ class DryRunOptions:
 
 @dataclass(frozen=True, eq=False)
 class DryRun(Result):
-    """The cost of a recipe's training.
-
-    Attributes:
-        cost: cost of the training.
-        recipe: recipe of the training.
-        steps_per_epoch: batches in an epoch; None if the number of images is unknown.
-    """
+    """The cost of a recipe's training, with the batches in an epoch; None if the number of images is unknown."""
 
     cost: TrainingCost
     recipe: Recipe
@@ -121,13 +112,7 @@ class DryRun(Result):
 
 
 def dry_run(path: Path, overrides: Sequence[str], options: DryRunOptions) -> DryRun:
-    """Compute what a recipe's training would take; nothing is trained.
-
-    Args:
-        path: the recipe.
-        overrides: `--field value` options.
-        options: what is known of the data and the machine.
-    """
+    """Compute what a recipe's training would take; nothing is trained."""
     read = read_recipe(path, overrides, () if options.classes is None else [*NO_DATA.items()])
     if options.classes is None:  # else the validation set is not read either
         check_plateau(read.recipe)

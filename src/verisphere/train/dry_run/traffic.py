@@ -54,24 +54,12 @@ class Collective:
 
 
 def collectives(recipe: Recipe, processes: int, teacher_size: int = 0) -> tuple[Collective, ...]:
-    """Those of a training step by several processes.
-
-    Args:
-        recipe: the recipe, for its backbone, loss and batch.
-        processes: world size, at least 2.
-        teacher_size: numbers in an embedding of the teacher that the loss compares with.
-    """
+    """Those of a training step by several processes, at least 2."""
     return (*head_collectives(recipe, processes, teacher_size), *_backbone(recipe))
 
 
 def head_collectives(recipe: Recipe, processes: int, teacher_size: int = 0) -> Iterator[Collective]:
-    """Those of the head, as the table at `verisphere.head.sharded.Sharded` has them.
-
-    Args:
-        recipe: the recipe, for its backbone, loss and batch.
-        processes: world size.
-        teacher_size: numbers in an embedding of the teacher that the loss compares with.
-    """
+    """Those of the head, as the table at `verisphere.head.sharded.Sharded` has them."""
     parts = recipe.accumulate
     sizes = [World(size=parts).share(recipe.batch_size, part) for part in range(parts)]
     most = sum(len(World(size=processes).share(len(size), 0)) for size in sizes)  # shares are padded to the largest

@@ -52,10 +52,9 @@ class Memory:
     Attributes:
         weights: weights and buffers of backbone and loss, and weights of pair terms.
         gradients: gradients of these weights.
-        optimizer: momentum, or AdamW's two averages, of these weights.
+        optimizer, center_state: momentum, or AdamW's two averages, of these weights, and of the centers.
         buckets: buffers in which gradients are summed over the ranks.
         centers: centers of the classes that the process holds.
-        center_state: momentum, or AdamW's two averages, of these centers.
         center_gradient: gradient of the centers, unless it is deferred.
         activations: tensors that the backbone keeps for its backward.
         kept: exponentials that the streamed engine keeps for its second pass.
@@ -111,20 +110,12 @@ class TrainingCost:
     """Memory, communication and work of a training.
 
     Attributes:
-        backbone: name of the backbone's class.
-        loss: name of the loss's class.
         engine: engine that runs the head on the classes of a process: dense, streamed, sparse, or sampled.
         classes: number of classes of all processes.
         held: number of classes of the process that holds most.
-        processes: world size.
-        batch: images a step, over all processes.
-        local_batch: images a step of one process.
-        memory: memory of one process.
+        batch, local_batch: images a step, of all processes and of one.
         runtime: bytes of PyTorch itself.
-        traffic: collectives of a step.
-        backbone_flops: floating-point operations of one process in a step, in the backbone.
-        head_flops: floating-point operations of one process in a step, in the products of the head.
-        teacher_flops: floating-point operations of one process in a step, in the teachers.
+        backbone_flops, head_flops, teacher_flops: operations of a process in a step, of the head in its products.
         available: bytes that a process has; None if unknown.
         would_fit: single changes with which the training would fit; empty if it fits, or if no single change suffices.
     """
@@ -159,13 +150,7 @@ class TrainingCost:
 
 @dataclass
 class Measurements:
-    """Measurements of a recipe's backbone and loss; each is made when it is first needed, and kept.
-
-    Attributes:
-        backbones: cost of the backbone, by precision.
-        dense: cost of the loss with the dense engine; None before it is measured.
-        teachers: cost of the teachers; None before it is measured.
-    """
+    """Measurements of a recipe's backbone, by precision, and loss; each is made when it is first needed, and kept."""
 
     backbones: dict[str, BackboneCost] = field(default_factory=dict)
     dense: DenseCost | None = None
@@ -202,15 +187,10 @@ def training_cost(
     device: str = "cpu",
     measurements: Measurements | None = None,
 ) -> TrainingCost:
-    """The cost of a recipe's training; a compiled backbone may need less.
+    """The cost of a recipe's training, whose data are not read; a compiled backbone may need less.
 
-    Args:
-        recipe: recipe whose data are not read.
-        classes: number of identities.
-        processes: world size; each process has its share of every batch and of the classes.
-        available: bytes that one process has.
-        device: type of the device, cpu or cuda; chunks of classes are larger on a GPU.
-        measurements: measurements of the recipe's backbone and loss, to share them between several calls.
+    Each process has its share of every batch and of the classes, and `available` bytes. Chunks of classes are larger on
+    a GPU. Several calls for one backbone and loss may share their measurements.
     """
     if classes < 1:
         raise ValueError(f"classes is {classes}; a dry run needs at least 1")
