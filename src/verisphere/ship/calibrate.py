@@ -71,12 +71,9 @@ def calibrate(
     to log-likelihood ratios (`verisphere.decide.probability`). Accepted people of the training promise
     nothing about new people, and the thresholds say so, as they do of implausible scores (`decide.plausible`).
 
-    Raises:
-        FileNotFoundError: a file does not exist.
-        TooFewComparisonsError: too few people or comparisons for the guarantee; a ValueError.
-        ValueError: scores are not stated to be independent; a FAR is not allowed; a check was made by another model or
-            in another way; a domain or check file has no genuine or impostor comparisons, unless these are skipped; or,
-            unless accepted, scores are implausible, pixels are not recorded, or people or images were trained on.
+    Refused are scores that are not stated to be independent, checks that were made by another model or in another way,
+    domains and check files without genuine or impostor comparisons, unless these are skipped, and, unless accepted,
+    implausible scores, pixels that are not recorded, and people or images that were trained on.
     """
     distinct_fars(fars)
     opened = [open_file(file, progress) for file in (path, *checks)]

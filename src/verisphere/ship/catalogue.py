@@ -30,7 +30,6 @@ class BorrowedThreshold(OperatingPoint):
     """A threshold that was measured on somebody else's people, and promises nothing: accept iff score > threshold.
 
     Attributes:
-        measured_on: name of the set.
         people, images: number of its people and of their images, all of whose pairs were compared.
         about: how the set was aligned and is related to the training, source and licences of the model, in words.
     """
@@ -109,12 +108,8 @@ class CatalogueEntry:
 
     Attributes:
         sha256: digest of its file; a file with weights beside it is taken together with them.
-        name: name of the entry.
-        takes: the pixels that it takes.
-        flip: whether the embedding of the mirror image is added.
         source: whence it came, without an address.
         licence_of_weights, licence_of_data: terms of the weights, and of the images that they were trained on.
-        figures: what was measured.
     """
 
     sha256: str

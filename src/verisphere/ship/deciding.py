@@ -127,7 +127,6 @@ class Choice:
         fpir: target FPIR of the threshold of the gallery; required where there are several.
         calibration: calibration of the gallery, a file of `verisphere calibrate --gallery`.
         cohort: embeddings of the cohort of this calibration, if it has one.
-        accept_drawn: accept a model that was trained or calibrated on drawn faces.
         accept_pair_threshold: accept a threshold for two photographs by which a stranger may be found with a chance of
             more than a tenth.
     """

@@ -52,9 +52,8 @@ class StrangersInGallery:
     enrolled nor strangers. Probes are further photographs of enrolled people, to measure TPIR on. The seed is that of
     the draw of a photograph of each stranger: choosing among several breaks the guarantee.
 
-    Raises:
-        ValueError: a stranger is enrolled by name; files were made by different models, or in different ways; or,
-            unless accepted, the model was trained on the strangers, or scores are implausible.
+    Refused are a stranger who is enrolled by name, files made by different models or in different ways, and, unless
+    accepted, strangers whom the model was trained on, and implausible scores.
     """
 
     def __init__(

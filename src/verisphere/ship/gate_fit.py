@@ -58,10 +58,7 @@ def fit(
 
     The share of good photographs that it may refuse is `good`, or is chosen by its effect at an FPIR (1e-2): on worse
     copies of strangers, and on people who are to be found; see `effects_of`. With too few people for that it is 2e-2.
-
-    Raises:
-        ValueError: unless accepted, implausible scores, or people or images that the model was trained on; or too few
-            people for an FPIR that is named.
+    Too few people for an FPIR that is named are an error.
     """
     if good is not None and fpir is not None:
         raise ValueError("an FPIR chooses the share of good photographs that may be refused; omit --good or --fpir")
@@ -105,9 +102,6 @@ def effects_of(
     In each split the gate is fitted on a third of the people, others with two photographs are enrolled by one and
     looked for by the other, and the rest are strangers: half of them give the threshold at the FPIR, and the worse
     copies of the other half are looked for. Nobody is in two of these parts.
-
-    Raises:
-        TooFewComparisonsError: there are too few people for a threshold at this FPIR.
     """
     here = np.flatnonzero(embeddings.identities != NOBODY)
     good, copies = (unit_rows(rows.embeddings[here]) for rows in (embeddings, worse))

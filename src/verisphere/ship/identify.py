@@ -129,17 +129,7 @@ def identify(
     top: int = 5,
     progress: Progress = quietly,
 ) -> Identification:
-    """Finds the people of a gallery whom a probe shows by the threshold, best first, and lists at most so many of them.
-
-    Args:
-        probe: an image file, or a folder or archive of photographs of one person.
-        gallery: folder or zip archive with a folder of photographs for each person, or an embeddings file of the same
-            model.
-
-    Raises:
-        ValueError: the gallery is not the one that its threshold was promised for, or there is only a threshold for two
-            photographs, which finds too many strangers.
-    """
+    """Finds the people of a gallery whom a probe shows by the threshold, and lists the best, at most so many."""
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     promise = Promise.of(model, choice, gallery)

@@ -126,7 +126,6 @@ class ScoreOnly(Result):
         model, sha256: the file, and the digest by which the catalogue does not know it.
         takes, probe: what the model takes, and how a probe on drawn faces found it.
         people: number of people whose photographs a verdict takes.
-        commands: the commands that lead to it.
     """
 
     score: float

@@ -39,7 +39,6 @@ class Monitor(Result):
     """A watch over one promise, for the loop of a service: `add` each event, and look at `since`.
 
     Attributes:
-        promise: what is promised, in words.
         lines: number of comparisons or probes that were added.
         folded: how many of these do not count, since a person was in an earlier one.
         since: when the evidence against the promise first reached 20, which is an alarm; empty while it stands.
@@ -57,14 +56,10 @@ class Monitor(Result):
         """Begin a watch.
 
         Args:
-            calibration: what promises.
             rate: FAR or FPIR of the promise; needed where there are several.
             reference: the file calibrated on; with it, scores of any two people are watched for being like its scores.
             genuine: the largest share of genuine pairs among these, at least 0 and below 1.
             domains: whether each domain is also watched by itself.
-
-        Raises:
-            ValueError: there is no such promise, or no such reference for it.
         """
         if not 0 <= genuine < 1:
             raise ValueError(f"genuine must be at least 0 and below 1, got {genuine}")
@@ -117,9 +112,6 @@ class Monitor(Result):
             domain: the domain of both; empty or the text of a missing value for none, of which a promise within domains
                 alone says nothing.
             when: what an alarm calls this moment; by default the number of the event.
-
-        Raises:
-            ValueError: NaN, a domain of which nothing is promised or known, or people who cannot be those of an event.
         """
         if score != score:
             raise ValueError("score must be a number, got NaN")
@@ -218,10 +210,6 @@ class Monitor(Result):
                 does not need; optionally with `domain`, which a promise within domains alone needs, and with `time`,
                 which an alarm names. `-` is standard input.
             state: the file to continue from, written completely or not at all; people are in it as digests of names.
-            progress: reports the progress over the lines.
-
-        Raises:
-            ValueError: a fault of a file or line, which is named.
         """
         store, place = None if state is None else SealedFile(state, "the state of a watch"), Place()
         if store is not None and (before := store.load()) is not None:

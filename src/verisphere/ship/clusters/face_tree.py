@@ -25,7 +25,6 @@ class Cut:
     """The clusters at one threshold; rows are those of the embeddings.
 
     Attributes:
-        threshold: the threshold.
         cluster: number of each row's cluster, the largest first, of equals that with the first name; `UNSURE` for a
             row whose average score with another cluster reaches the threshold and is above that with its own, unless
             a person has confirmed it.

@@ -78,10 +78,6 @@ def calibrate_purity(
 
     What is given is described in `Purity`; what is `accepted` of the file, in `verisphere.ship.calibrate.calibrate`.
     Several seeds, of which one is chosen, break the guarantee.
-
-    Raises:
-        TooFewComparisonsError: too few people; the error says how many libraries there are and are needed.
-        ValueError: unless accepted, unrecorded pixels, implausible scores or people of the training.
     """
     check_word("guarantee", guarantee, ("expected", "confident"))
     target = float(exact_rate(impurity, "an impurity"))

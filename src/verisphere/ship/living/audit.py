@@ -97,7 +97,6 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     """Compare an index's answers with exact search in a gallery, at the gallery's threshold.
 
     Args:
-        gallery: the gallery that the index was made of.
         probes: embeddings file of the queries; those whose person is enrolled are mated.
         answers: CSV with a line for each answer, best first: `query`, a name of the probes; `answer`, a person of the
             gallery or, in all lines, the name of a photograph; `score`, a cosine.

@@ -48,13 +48,9 @@ class _Names(dict[int, str]):
 
 
 class LivingGallery:
-    """A gallery on disk that people are enrolled in, removed from, and searched in; see the module.
-
-    Args:
-        place: folder of the gallery, or its address in PostgreSQL.
+    """A gallery on disk, or in PostgreSQL, that people are enrolled in, removed from, and searched in; see the module.
 
     Attributes:
-        store: the tables and rows of the gallery.
         promise: the strangers that the gallery keeps, and what follows from them.
         people: names by the numbers of people that `search` gives; its length is the number of people.
     """
@@ -141,9 +137,8 @@ class LivingGallery:
         the margin is that of a gate. A photograph that a person has already is not enrolled again, so that an enrolment
         which was interrupted is repeated. A stranger of the promise who is enrolled by name is a stranger no longer.
 
-        Raises:
-            ValueError: a name is missing, or a spelling of another's; the photographs were embedded in another way; or
-                the promise would need more strangers.
+        Refused are missing names, spellings of another's name, photographs that were embedded in another way, and what
+        would leave the promise too few strangers.
         """
         operator = operator or _user()
         whole = Enrolled(0, 0, 0, (), ())
@@ -301,11 +296,7 @@ def create_gallery(
     seed: int = 0,
     accepted: Accepted = NOTHING,
 ) -> LivingGallery:
-    """Make an empty gallery for people whose photographs are embedded as these strangers.
-
-    Raises:
-        ValueError: see `KeptPromise.set_strangers`.
-    """
+    """Make an empty gallery for people whose photographs are embedded as these strangers: see `set_strangers`."""
     about = strangers, fpir, guarantee, seed, accepted
     create_store(folder, {"dim": str(strangers.dim)}, lambda store: KeptPromise(store).set_strangers(*about))
     return LivingGallery(folder)

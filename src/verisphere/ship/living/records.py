@@ -48,10 +48,7 @@ class NewPhotographs:
 
 @dataclass(frozen=True)
 class Alarm:
-    """A new photograph, the other person whom it looks like, and its scores with that person and with its own.
-
-    A first photograph has no score with its own person.
-    """
+    """A new photograph, the other person whom it looks like, and its scores with that one and with its own, if any."""
 
     photograph: str
     person: str

@@ -91,10 +91,7 @@ class Photograph:
 
 @dataclass(eq=False)
 class Desk:
-    """A gallery and the model that embeds for it, each used by one thread at a time.
-
-    The margin is that of the gate; see `LivingGallery.enrol`.
-    """
+    """A gallery and the model that embeds for it, each used by one thread at a time; the margin is that of the gate."""
 
     gallery: LivingGallery
     model: Model
