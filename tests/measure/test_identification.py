@@ -226,6 +226,23 @@ def test_distractors_of_probe_people_are_counted_by_the_rule_of_names(files: Pat
     assert f"{notes} distractors have the identity of a probe person; they count as other people" in streamed.notes
 
 
+def test_distractors_of_one_vector_are_said_to_be_implausible(files: Path):
+    """A model that gave them one output would leave every mate first."""
+    others = people(range(10, 40), 1, 8)
+    write_embeddings(files / "more.npz", others)
+    places = files / "probes.npz", [files / "g1.npz"], OPTIONS, [files / "more.npz"]
+    options = DistractorOptions(fars=())
+    assert not evaluate_galleries(*places).implausible
+    assert not evaluate_distractors("megaface", files / "probes.npz", [files / "more.npz"], options).implausible
+    alike = others.embeddings.copy()
+    alike[5:20] = 3 * alike[4]
+    write_embeddings(files / "more.npz", replace(others, embeddings=alike))
+    reason = "one vector stands in 16 of 30 rows"
+    assert evaluate_galleries(*places).implausible == (f"more.npz: {reason}",)
+    found = evaluate_distractors("megaface", files / "probes.npz", [files / "more.npz"], options)
+    assert found.implausible == (f"more.npz, its first rows: {reason}",)
+
+
 def test_files_that_cannot_be_split(files: Path):
     write_embeddings(files / "single.npz", people(range(10), 1, 7))
     with pytest.raises(ValueError, match=r"single\.npz: none of 5 probes shows a person of the gallery"):

@@ -29,6 +29,7 @@ from verisphere.measure.protocols.distractors import (
     score_distractors,
 )
 from verisphere.measure.protocols.plausible import implausible_set
+from verisphere.measure.protocols.repeated_vectors import repeated_vectors
 from verisphere.measure.sides import check_alike, check_one_model
 from verisphere.report.identification_plots import identification_plot
 from verisphere.report.identification_tables import open_set_table, ranks_table
@@ -82,7 +83,8 @@ class DistractorEvaluation(Result):
         scores: scores that the figures were computed from; not part of the JSON.
         sources: files that were read, the probes first.
         notes: other differences between the lists and the files.
-        implausible: reasons why the probes cannot be those of a working model with right labels; distractors have none.
+        implausible: reasons why the probes cannot be those of a working model with right labels, or the first rows of a
+            file of distractors those of different faces.
     """
 
     protocol: str
@@ -183,8 +185,13 @@ def evaluate_distractors(
     sources = (source, *(rows.source for rows in opened))
     excluded = sum(int((chosen & marked).sum()) for chosen, marked in zip(listed, noise, strict=True))
     counts = int(noisy.sum()), excluded
+    unlikely = [
+        f"{rows.path.name}, its first rows: {reason}"
+        for rows in opened
+        for reason in repeated_vectors(next(rows.read()), None)
+    ]
     return DistractorEvaluation(
-        layout, result, scores, sources, options.rule, *counts, tuple(notes), implausible_set(used)
+        layout, result, scores, sources, options.rule, *counts, tuple(notes), (*implausible_set(used), *unlikely)
     )
 
 

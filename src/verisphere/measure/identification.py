@@ -31,6 +31,7 @@ from verisphere.measure.protocols.identification import (
     split_gallery,
 )
 from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
+from verisphere.measure.protocols.repeated_vectors import repeated_vectors
 from verisphere.measure.sides import check_one_model, check_sides, with_distractors
 from verisphere.models.gallery import Gallery
 from verisphere.report.identification_plots import identification_plot
@@ -237,7 +238,12 @@ def evaluate_galleries(
     for path, rows in zip(distractors, others, strict=True):
         check_sides(probes, shown, path, rows, any_person=True)
     titled = [(title_of(path), rows) for path, rows in zip(distractors, others, strict=True)]
-    searches, unlikely = [], list[str]()
+    searches = []
+    unlikely = [
+        f"{path.name}: {reason}"
+        for path, rows in zip(distractors, others, strict=True)
+        for reason in repeated_vectors(rows.embeddings, None)
+    ]
     origins, of_others = {probes: shown.origin}, dict(zip(distractors, (rows.origin for rows in others), strict=True))
     for name, path in zip(names, galleries, strict=True):
         enrolled = read_known_people(path, options.feature_norm)

@@ -191,8 +191,15 @@ class LivingGallery:
             promise = self.threshold if counts["people"] else None
             expired, size = len(self._expired()), self.store.size()
             trusted = None in self.promise.enrolled
-            about = {"origin": self.origin, "trusted": trusted, "threshold": promise}
-        return GalleryInfo(self.store.name, expired=expired, size=size, **about, **counts)
+            return GalleryInfo(
+                self.store.name,
+                expired=expired,
+                size=size,
+                origin=self.origin,
+                trusted=trusted,
+                threshold=promise,
+                **counts,
+            )
 
     def _enrol(
         self, new: NewPhotographs, about: tuple[str, str | None, str, str]
@@ -247,7 +254,7 @@ class LivingGallery:
     def _keep_origins(self, origins: Sequence[Origin]) -> None:
         """Keep how new photographs were embedded, or that nothing says so; the next ones are compared with it, too."""
         kept = list(self.promise.enrolled)
-        for origin in origins or [None]:
+        for origin in origins or (None,):
             self.promise.check_origin("the new photographs", origin)
             kept += [origin] if origin not in kept else []
         self.store.set_fact("enrolled", kept)

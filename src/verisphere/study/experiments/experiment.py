@@ -32,7 +32,7 @@ class ExperimentResult(Result):
 
     The bootstrap has a number of replicates, and the seed `draws`. `below_resolution` has, for each set, the target
     FARs that are too low for its number of impostor pairs; `arms` are those whose trainings all finished, and `failed`
-    has a line for each training that did not.
+    has a line for each training that did not. Sets on whose people or images a training was trained are `known`.
     """
 
     baseline: str
@@ -43,10 +43,14 @@ class ExperimentResult(Result):
     below_resolution: dict[str, tuple[str, ...]]
     arms: dict[str, ArmResult]
     failed: tuple[str, ...]
+    known: dict[str, str]
 
     def text(self) -> str:
-        """The tables of all results."""
-        return results_text(self.arms, self.baseline, self.seeds, self.people, self.below_resolution)
+        """What a training knew of a set, and the tables of all results."""
+        told = [f"{name}: {words}, so its figures say little about new people\n" for name, words in self.known.items()]
+        return "\n".join(
+            [*told, results_text(self.arms, self.baseline, self.seeds, self.people, self.below_resolution)]
+        )
 
     def check(self) -> None:
         """Check that no training failed."""
@@ -99,7 +103,7 @@ def run_experiment(
         )
         done = [run for of_arm in runs.values() for run in of_arm if run.finished]
         measured = {run: measurer.measure(run) for run in progress(done, "measuring", len(done))}
-        result = _result(experiment, resolved, measured, failures, replicates, draws)
+        result = _result(experiment, resolved, measured, failures, replicates, draws, measurer.known)
         _write(out, result, measured)
     return result
 
@@ -111,6 +115,7 @@ def _result(
     failures: Sequence[Failure],
     replicates: int,
     draws: int,
+    known: dict[str, str],
 ) -> ExperimentResult:
     failed = {failure.run.arm for failure in failures}
     finished = [arm for arm in resolved.arms if arm not in failed]
@@ -126,6 +131,7 @@ def _result(
         below_resolution={name: figures.below_resolution for name, figures in sets_of_first.items()},
         arms=arm_results(by_arm, trainings, experiment.baseline),
         failed=tuple(failure.text for failure in failures),
+        known=known,
     )
 
 

@@ -52,13 +52,19 @@ class Measurer:
         self.described = described
         self.device = device
         self.redrawing, self.progress = Redrawing(replicates, seed), progress
+        #: of each set on whose people or images a training was trained, in words
+        self.known: dict[str, str] = {}
 
     def measure(self, run: Run) -> dict[str, SetFigures]:
         """The figures of a finished training on every set."""
-        return {
-            name: set_figures(name, asked, self._embeddings(run, name), self.redrawing)
-            for name, asked in self.sets.items()
-        }
+        figures = {}
+        for name, asked in self.sets.items():
+            embeddings = self._embeddings(run, name)
+            rows = embeddings.in_training
+            if rows is not None and (shared := rows.shared(embeddings.identities)):
+                self.known.setdefault(name, f"{run.title}: {shared.found()}")
+            figures[name] = set_figures(name, asked, embeddings, self.redrawing)
+        return figures
 
     def _embeddings(self, run: Run, name: str) -> Embeddings:
         """A training's embeddings of a set: those in its folder if they are still valid, else new ones."""
