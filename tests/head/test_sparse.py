@@ -471,6 +471,23 @@ def test_inside_a_sample_it_streams():
     torch.testing.assert_close(head(rows, labels).loss, other(rows, labels).loss, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("last", [BATCH, 350])
+def test_a_sample_of_all_classes_is_late_and_no_reader_sees_it(last):
+    """With 350 of 400 classes in the batch all are drawn; with twelve a half of them, after steps that left some late."""
+    found = []
+    for engine in (Sparse(), Streamed()):
+        head = head_of(Sampled(0.5, engine))
+        optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+        for rows in torch.randn(5, 350, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(0)):
+            one_step(head, optimizer, rows, torch.arange(350))
+        one_step(head, optimizer, rows[:last], torch.arange(last))
+        if isinstance(engine, Sparse):
+            assert head.engine.inner.streamed_steps == (last == BATCH)
+        state = optimizer.state_dict()["state"][0]["momentum_buffer"]
+        found.append([head.state_dict()["centers"].clone(), state.clone()])
+    compare(*found, 1e-10)
+
+
 # Several ranks ---------------------------------------------------------------------------------------------
 
 

@@ -149,6 +149,10 @@ class Sampled(WholeEngine):
         """The random state of the engine."""
         return self._draws
 
+    def forget(self) -> None:
+        """Make the steps that some of the inner engine's centers lack."""
+        self.inner.forget()
+
     def for_classes(self, classes: int) -> "Sampled":
         """The engine with a random state of its own, so that one object may be given to several heads."""
         return replace(self, inner=self.inner.for_classes(classes))
@@ -162,6 +166,7 @@ class Sampled(WholeEngine):
         size = sample_size(self.rate, len(centers), len(positives))
         if size == len(centers):
             return self.inner.view(centers, request)
+        self.inner.forget()  # a batch before, of which it got all classes, may have left some of them late
         classes = drawn(positives, len(centers), size, generator)
         # how often a random class counts
         repeats = (len(centers) - len(positives)) / (size - len(positives))
