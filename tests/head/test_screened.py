@@ -127,6 +127,26 @@ def test_a_turned_center_is_found_where_all_products_beside_it_are_negative(dtyp
     assert (1, 9) in set(zip(near.row.tolist(), near.center.tolist(), strict=True))
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("subcenters", [1, 2])
+def test_an_own_class_alone_in_its_run_leads_no_row(dtype, subcenters):
+    """Its mark is raised as a turned center's product is, where all others point away from the row."""
+    kind = torch.float64 if dtype == torch.float64 else torch.float32
+    query = F.normalize(torch.ones(2, 16, dtype=kind), dim=1)
+    classes = 64 // subcenters + 1
+    centers = -torch.rand(classes, subcenters, 16, generator=torch.Generator().manual_seed(0)).to(kind)
+    turned = still(centers)
+    turned[-1], leaders = 0.2, []
+
+    def floor(leader: torch.Tensor) -> torch.Tensor:
+        leaders.append(leader.clone())
+        return query.new_full((2,), -1.1)
+
+    near = screened(dtype, centers).near(query, torch.tensor([classes - 1, 0]), turned, floor, 10**6)
+    assert (torch.stack(leaders)[:, 0] < 64).all()
+    assert (near.row == 0).sum() == 64
+
+
 def test_a_row_without_direction_cannot_be_decided():
     centers, query, labels = drawn(50, 1, 8, 3)
     centers[4] = 0.0

@@ -122,7 +122,8 @@ class CenterScreen:
             leading = leading.maximum(highest)
             best = best.index_select(0, leads)
             inside = runs.index_select(0, leads * columns + best) + higher.index_select(0, best)
-            leader[leads] = first + best * RUN + inside.argmax(1)
+            value, place = inside.max(1)  # a run may hold the own class alone, whose mark is raised
+            leader[leads] = torch.where(value > _NOTHING // 2, first + best * RUN + place, leader[leads])
             if last >= RAISED_AFTER * compared or last >= count:
                 floors, compared = floors.maximum(floor(leader)), last
                 cut = as_product(floors.double() - error, unit, product.dtype, -1).clamp(min=_NOTHING // 2)
