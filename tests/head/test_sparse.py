@@ -473,7 +473,7 @@ def test_inside_a_sample_it_streams():
 
 @pytest.mark.parametrize("last", [BATCH, 350])
 def test_a_sample_of_all_classes_is_late_and_no_reader_sees_it(last):
-    """With 350 of 400 classes in the batch all are drawn; with twelve a half of them, after steps that left some late."""
+    """With 350 of 400 classes in the batch all are drawn; with twelve a half of them, after some were left late."""
     found = []
     for engine in (Sparse(), Streamed()):
         head = head_of(Sampled(0.5, engine))
