@@ -267,6 +267,6 @@ def on_every_rank(work: Callable[[], T]) -> T:
     return result
 
 
-def on_first_rank(work: Callable[[], str]) -> str:
-    """Call `work` on rank 0 only and return its result on every rank."""
-    return gather_text(on_every_rank(lambda: work() if world().first else ""))[0]
+def on_first_rank(work: Callable[[], str | None]) -> str:
+    """Call `work` on rank 0 only and return its text on every rank, when it is done; of work without a text, none."""
+    return gather_text(on_every_rank(lambda: (work() if world().first else None) or ""))[0]

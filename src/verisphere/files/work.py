@@ -53,7 +53,7 @@ def result_folder(out: Path, alone: bool = True) -> Iterator[Path]:
     work = out / WORK
     lock = ExitStack()
 
-    def begin() -> str:
+    def begin() -> None:
         if not work.is_dir():
             if out.is_dir() and any(out.iterdir()):
                 raise FileExistsError(f"{out}: a folder that is not empty; a result needs a new folder")
@@ -61,16 +61,14 @@ def result_folder(out: Path, alone: bool = True) -> Iterator[Path]:
                 raise FileExistsError(f"{out}: a file, and a folder was to be written under its name")
         if not alone:
             work.mkdir(parents=True, exist_ok=True)
-            return ""
-        lock.enter_context(alone_in(work))
-        return ""
+        else:
+            lock.enter_context(alone_in(work))
 
-    def end() -> str:
+    def end() -> None:
         for leftover in out.glob(".part-*") if alone else ():  # left by a process that was killed while it wrote
             remove_whole(leftover)
         with suppress(FileNotFoundError):  # another process that was not alone has removed it
             remove_whole(work)
-        return ""
 
     missing = _missing(out)
     on_first_rank(begin)

@@ -141,14 +141,10 @@ def _write_split(
             partial, path, step, others, state, digests, {"shards": shards, **({"rows": further} if further else {})}
         )
 
-    def finish() -> str:
-        write_whole(path, complete)
-        return ""
-
     staging = path.with_name(on_first_rank(prepare))
     try:
         rows = [json.loads(text) for text in gather_text(on_every_rank(write_rows))]
-        on_first_rank(finish)
+        on_first_rank(lambda: write_whole(path, complete))
     finally:
         if world().first and staging.exists():
             remove_whole(staging)
@@ -179,11 +175,10 @@ def _write(
     (folder / "state.json").write_text(json.dumps(fields | state, indent=2) + "\n")
 
 
-def _remove_old(run: Path, keep: int) -> str:
+def _remove_old(run: Path, keep: int) -> None:
     leftovers = [entry for entry in (run / "checkpoints").iterdir() if _LEFTOVER.fullmatch(entry.name)]
     for old in [*list_checkpoints(run)[:-keep], *leftovers]:
         remove_whole(old)
-    return ""
 
 
 def list_checkpoints(run: Path) -> list[Path]:

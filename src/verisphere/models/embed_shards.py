@@ -80,12 +80,8 @@ def embed_in_shards(
         columns = columns_of(checked) | ({} if units is None else {"units": units})
         return write_shard(out, piece.start // rows, kept, columns, moved(embedded.embeddings, stored))
 
-    def finish() -> str:
-        write_manifest(out, model.backbone.embedding_size, store, shards)
-        return ""
-
     task, pieces = f"{images}, {rows} rows a shard in {store}", ranges(len(faces), rows)
     with result_folder(out, alone=part is None) as work, WorkFolder(work, task, part, merge) as folder, working(folder):
         shards = [*results("shards", about, pieces, partial(map, write), progress, "embedding shards")]
-        on_first_rank(finish)
+        on_first_rank(lambda: write_manifest(out, model.backbone.embedding_size, store, shards))
     return read_manifest(out / MANIFEST)

@@ -53,11 +53,10 @@ def versions() -> dict[str, str]:
     return {"verisphere": verisphere.__version__, "torch": torch.__version__}
 
 
-def write_run_json(out: Path, threads: list[int]) -> str:
+def write_run_json(out: Path, threads: list[int]) -> None:
     """Write how the run is trained, as far as its last bits depend on it; a resumed run replaces the file."""
     text = json.dumps({"format": 1, "threads": threads, **versions()}, indent=2) + "\n"
     write_text(out / "run.json", text)
-    return ""
 
 
 def require_run_still_there(out: Path) -> None:

@@ -204,7 +204,7 @@ def train_run(
             figures_since=figures,
             plateau=plateau,
         )
-        on_first_rank(saves.check_folder)  # the last validation may have taken a while
+        on_first_rank(lambda: require_run_still_there(out))  # the last validation may have taken a while
     return objective
 
 
@@ -222,14 +222,9 @@ class _Saves:
     plateau: Plateau | None
     threads: list[int] = field(default_factory=list)
 
-    def check_folder(self) -> str:
-        """Check that the folder is still there."""
-        require_run_still_there(self.out)
-        return ""
-
     def save(self, step: int) -> None:
         """Save a checkpoint; all ranks call this together."""
-        on_first_rank(self.check_folder)
+        on_first_rank(lambda: require_run_still_there(self.out))
         objective = self.objective
         parts = {
             "backbone": dict(objective.backbone.state_dict()),

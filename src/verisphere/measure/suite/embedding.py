@@ -56,13 +56,12 @@ class EmbedOnce:
                 "another folder by --embeddings, or omit --model to measure the file as it is"
             )
 
-        def write() -> str:
+        def write() -> None:
             if path.exists():  # never the old embeddings beside the new list, even if the process is killed between
                 log.warning("%s: replaced, made by another model, in another way or of other images", path)
                 path.unlink()
             write_text(record, text)
             write_embeddings(path, made)
-            return ""
 
         if on_first_rank(lambda: str(self._equal(path, record, text, images))) == str(True):
             self.reused += len(keys)

@@ -135,17 +135,16 @@ def _first_recipe(recipe: str | Path, overrides: list[str]) -> ReadRecipe:
     return read_recipe(recipe, [*overrides, f"--subcenters={stated if stated > 1 else SUB_CENTERS}"])
 
 
-def _open(out: Path, asked: dict[str, Any]) -> str:
+def _open(out: Path, asked: dict[str, Any]) -> None:
     """Create the folder of a loop, or check that it is that of the same one."""
     plan, asked = out / _PLAN, json.loads(json.dumps(asked))
     if plan.is_file():
         before = read_json_file(plan)
         differing = [text for name in asked for text in changed_values(name, before.get(name), asked[name])]
         refuse_other(plan, "loop", differing)
-        return ""
+        return
     check_folder_of(out, "loop")
     write_text(plan, json.dumps(asked, indent=2) + "\n")
-    return ""
 
 
 def _is_clean(folder: Path) -> bool:
@@ -174,15 +173,13 @@ def _train(read: ReadRecipe, folder: Path, session: dict[str, Any]) -> None:
         raise
 
 
-def _write_second(first: ReadRecipe, out: Path) -> str:
+def _write_second(first: ReadRecipe, out: Path) -> None:
     """Write the recipe of the second training, unless it is there."""
     path = out / SECOND / "recipe.yaml"
     if path.is_file():
-        return ""
+        return
     data = cleaned_data(first.resolved["data"], real_path(out / CLEANED))
     fields = {**first.resolved, "subcenters": 1, "data": data}
     if fields["start"] is not None:
         fields["start_head"] = False
-    text = replace(first, resolved=fields).yaml
-    write_text(path, text)
-    return ""
+    write_text(path, replace(first, resolved=fields).yaml)

@@ -21,11 +21,10 @@ _NONE = "-"  # a share of nothing
 _ARCFACE = "ArcFace (Deng et al. 2021, arXiv:1801.07698v4)"
 
 
-def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> str:
-    """Write all files of a result; returns an empty text, since `on_first_rank` needs a result."""
+def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> None:
+    """Write all files of a result."""
     write_page(cleaning, faces, folder, title)  # first, since the page is refused if the images have other names
     cleaning.write(folder)
-    return ""
 
 
 def write_page(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> None:

@@ -83,7 +83,7 @@ def train_candidate(
     on_first_rank(lambda: _write(measured, note, folder / REWARD))
 
 
-def _begin(read: ReadRecipe, folder: Path, parent: Path | None) -> str:
+def _begin(read: ReadRecipe, folder: Path, parent: Path | None) -> None:
     """Write the recipe of a candidate, and give it the checkpoint of its parent."""
     if parent is not None and not list_checkpoints(folder):
         if not list_checkpoints(parent):
@@ -96,7 +96,6 @@ def _begin(read: ReadRecipe, folder: Path, parent: Path | None) -> str:
     people = "\n".join(read.recipe.data.people) + "\n"
     write_text(folder / "people.txt", people)
     write_text(folder / "recipe.yaml", read.yaml)
-    return ""
 
 
 def copy_folder(folder: Path, to: Path) -> None:
@@ -117,7 +116,7 @@ def remove_checkpoints(folder: Path) -> None:
         remove_whole(folder / "checkpoints")
 
 
-def _write(measured: Measured | None, note: str, path: Path) -> str:
+def _write(measured: Measured | None, note: str, path: Path) -> None:
     fields = (
         {"reward": None, "diverged": note}
         if measured is None
@@ -127,7 +126,6 @@ def _write(measured: Measured | None, note: str, path: Path) -> str:
         }
     )
     write_text(path, json.dumps(fields) + "\n")
-    return ""
 
 
 def read_reward(folder: Path) -> Measured | None:

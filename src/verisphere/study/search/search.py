@@ -101,10 +101,9 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
         first = replace(first, read=replace(search.read, recipe=replace(recipe, data=held)))
     with ExitStack() as lock:
 
-        def begin() -> str:
+        def begin() -> None:
             lock.enter_context(alone_in(out))
             open_search(first, out)
-            return ""
 
         on_first_rank(begin)
         rounds = on_every_rank(lambda: read_search_json(out / SEARCH_JSON)[1])
@@ -207,14 +206,13 @@ def _train_round(
     return [_reward_for_all(candidate_folder(out, number, place)) for place in range(len(starts))]
 
 
-def _copy_alike(alike: Sequence[int], folder: Callable[[int], Path]) -> str:
+def _copy_alike(alike: Sequence[int], folder: Callable[[int], Path]) -> None:
     """Give each candidate whose training is that of an earlier one of its round the files of that one."""
     for place, first in enumerate(alike):
         if first != place and not (folder(place) / REWARD).is_file():
             if folder(place).exists():
                 remove_whole(folder(place))
             write_whole(folder(place), partial(copy_folder, folder(first)))
-    return ""
 
 
 def _reward_for_all(folder: Path) -> Measured | None:
@@ -244,7 +242,7 @@ def _titled(progress: Progress, title: str) -> Progress:
     return shown
 
 
-def _keep(search: Search, out: Path, done: list[WholeRound]) -> str:
+def _keep(search: Search, out: Path, done: list[WholeRound]) -> None:
     """Record a round, and remove the checkpoints that no later round can begin with."""
     write_search(search, done, out)
     kept = search.schedule.result([entry.round for entry in done])
@@ -252,7 +250,6 @@ def _keep(search: Search, out: Path, done: list[WholeRound]) -> str:
         for place in range(len(done[number].round.starts)):
             if (number, place) != kept:
                 remove_checkpoints(candidate_folder(out, number, place))
-    return ""
 
 
 class _Page:
@@ -261,15 +258,14 @@ class _Page:
     def __init__(self, search: Search, out: Path) -> None:
         self._search, self._out, self._written = search, out, time.monotonic()
 
-    def show(self, done: list[WholeRound], learned: Mapping[str, float] | None = None) -> str:
+    def show(self, done: list[WholeRound], learned: Mapping[str, float] | None = None) -> None:
         """Write the page, and at the end the figures that the method has learned."""
         if learned is not None:
             write_search(self._search, done, self._out, learned)
         elif time.monotonic() - self._written < _SHOWN_EVERY or not any(entry.round.ranked for entry in done):
-            return ""
+            return
         write_page(self._search, done, _result(self._search, done).ancestors, learned, self._out)
         self._written = time.monotonic()
-        return ""
 
 
 def _result(search: Search, done: list[WholeRound]) -> SearchResult:
@@ -286,7 +282,7 @@ def _result(search: Search, done: list[WholeRound]) -> SearchResult:
     return SearchResult(tuple(done), number, candidate, epochs, ancestors)
 
 
-def _publish(out: Path, result: SearchResult) -> str:
+def _publish(out: Path, result: SearchResult) -> None:
     """Turn the folder of the search into the run of its result: recipe, log of its ancestors, and checkpoint."""
     winner = candidate_folder(out, result.number, result.candidate)
     newest = list_checkpoints(winner)[-1] if list_checkpoints(winner) else None
@@ -299,4 +295,3 @@ def _publish(out: Path, result: SearchResult) -> str:
     for number, whole in enumerate(result.rounds):
         for place in range(len(whole.round.starts)):
             remove_checkpoints(candidate_folder(out, number, place))
-    return ""

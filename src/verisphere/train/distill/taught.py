@@ -127,13 +127,12 @@ class _Kept:
         if of_files is not None:
             made = made + of_files
 
-        def write() -> str:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, lambda partial: _save(partial, made))
-            return ""
-
-        on_first_rank(write)
+        on_first_rank(lambda: self._write(path, made))
         return on_every_rank(lambda: self._read(path))
+
+    def _write(self, path: Path, rows: Float32[np.ndarray, "images dim"]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, lambda partial: _save(partial, rows))
 
     def _key(self, mirrored: bool) -> str:
         """What the rows depend on: the weights, the images, the flip."""
