@@ -21,6 +21,7 @@ from verisphere.base.words import (  # noqa: F401  # other files import them fro
     Names,
     Precision,
     Rule,
+    check_at_least,
     printable,
 )
 
@@ -252,8 +253,7 @@ class Redrawing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.replicates < 1:
-            raise ValueError(f"replicates must be at least 1, got {self.replicates}")
+        check_at_least("replicates", self.replicates)
         check_seed(self.seed)
 
 

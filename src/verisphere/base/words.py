@@ -40,6 +40,18 @@ LARGEST_ONE_IN_N = 0.1
 REPLICATES = 1000
 
 
+def check_at_least(name: str, value: float, least: int = 1) -> None:
+    """Refuse a number that is too small."""
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse a number that is not finite and above 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, got {value}")
+
+
 def printable(text: str, keep: str = "") -> str:
     r"""Text that shows every letter as itself or, where that could not be seen or would steer what shows it, escaped.
 

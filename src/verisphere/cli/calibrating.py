@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verisphere.base.words import STATISTIC_NAMES, printable
+from verisphere.base.words import STATISTIC_NAMES, check_at_least, printable
 from verisphere.cli.dry_run import add_cost, cost_of_rows
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
@@ -184,8 +184,7 @@ def _count(options: argparse.Namespace) -> int:
         if real_path(options.out).is_relative_to(real_path(options.review)):
             raise ValueError(f"{options.out}: {options.review} holds the page alone; choose a name outside of it")
     count = PAIRS if options.review_pairs is None else options.review_pairs
-    if count < 1:
-        raise ValueError(f"--review-pairs must be at least 1, got {count}")
+    check_at_least("--review-pairs", count)
     if options.faces is not None:
         open_faces(options.faces, trust=options.trust_code)  # before any work
     return int(count)

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verisphere.base.words import counted, printable
+from verisphere.base.words import check_at_least, counted, printable
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded, model_and_faces
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
@@ -75,8 +75,7 @@ def gallery_review(options: argparse.Namespace, gallery: "LivingGallery") -> str
     """Show the strangers who are nearest to enrolled people, and record who of them is enrolled under another name."""
     from verisphere.report.tables import number, table
 
-    if options.pairs < 1:
-        raise ValueError(f"--pairs must be at least 1, got {options.pairs}")
+    check_at_least("--pairs", options.pairs)
     if options.same:
         gallery.promise.set_same(options.same)
     near = gallery.promise.nearest_strangers(options.pairs)

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from verisphere.base.vocabulary import Rule, check_bounds, check_rate
+from verisphere.base.words import check_at_least
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.curve import Curve, roc
 from verisphere.decide.point import Far, exact_rate, operating_point
@@ -161,7 +162,7 @@ class IdentificationPoint:
     tpir_upper_95: float
 
     def __post_init__(self) -> None:
-        _check_rank(self.rank)
+        check_at_least("a rank", self.rank)
         check_rate(self.tpir, self.mated_identified, self.mated_total)
         check_rate(self.fpir, self.nonmated_passed, self.nonmated_total)
         check_bounds(self.tpir, self.tpir_lower_95, self.tpir_upper_95)
@@ -244,7 +245,7 @@ class RankRate:
     upper_95: float
 
     def __post_init__(self) -> None:
-        _check_rank(self.rank)
+        check_at_least("a rank", self.rank)
         check_rate(self.rate, self.identified, self.mated_total)
         check_bounds(self.rate, self.lower_95, self.upper_95)
 
@@ -260,7 +261,7 @@ def rank_rate(scores: ProbeScores, rank: int = 1) -> RankRate:
     Raises:
         ValueError: there are no mated probes; a rank below 1.
     """
-    _check_rank(rank)
+    check_at_least("a rank", rank)
     _check_mated(scores)
     identified, total = int((scores.rank <= rank).sum()), len(scores.rank)
     return RankRate(rank, identified / total, identified, total, *binomial_bounds(identified, total))
@@ -392,18 +393,13 @@ def _identifiable(scores: ProbeScores, rank: int) -> Float64[np.ndarray, " mated
 
     Refuses a bad rank, and probes that are all mated or all non-mated.
     """
-    _check_rank(rank)
+    check_at_least("a rank", rank)
     _check_mated(scores)
     if not len(scores.stranger):
         raise ValueError(
             f"all {len(scores.mate)} probes are mated: everybody on them is enrolled, so no FPIR can be stated"
         )
     return np.where(scores.rank <= rank, scores.mate, -np.inf)
-
-
-def _check_rank(rank: int) -> None:
-    if rank < 1:
-        raise ValueError(f"a rank must be at least 1, got {rank}")
 
 
 def _check_mated(scores: ProbeScores) -> None:

@@ -11,6 +11,7 @@ the guarantee, and if j - w < 1 more people are needed.
 from dataclasses import dataclass
 from decimal import Decimal
 
+from verisphere.base.words import check_at_least
 from verisphere.decide.point import Far
 from verisphere.decide.sample_size import CHANCE, Guarantee, first_where, independent_rank
 
@@ -36,8 +37,7 @@ class Review:
 
     def __post_init__(self) -> None:
         for name in ("unfound", "wrong"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+            check_at_least(name, getattr(self, name), 0)
         if not 0 <= self.removed <= self.reviewed:
             raise ValueError(f"{self.removed} removed of {self.reviewed} reviewed comparisons cannot be")
 

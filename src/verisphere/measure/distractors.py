@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float32
 
 from verisphere.base.identity import among
 from verisphere.base.vocabulary import NOBODY, Embeddings, Precision, Progress, Rule, printable, quietly
-from verisphere.base.words import MEGAFACE_FARS, FeatureNorm
+from verisphere.base.words import MEGAFACE_FARS, FeatureNorm, check_at_least
 from verisphere.decide.identification import exact_fpir, identification_curve
 from verisphere.decide.point import Far, exact_rate
 from verisphere.files.disk import real_path
@@ -71,8 +71,7 @@ class DistractorOptions:
             exact_rate(far)  # refuse a malformed rate before minutes of work, not after
         for fpir in self.fpirs:
             exact_fpir(fpir)
-        if min(self.ranks, default=1) < 1:
-            raise ValueError(f"rank must be at least 1, got {min(self.ranks)}")
+        check_at_least("rank", min(self.ranks, default=1))
 
 
 @dataclass(frozen=True, eq=False)

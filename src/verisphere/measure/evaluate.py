@@ -18,7 +18,7 @@ from verisphere.base.vocabulary import (
     Union,
     quietly,
 )
-from verisphere.base.words import FeatureNorm
+from verisphere.base.words import FeatureNorm, check_at_least
 from verisphere.decide import (
     Curve,
     Far,
@@ -101,8 +101,7 @@ class Options:
     for_domains: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.processes < 1:
-            raise ValueError(f"processes must be at least 1, got {self.processes}")
+        check_at_least("processes", self.processes)
         for far in self.fars:
             exact_rate(far)  # refuse a malformed FAR before minutes of work, not after
         if not 0 <= self.alpha <= 1:

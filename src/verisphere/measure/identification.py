@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 
 from verisphere.base.identity import among
 from verisphere.base.vocabulary import Embeddings, Precision, Progress, Rule, printable, quietly
-from verisphere.base.words import FPIRS, RANKS, FeatureNorm, check_titles
+from verisphere.base.words import FPIRS, RANKS, FeatureNorm, check_at_least, check_titles
 from verisphere.decide.identification import ProbeScores, exact_fpir, identification_curve
 from verisphere.decide.point import Far
 from verisphere.files.disk import real_path, write_whole
@@ -72,10 +72,8 @@ class IdentificationOptions:
         for fpir in self.fpirs:
             exact_fpir(fpir)  # refuse a malformed rate before minutes of work, not after
         for name, ranks in (("rank", self.ranks), ("open_rank", [self.open_rank])):
-            if min(ranks, default=1) < 1:
-                raise ValueError(f"{name} must be at least 1, got {min(ranks)}")
-        if self.top < 0:
-            raise ValueError(f"top must be at least 0, got {self.top}")
+            check_at_least(name, min(ranks, default=1))
+        check_at_least("top", self.top, 0)
 
 
 @dataclass(frozen=True)
@@ -218,8 +216,7 @@ def gallery_titles(probes: Path, galleries: Sequence[Path], distractors: Sequenc
 
 def gallery_seeds(seed: int, galleries: int) -> tuple[int, ...]:
     """The seeds of so many drawn galleries, from that of the first; a ValueError if there are none."""
-    if galleries < 1:
-        raise ValueError(f"galleries must be at least 1, got {galleries}")
+    check_at_least("galleries", galleries)
     return tuple(range(seed, seed + galleries))
 
 

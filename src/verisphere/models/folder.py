@@ -19,6 +19,7 @@ from verisphere.base.device import device_of, full_float32
 from verisphere.base.provenance import ANY_DETECTOR, check_same_origin
 from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, check_set, quietly
+from verisphere.base.words import check_at_least
 from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.files.disk import digest
@@ -322,8 +323,7 @@ def pixel_batches(
 
     They are uint8 RGB, an array (n, height, width, 3) or a tensor (n, 3, height, width).
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    check_at_least("batch_size", batch_size)
     array = isinstance(images, np.ndarray)
     if not array and not isinstance(images, Tensor):
         raise ValueError(f"images are a {type(images).__name__}; {_EXPECTED}")

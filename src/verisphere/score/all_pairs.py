@@ -20,6 +20,7 @@ from torch import Tensor
 
 from verisphere.base.device import full_float32
 from verisphere.base.vocabulary import PRECISIONS, Precision, Progress, quietly
+from verisphere.base.words import check_at_least
 from verisphere.base.work import Arrays, divided, ranges, results
 from verisphere.score.exact.limits import DENSE_RUNS, FEW_PAIRS, RUN_KEYS, TILE_ROWS
 from verisphere.score.exact.scan import Scan, Tiling
@@ -91,8 +92,7 @@ class AllPairs:
         """
         if gallery is not None and domains is not None:
             raise ValueError("probes and a gallery have no domains")
-        if processes < 1:
-            raise ValueError(f"processes must be at least 1, got {processes}")
+        check_at_least("processes", processes)
         if processes > 1 and units.device.type != "cpu":
             raise ValueError(f"{processes} processes share the CPU's work; on {units.device} one does it all")
         self.units, self.progress, self.processes = units, progress, processes

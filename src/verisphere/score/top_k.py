@@ -18,6 +18,7 @@ from torch import Tensor
 
 from verisphere.base.device import full_float32
 from verisphere.base.vocabulary import Precision, Progress, check_word, quietly
+from verisphere.base.words import check_at_least
 from verisphere.base.work import Arrays, divided, ranges, results
 from verisphere.score.exact.limits import LEAST_PIECES, PAIRS_A_PIECE
 from verisphere.score.exact.screen import Screen, as_product, product_type, products, rounded, true_places
@@ -343,8 +344,7 @@ def _check(
     if not 1 <= k <= len(gallery):
         raise ValueError(f"k must lie between 1 and the {len(gallery)} rows of the gallery, got {k}")
     check_word("precision", precision, Precision)
-    if block < 1:
-        raise ValueError(f"block must be at least 1, got {block}")
+    check_at_least("block", block)
     sizes = len(probes), len(gallery)
     if exclude is not None and (len(exclude[0]), len(exclude[1])) != sizes:
         raise ValueError(

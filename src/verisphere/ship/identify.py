@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
-from verisphere.base.words import Names, counted
+from verisphere.base.words import Names, check_at_least, counted
 from verisphere.decide import GalleryThreshold
 from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_templates
@@ -130,8 +130,7 @@ def identify(
     progress: Progress = quietly,
 ) -> Identification:
     """Finds the people of a gallery whom a probe shows by the threshold, and lists the best, at most so many."""
-    if top < 1:
-        raise ValueError(f"top must be at least 1, got {top}")
+    check_at_least("top", top)
     promise = Promise.of(model, choice, gallery)
     promise.check_probes(pooled=False)
     probed = embedded_person(probe, model, find, progress)

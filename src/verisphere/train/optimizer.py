@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from verisphere.base.words import check_positive
 from verisphere.head.head import Head
 from verisphere.head.update import HeadSGD
 
@@ -33,8 +34,7 @@ class Optimizer:
     weight_decay: float = 5e-4
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.rate) and self.rate > 0):
-            raise ValueError(f"optimizer.rate must be a positive number, got {self.rate}")
+        check_positive("optimizer.rate", self.rate)
         for name in ("rate", "weight_decay"):
             if getattr(self, name) > _LARGEST:
                 raise ValueError(f"optimizer.{name} must be at most {_LARGEST:g}, got {getattr(self, name):g}")

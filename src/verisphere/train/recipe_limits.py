@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from math import inf, isfinite
 from typing import Any
 
+from verisphere.base.words import check_at_least, check_positive
 from verisphere.images.loader import MOST_WORKERS
 from verisphere.train.schedule import check_whole_steps
 
@@ -28,8 +29,7 @@ _MOST_PULL = 10**6  # beyond it the loss would consist of this term alone
 def check_counts(fields: Mapping[str, Any]) -> None:
     """Refuse counts and weights of a recipe that are too small or too large."""
     for name, (least, most) in _ALLOWED.items():
-        if fields[name] < least:
-            raise ValueError(f"{name} must be at least {least}, got {fields[name]}")
+        check_at_least(name, fields[name], least)
         if fields[name] > most:
             raise ValueError(f"{name} must be at most {most:,}, got {fields[name]:,}")
     if fields["seed"] >= 2**31:
@@ -43,14 +43,13 @@ def check_length(fields: Mapping[str, Any]) -> None:
     epochs, steps, unit = fields["epochs"], fields["steps"], fields["unit"]
     if epochs is None and steps is None:
         raise ValueError("epochs and steps are both null; one of them states the length of the training")
-    if epochs is not None and not (isfinite(epochs) and epochs > 0):
-        raise ValueError(f"epochs must be a positive number, got {epochs}")
+    if epochs is not None:
+        check_positive("epochs", epochs)
     if steps is not None and not 0 < steps <= _MOST["steps"]:
         raise ValueError(f"steps must be at least 1 and at most {_MOST['steps']:,}, got {steps:,}")
     if steps is not None and epochs not in (None, EPOCHS):
         raise ValueError(f"epochs is {epochs:g} and steps is {steps:,}; a training has one length, so make one null")
-    if not (isfinite(fields["save_every"]) and fields["save_every"] > 0):
-        raise ValueError(f"save_every must be a positive number, got {fields['save_every']}")
+    check_positive("save_every", fields["save_every"])
     if not (isfinite(fields["validate_every"]) and fields["validate_every"] >= 0):
         raise ValueError(f"validate_every must not be negative, got {fields['validate_every']}")
     if epochs is not None and epochs > _MOST["epochs"]:

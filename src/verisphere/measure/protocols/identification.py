@@ -18,7 +18,7 @@ from verisphere.base.device import full_float32
 from verisphere.base.mapped import rows_at
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Embeddings, Precision, Progress, Rule, quietly
-from verisphere.base.words import FPIRS, RANKS
+from verisphere.base.words import FPIRS, RANKS, check_at_least
 from verisphere.base.work import Arrays, divided, ranges, results
 from verisphere.decide.identification import (
     Cmc,
@@ -218,8 +218,7 @@ def split_gallery(
     is that share, rounded to whole people. The rows of both are in the order of the set.
     """
     refuse_nobody(embeddings)
-    if enrol < 1:
-        raise ValueError(f"enrol must be at least 1, got {enrol}")
+    check_at_least("enrol", enrol)
     if not 0 <= strangers < 1:
         raise ValueError(f"strangers must be a share of the people, at least 0 and below 1, got {strangers}")
     random = numpy_generator(seed)

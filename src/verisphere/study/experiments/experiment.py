@@ -7,6 +7,7 @@ from pathlib import Path
 
 from verisphere.base.device import choose_device
 from verisphere.base.vocabulary import Progress, quietly
+from verisphere.base.words import check_at_least
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.lock import alone_in
 from verisphere.files.results import Result
@@ -76,8 +77,7 @@ def run_experiment(
     people has `replicates` replicates, drawn by the seed `draws`.
     """
     launch = Launch() if launch is None else launch
-    if replicates < 1:
-        raise ValueError(f"replicates must be at least 1, got {replicates}")
+    check_at_least("replicates", replicates)
     device = choose_device(launch.device)
     resolved = resolve(experiment, real_path(out / "warm"))
     with alone_in(out):

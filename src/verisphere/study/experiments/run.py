@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from verisphere.base.vocabulary import Progress, quietly
+from verisphere.base.words import check_at_least
 from verisphere.files.lock import alone_in
 from verisphere.study.experiments import child as one_run
 from verisphere.study.experiments.cleaned import clean_for
@@ -50,8 +51,8 @@ class Launch:
 
     def __post_init__(self) -> None:
         for name, value in (("jobs", self.jobs), ("threads", self.threads)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+            if value is not None:
+                check_at_least(name, value)
 
     def words(self, run: Run) -> list[str]:
         """The command of a training; a run that has not begun is resumed from its beginning."""

@@ -3,8 +3,8 @@
 import numpy as np
 from jaxtyping import Float64
 
+from verisphere.base.words import check_at_least
 from verisphere.study.search.method import Draws, Method
-from verisphere.study.search.schedule import check_at_least
 
 
 class GridDraws(Method):

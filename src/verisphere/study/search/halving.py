@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from verisphere.base.words import check_at_least, check_positive
 from verisphere.study.search.method import Method
 from verisphere.study.search.rounds import Round, Start, starts_of
-from verisphere.study.search.schedule import SearchSchedule, check_at_least, check_positive, is_over
+from verisphere.study.search.schedule import SearchSchedule, is_over
 from verisphere.study.search.space import Space
 
 

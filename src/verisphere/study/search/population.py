@@ -6,16 +6,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from verisphere.base.seeds import Stream, mixed_seed, numpy_generator
+from verisphere.base.words import check_at_least, check_positive
 from verisphere.study.search.method import Method
 from verisphere.study.search.rounds import Round, Start, starts_of
-from verisphere.study.search.schedule import (
-    SearchSchedule,
-    check_at_least,
-    check_positive,
-    end_of_round,
-    is_over,
-    share_of,
-)
+from verisphere.study.search.schedule import SearchSchedule, end_of_round, is_over, share_of
 
 
 class PopulationBased(SearchSchedule):

@@ -1,13 +1,13 @@
 """Search-Softmax: the mean of a normal distribution, moved by REINFORCE (Wang et al. 2020, arXiv:2007.06542)."""
 
 from collections.abc import Mapping
-from math import isfinite
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 
 from verisphere.base.seeds import Stream, mixed_seed, numpy_generator
+from verisphere.base.words import check_positive
 from verisphere.study.search.method import Draws, Method, Rewards
 
 
@@ -46,9 +46,8 @@ class Reinforce(Method):
     """
 
     def __init__(self, deviation: float = 0.2, rate: float = 0.05) -> None:
-        for name, value in (("deviation", deviation), ("rate", rate)):
-            if not (isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be a positive number, got {value}")
+        check_positive("deviation", deviation)
+        check_positive("rate", rate)
         self.deviation, self.rate = deviation, rate
 
     def begin(self, start: Float64[np.ndarray, " fields"], seed: int) -> None:

@@ -6,11 +6,12 @@ Like a method, a schedule is a function of the rounds that it has seen and of it
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import ceil, inf, isfinite
+from math import ceil, inf
 from typing import ClassVar
 
 import numpy as np
 
+from verisphere.base.words import check_at_least, check_positive
 from verisphere.study.search.method import Method
 from verisphere.study.search.rounds import Round, Start, starts_of
 from verisphere.study.search.space import Space
@@ -123,18 +124,6 @@ class WholeTrainings(SearchSchedule):
         highest = [max((one for one in entry.measured if one is not None), default=-inf) for entry in rounds]
         number = highest.index(max(highest))
         return number, rounds[number].best
-
-
-def check_at_least(name: str, value: int, least: int) -> None:
-    """Refuse a count that is too small."""
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-
-
-def check_positive(name: str, value: float) -> None:
-    """Refuse a number that is not finite and above 0."""
-    if not (isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number, got {value}")
 
 
 def is_over(rounds: Sequence[Round], epochs: float) -> bool:
