@@ -19,8 +19,8 @@ from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.images_json import read_source
 from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.images.packs import unpickled_pairs
-from verisphere.images.packs.columns import Coded, Positions, Texts, take
-from verisphere.images.packs.image_files import ImageFiles
+from verisphere.images.packs.columns import Coded, Texts
+from verisphere.images.packs.image_files import ImageFiles, ReadInPlace
 from verisphere.images.packs.pack import Format, Pack
 from verisphere.images.packs.spans import Spans
 
@@ -31,18 +31,13 @@ _MEMORY, _TIMES = 256 << 20, 8  # bytes of Python, and how often the file may be
 
 
 @dataclass(frozen=True, eq=False)
-class HeldImages:
-    """Images in memory: those of a pickle in which they stand as text; `unread` is always empty."""
+class HeldImages(ReadInPlace):
+    """Images in memory: those of a pickle in which they stand as text."""
 
+    by_image = "names", "images"
     path: Path
     names: Sequence[str]
     images: tuple[bytes, ...]
-    unread: Sequence[str] = ()
-
-    def keep(self, positions: Positions) -> "HeldImages":
-        """The images at these positions."""
-        images = tuple(self.images[position] for position in positions)
-        return HeldImages(self.path, take(self.names, positions), images)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """For each image its file and name as a text for error messages, and its bytes."""

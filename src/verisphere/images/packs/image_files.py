@@ -8,9 +8,9 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int64
@@ -50,6 +50,27 @@ class ImageFiles(Protocol):
 
     def place(self, position: int) -> tuple[str, int | None]:
         """The file of an image, and the byte at which its record begins; None where the format has no such byte."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadInPlace:
+    """What readers of image files share: each of the fields `by_image` has an entry for each image, or is None."""
+
+    by_image: ClassVar[tuple[str, ...]] = ("names",)
+
+    @property
+    def unread(self) -> Sequence[str]:
+        """Nothing: whether an image of a pack is read does not depend on a suffix."""
+        return ()
+
+    def keep(self, positions: Positions) -> Self:
+        """The image files at these positions."""
+        rows = np.asarray(positions, np.int64)  # a tuple of positions would be an index of several dimensions
+        columns = {name: getattr(self, name) for name in self.by_image}
+        for name, column in columns.items():
+            if column is not None:
+                columns[name] = column[rows] if isinstance(column, np.ndarray) else take(column, rows)
+        return replace(self, **columns)
 
 
 def image_files(path: Path, expected: str = f"files at any depth that end in {', '.join(SUFFIXES)}") -> ImageFiles:
@@ -124,16 +145,12 @@ def _is_text(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class FilesOnDisk:
+class FilesOnDisk(ReadInPlace):
     """Image files below a folder."""
 
     root: Path
     names: Sequence[str]
     unread: Sequence[str] = ()
-
-    def keep(self, positions: Positions) -> "FilesOnDisk":
-        """The image files at these positions."""
-        return FilesOnDisk(self.root, take(self.names, positions), self.unread)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The name of each file for error messages, and its bytes."""
@@ -173,22 +190,18 @@ _STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 
 
 @dataclass(frozen=True)
-class FilesInArchive:
+class FilesInArchive(ReadInPlace):
     """Entries of a zip file, read in place.
 
     The directory is read once, into an array: a `ZipFile` in each worker would take about a kilobyte per image, and
     would share its file position with the other processes.
     """
 
+    by_image = "names", "entries"
     path: Path
     names: Sequence[str]
     entries: Int64[np.ndarray, "images 5"]  # offset of the local header, stored size, size, method, CRC-32
     unread: Sequence[str] = ()
-
-    def keep(self, positions: Positions) -> "FilesInArchive":
-        """The image files at these positions."""
-        rows = np.asarray(positions, np.int64)  # a tuple of positions would be an index of several dimensions
-        return FilesInArchive(self.path, take(self.names, rows), self.entries[rows], self.unread)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The name of each file for error messages, and its bytes."""

@@ -21,7 +21,8 @@ from verisphere.files.disk import regular
 from verisphere.files.errors import Fault, FaultError, errors_naming
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.images_json import read_source
-from verisphere.images.packs.columns import Coded, Numbers, Positions, Texts, take
+from verisphere.images.packs.columns import Coded, Numbers, Texts, take
+from verisphere.images.packs.image_files import ReadInPlace
 from verisphere.images.packs.pack import Format, Pack, Row
 from verisphere.images.packs.recordio_contents import contents
 from verisphere.images.packs.recordio_index import index_path, list_path
@@ -31,13 +32,14 @@ _IN_FOLDER = "train.rec"  # the usual name of a pack of faces
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class Records(ReadInPlace):
     """Images in records; the file is opened anew for each request.
 
     Keys and offsets in bytes are those of the index, and codes are positions in the labels of the pack. The id in a
-    record's header must equal its key where `ids_are_keys`; `unread` is always empty.
+    record's header must equal its key where `ids_are_keys`.
     """
 
+    by_image = "names", "keys", "offsets", "codes"
     path: Path
     names: Sequence[str]
     keys: Int64[np.ndarray, " images"]
@@ -45,13 +47,6 @@ class Records:
     codes: Int[np.ndarray, " images"]
     labels: Int64[np.ndarray, " labels"]
     ids_are_keys: bool
-    unread: Sequence[str] = ()
-
-    def keep(self, positions: Positions) -> "Records":
-        """The images at these positions."""
-        rows = np.asarray(positions, np.int64)
-        columns = self.keys[rows], self.offsets[rows], self.codes[rows]
-        return Records(self.path, take(self.names, rows), *columns, self.labels, self.ids_are_keys)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """For each image its file, name and place as a text for error messages, and its bytes."""

@@ -13,7 +13,8 @@ from verisphere.files.disk import regular
 from verisphere.files.errors import Fault, FaultError
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened
-from verisphere.images.packs.columns import Positions, take
+from verisphere.images.packs.columns import take
+from verisphere.images.packs.image_files import ReadInPlace
 
 Stamp = tuple[int, int]
 """Size and time of the last change of a file, in bytes and nanoseconds."""
@@ -33,32 +34,24 @@ def check_stamp(path: Path, stamp: Stamp, now: Stamp) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Spans:
+class Spans(ReadInPlace):
     """Runs of bytes in one or more files, which are opened anew for each request.
 
     The bytes are read by pread, not through a mapping: if a file has become shorter, pread leads to an error, but a
     mapping would end the process. `parts` has the position in `paths` of the file of each image; None if there is one
-    file. Stamps are those of the files when their index was read, taken now if none are given. Whether an image of a
-    pack is read does not depend on a suffix: `unread` is always empty.
+    file. Stamps are those of the files when their index was read, taken now if none are given.
     """
 
+    by_image = "names", "offsets", "sizes", "parts"
     paths: tuple[Path, ...]
     names: Sequence[str]
     offsets: Int[np.ndarray, " images"]
     sizes: Int[np.ndarray, " images"]
     parts: Int[np.ndarray, " images"] | None = None
-    unread: Sequence[str] = ()
     stamps: tuple[Stamp, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stamps", self.stamps or tuple(map(stamp_of, self.paths)))
-
-    def keep(self, positions: Positions) -> "Spans":
-        """The images at these positions."""
-        rows = np.asarray(positions, np.int64)
-        parts = None if self.parts is None else self.parts[rows]
-        names, offsets, sizes = take(self.names, rows), self.offsets[rows], self.sizes[rows]
-        return Spans(self.paths, names, offsets, sizes, parts, stamps=self.stamps)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """For each image its file, name and place as a text for error messages, and its bytes."""
