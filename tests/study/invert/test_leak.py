@@ -32,7 +32,7 @@ from verisphere.study.invert.inversion import Inversion
 from verisphere.study.invert.leak import LeakAsked, leak_text, run_leak
 from verisphere.study.invert.marks import read_unmarked
 from verisphere.study.invert.most_similar import MostSimilar
-from verisphere.study.invert.photographs import photographs_of, read_photographs, unit_embeddings, with_two_photographs
+from verisphere.study.invert.photographs import photographs_of, unit_embeddings, with_two_photographs
 from verisphere.study.invert.plan import plan_of
 from verisphere.study.invert.run import prepare
 from verisphere.study.invert.translated import pairs_to_translate, translations
@@ -100,7 +100,7 @@ def findings_of(folder: Path) -> InversionFindings:
 
 def embedded(model: EmbeddingModel, faces: Faces, names: list[str]) -> torch.Tensor:
     places = [list(faces.names).index(name) for name in names]
-    return unit_embeddings(model, read_photographs(faces, places))
+    return unit_embeddings(model, faces.images(places))
 
 
 @pytest.mark.parametrize("source", ["embeddings", "head", "folder"])
@@ -167,7 +167,7 @@ def test_strangers_are_chosen_for_as_faces_are(tiny: Path, tested: Path):
 def test_an_attack_on_the_network_alone_has_to_reach_what_all_candidates_reach(tiny: Path, tested: Path):
     """The people who are most similar to its faces may have photographs that are unlike each other."""
     faces, model = open_faces(tiny / "others.yaml", None, (48, 48), False), open_model(tiny / "run", CPU, True)
-    rows = unit_embeddings(model, read_photographs(faces, range(len(faces))))
+    rows = unit_embeddings(model, faces.images(range(len(faces))))
     of_person = [[place for place, name in enumerate(faces.identities) if name == person] for person in faces.people]
     same = [(rows[first] @ rows[other]).item() for first, *others in of_person for other in others]
     findings = findings_of(tested / "folder")
@@ -339,7 +339,7 @@ def test_photographs_that_are_all_copies_are_refused_before_the_first_step(tiny:
     for place, (name, person) in enumerate(zip(faces.names, faces.identities, strict=True)):
         copied = faces.identities.index(person) if person != faces.identities[-1] else place
         (tmp_path / "copies" / person).mkdir(parents=True, exist_ok=True)
-        pixels = read_photographs(faces, [copied])[0].permute(1, 2, 0).numpy()
+        pixels = faces.images([copied])[0].permute(1, 2, 0).numpy()
         Image.fromarray(pixels).save(tmp_path / "copies" / person / f"{Path(name).stem}-{place}.png")
     some = asked(tiny, faces=tmp_path / "copies", settings=replace(SHORT, steps=1), count=9)
     row = next(row for row in run_leak(some, tmp_path / "out", CPU).rows if row.source == "embeddings")
@@ -538,7 +538,7 @@ def test_a_stolen_gallery_is_translated_by_people_who_are_known(known: int):
 def test_a_copy_is_no_second_photograph_of_a_stolen_gallery():
     """Twenty people whose second photograph is a copy: they are not counted."""
     faces = SyntheticFaces(people=120, images=2, size=48)
-    pixels = read_photographs(faces, range(240))
+    pixels = faces.images(range(240))
     pixels[1:40:2] = pixels[:40:2]
     copied = InMemory(pixels, faces.names, faces.identities)
     stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Pixels(6).eval(), "cd" * 32)

@@ -12,7 +12,7 @@ from verisphere.decide import Far, operating_point
 from verisphere.models.embed import EmbeddingModel
 from verisphere.study.invert.distances import frechet_distance, kernel_distance
 from verisphere.study.invert.findings import Comparison, Cosines, Distance, Likeness
-from verisphere.study.invert.photographs import Photographs, read_photographs, unit_embeddings
+from verisphere.study.invert.photographs import Photographs, unit_embeddings
 
 INVERTED, JUDGE = "inverted", "judge"
 
@@ -45,7 +45,7 @@ class Compared:
         places = [place for of_image in photographs.own for place in of_image]
         owner = np.array([row for row, of_image in enumerate(photographs.own) for _ in of_image], np.int64)
         rows = [*photographs.given, *places, *photographs.others]
-        embedded = unit_embeddings(model, read_photographs(photographs.faces, rows)).numpy()
+        embedded = unit_embeddings(model, photographs.faces.images(rows)).numpy()
         given, own, others = np.split(embedded, [len(photographs.given), len(photographs.given) + len(places)])
         return cls(name, photographs, unit_embeddings(model, generated).numpy(), given, others, own, owner)
 

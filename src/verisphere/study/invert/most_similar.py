@@ -13,7 +13,7 @@ from torch import Tensor
 from verisphere.images.faces import Faces
 from verisphere.models.embed import EmbeddingModel
 from verisphere.study.invert.findings import Comparison
-from verisphere.study.invert.photographs import Photographs, photographs_of, read_photographs, unit_embeddings
+from verisphere.study.invert.photographs import Photographs, photographs_of, unit_embeddings
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Strangers:
         if not self.photographs:
             return []
         sides = (self.photographs, self.compared)
-        ours, theirs = (unit_embeddings(model, read_photographs(self.faces, side)) for side in sides)
+        ours, theirs = (unit_embeddings(model, self.faces.images(side)) for side in sides)
         names = ([self.faces.names[place] for place in side] for side in (self.photographs, self.given, self.compared))
         return [Comparison(*of_one) for of_one in zip(*names, (ours * theirs).sum(1).tolist(), strict=True)]
 
@@ -51,7 +51,7 @@ class MostSimilar:
     def __init__(self, model: EmbeddingModel, candidates: Photographs) -> None:
         self._model, self._candidates = model, candidates
         self._places = sorted({place for of_person in candidates.own for place in of_person} | {*candidates.given})
-        self._photos = unit_embeddings(model, read_photographs(candidates.faces, self._places))
+        self._photos = unit_embeddings(model, candidates.faces.images(self._places))
 
     def photographs(self, pixels: UInt8[Tensor, "count 3 height width"]) -> Photographs:
         """The photographs of the people who are most similar to some images."""
@@ -61,7 +61,7 @@ class MostSimilar:
         """A photograph of everybody, beside the candidate who is most similar to it and somebody else."""
         faces, candidates = self._candidates.faces, self._candidates
         probes = [*candidates.others, *candidates.given]
-        cosines = unit_embeddings(self._model, read_photographs(faces, probes)) @ self._photos.T
+        cosines = unit_embeddings(self._model, faces.images(probes)) @ self._photos.T
         number = {person: place for place, person in enumerate(faces.people)}
         person = torch.tensor([number[faces.identities[place]] for place in [*probes, *self._places]])
         cosines[person[: len(probes), None] == person[None, len(probes) :]] = -torch.inf

@@ -37,7 +37,6 @@ from verisphere.study.invert.photographs import (
     chosen_people,
     labels_of,
     photographs_of,
-    read_photographs,
     unit_embeddings,
     with_two_photographs,
 )
@@ -229,7 +228,7 @@ def _toward_photographs(
         given = pairs.photos
     people = tuple(faces.identities[place] for place in given)
     photographs = photographs_of(faces, people, asked.count, seed, given)
-    targets = unit_embeddings(model, read_photographs(faces, given), progress).float().to(device)
+    targets = unit_embeddings(model, faces.images(given), progress).float().to(device)
     names = tuple(faces.names[place] for place in given)
     return TowardEmbeddings(targets), names, people, "photographs", _digest(targets), photographs, pairs
 
@@ -366,7 +365,7 @@ def compare(
 
 def _photos(prepared: Prepared) -> list[UInt8[Tensor, "3 height width"]]:
     photographs = prepared.photographs
-    return [] if photographs is None else list(read_photographs(photographs.faces, photographs.given))
+    return [] if photographs is None else list(photographs.faces.images(photographs.given))
 
 
 def write_images(folder: Path, names: Sequence[str], pixels: UInt8[Tensor, "count 3 height width"]) -> None:

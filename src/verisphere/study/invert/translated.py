@@ -18,7 +18,7 @@ from verisphere.files.leak_figures import LeakRow
 from verisphere.images import Faces
 from verisphere.models.embed import EmbeddingModel
 from verisphere.score.bridge import fit_map
-from verisphere.study.invert.photographs import photograph_digests, read_photographs, unit_embeddings
+from verisphere.study.invert.photographs import photograph_digests, unit_embeddings
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def translations(
         return
     sides = []
     for model in (stolen, own):
-        rows = [unit_embeddings(model, read_photographs(faces, pair.tolist())) for pair in _parts(pairs, progress)]
+        rows = [unit_embeddings(model, faces.images(pair.tolist())) for pair in _parts(pairs, progress)]
         sides.append(np.concatenate([part.numpy() for part in rows]).astype(np.float32).reshape(*pairs.shape, -1))
     for known in counts:
         (old, old_rest), (new, new_rest) = ((side[:known], side[known:]) for side in sides)
