@@ -25,9 +25,6 @@ def check_renamed(arguments: Sequence[str]) -> None:
     """Refuse a verb or option by the name that it had in an earlier version.
 
     >>> check_renamed(["experiment", "recipe.yaml", "--out", "sweep"])
-
-    Args:
-        arguments: the words after `verisphere`.
     """
     verbs = [word for word in arguments if not word.startswith("-")]
     options = {word.partition("=")[0] for word in arguments if word.startswith("--")}

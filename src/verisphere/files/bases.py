@@ -26,10 +26,7 @@ BASE = "base"
 
 @dataclass(frozen=True, eq=False)
 class YamlFile:
-    """A file of a chain of bases.
-
-    Its content is that of this file alone, with current class paths.
-    """
+    """A file of a chain of bases, and the content of this file alone, with current class paths."""
 
     path: Path
     text: str

@@ -186,10 +186,7 @@ def read_result(kind: type[T], path: Path, what: str, largest: int = LARGEST_JSO
     """A result from the JSON file that a verb has written; a ValueError in one line says what is wrong with it.
 
     Args:
-        kind: class of the result.
-        path: the file.
         what: what the file has to be, such as "a bridge as `verisphere bridge` writes it".
-        largest: most bytes of the file.
         marks: fields of the document that have these values, such as its format.
     """
     check_file(path)

@@ -19,10 +19,7 @@ _LARGEST_LIST = 1 << 28  # bytes; MegaFace's list of a million distractors has a
 
 @dataclass(frozen=True)
 class PictureList:
-    """Pictures in the order of a list.
-
-    The person on a picture is its `id`, else the folder that its path begins with.
-    """
+    """Pictures in the order of a list; the person on one is its `id`, else the folder that its path begins with."""
 
     pictures: tuple[str, ...]
     people: tuple[str, ...]

@@ -17,10 +17,7 @@ _Wrong = Callable[[int, str, str], None]  # number of the line, or 0; path of th
 
 @dataclass(frozen=True)
 class ImageList:
-    """The images of a list.
-
-    Paths are relative to the folder of the list, which may have no domains.
-    """
+    """The images of a list, with paths relative to its folder; it may have no domains."""
 
     paths: tuple[str, ...]
     identities: tuple[str, ...]

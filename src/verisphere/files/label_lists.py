@@ -25,10 +25,7 @@ COLUMNS = ("name", "identity", "domain", "true_identity")
 
 @dataclass(frozen=True)
 class LabelList:
-    """The labels of some images.
-
-    Images are named as the data set spells them; what the list does not state is None.
-    """
+    """The labels of some images, named as the data set spells them; what the list does not state is None."""
 
     names: Sequence[str]
     identities: Sequence[str]

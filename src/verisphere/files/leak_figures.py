@@ -86,10 +86,7 @@ class LeakRow:
 
     @property
     def unrecognised(self) -> tuple[str, ...]:
-        """The FARs at which the judge does not surely take more of the faces for their people than chance alone would.
-
-        See `surely_above_chance`.
-        """
+        """The FARs at which `surely_above_chance` does not say that the judge recognises the people of the faces."""
         judged = zip(self.points, surely_above_chance(self.points, self.strangers), strict=True)
         return tuple(point.far_target for point, sure in judged if not sure)
 

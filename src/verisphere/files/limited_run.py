@@ -23,8 +23,6 @@ def run_limited(
     """Run a graph on images of noise in a process with limits.
 
     Args:
-        content: bytes of the ONNX file.
-        file: source of the bytes, for messages.
         asked: `input`, `outputs` (names), `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
         batches: numbers of images to run it on.
         memory: bytes that the process may take; by default `MEMORY` and five times the file.

@@ -23,10 +23,7 @@ def metrics_line(step: int, figures: Mapping[str, float]) -> str:
 
 
 def read_metrics(path: Path) -> list[Entry]:
-    """The lines of a log; empty if there is no file yet.
-
-    The last line may be cut short by a killed process, and is then skipped.
-    """
+    """The lines of a log, none if there is no file yet; a last line that a killed process cut short is skipped."""
     if not path.is_file():
         return []
     lines = read_file(path, MAX_TABLE).splitlines()

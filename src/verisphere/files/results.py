@@ -171,10 +171,7 @@ def curve_csv(curve: Curve, points: Sequence[OperatingPoint] = ()) -> str:
 
 
 def people_csv(thresholds: Sequence[PeopleAtThreshold], counts: Sequence[PersonCounts]) -> str:
-    """Each person's comparisons and error rates at each threshold, as CSV.
-
-    The rate of a person without such comparisons is empty.
-    """
+    """Each person's comparisons and error rates at each threshold, as CSV; a rate of no comparisons is empty."""
     rows: list[Sequence[object]] = []
     for at, people in zip(thresholds, counts, strict=True):
         columns = (people.genuine_accepted, people.genuine_total, people.impostor_accepted, people.impostor_total)

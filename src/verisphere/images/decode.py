@@ -33,8 +33,6 @@ def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.
     applied.
 
     Args:
-        data: the file's content.
-        name: name of the image for error messages.
         max_pixels: an image whose header states more pixels is refused before decoding.
     """
     with quiet_decoders():

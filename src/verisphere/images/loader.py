@@ -150,10 +150,7 @@ def buffered_order(count: int, buffer: int, seed: int, epoch: int) -> Int64[Tens
     [1, 0, 4, 5, 6, 2, 8, 7, 3, 11, 10, 9]
 
     Args:
-        count: number of images.
         buffer: images in the buffer; one image means no shuffle, and as many as the set has mean any order.
-        seed: the draws depend on `seed` and `epoch` alone.
-        epoch: number of the pass over the images.
     """
     if buffer < 1:
         raise ValueError(f"buffer is {buffer}; a shuffle buffer holds at least 1 image")

@@ -68,9 +68,7 @@ def all_ours(description: dict[str, Any], depth: int = 0) -> bool:
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], int]:
-    """A backbone's description and the seed of its start weights, from a recipe or a YAML file of its own, with its
-    bases.
-    """
+    """A backbone's description and the seed of its start weights, from a recipe or a YAML file, with its bases."""
     content = read_based(path).content
     description = content.get("backbone", content) if isinstance(content, dict) else None
     if not isinstance(description, dict) or "class_path" not in description:

@@ -49,7 +49,6 @@ class Optimizer:
         """The optimizer over a module's parameters.
 
         Args:
-            module: module whose parameters are trained.
             head: the head inside the module, if its gradient may be deferred: sgd then lets an engine that can do so
                 update the centers without a gradient of their size.
         """

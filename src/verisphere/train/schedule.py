@@ -66,7 +66,6 @@ class Schedule:
 
         Args:
             epoch: the position; the schedule's own positions are in epochs too, see `in_epochs`.
-            epochs: length of the training.
             falls: how often a plateau was reached before.
 
         >>> Schedule(power=1.0, warmup=1.0).rate(epoch=0.5, epochs=5.0)

@@ -24,10 +24,7 @@ def _words(text: str) -> list[str]:
 
 
 def _looks_last(path: Path, head: Sequence[str]) -> bool:
-    """Whether labels are last.
-
-    A row `Ann 4 1` is a pair of LFW's layout; so is `3 4 1`, unless the third field of every row can be a label.
-    """
+    """Whether labels are last: not in LFW's `Ann 4 1`, nor in `3 4 1`, unless all third fields can be labels."""
     rows = [_words(line) for line in head]
     if not rows or len(rows[0]) != 3 or not all(rows[0]) or rows[0][2] not in _LABELS:
         return False

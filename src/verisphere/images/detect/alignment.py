@@ -85,7 +85,6 @@ def resized(template: Template, size: tuple[int, int], share: float = 1.0) -> Te
     True
 
     Args:
-        template: the template.
         size: (height, width) of the crop, in pixels.
         share: below 1 the face is larger in the crop, above 1 smaller.
     """

@@ -34,7 +34,6 @@ def choose_face(detections: Detections, height: int, width: int) -> int:
 
     Args:
         detections: at least one face.
-        height, width: size of the photo, in pixels.
     """
     if not len(detections):
         raise ValueError("there is no face to choose from")

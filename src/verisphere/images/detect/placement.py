@@ -59,7 +59,6 @@ def doubt_alignment(
 
     Args:
         images: a sample of a set, evenly spaced; RGB, [0, 255], of the template's size.
-        template: the expected template.
         detector: finds the faces; without it brightness is used, which detects fewer cases.
         photographs: whether the images are known not to be drawings, so that fewer than sixteen can be judged by
             landmarks.
@@ -102,7 +101,6 @@ def doubt_shape(landmarks: Sequence[Points], template: Template) -> Doubt | None
 
     Args:
         landmarks: five points of each face, in pixels; sixteen faces at least.
-        template: the expected template.
     """
     if len(landmarks) < _LEAST_FACES:
         return None

@@ -30,10 +30,8 @@ def sample(
     """Crops of an image, by bilinear sampling; zeros outside the image.
 
     Args:
-        image: the image.
         matrices: map a place in the crop, (x, y, 1), to the place in the image. Both are in pixels, measured from the
             left and top edge: the first pixel's centre is at (0.5, 0.5).
-        size: (height, width) of the crops.
         places: number of samples in each direction; a pixel of a crop is their mean. With p places, every pixel of the
             image contributes while neighbours in the crop are at most p pixels apart.
     """

@@ -247,9 +247,6 @@ def walk(
     """Reads the headers of all records in the order of their places; nothing may lie between them.
 
     Args:
-        path: the file.
-        keys: key of each record.
-        offsets: byte at which each record begins.
         named: the name of a record in faults, by its position.
         ids_are_keys: whether the ids in the headers are meant to be the keys.
         labels: takes the first two labels of each record.

@@ -83,7 +83,6 @@ def noise(key: Int64[Tensor, " rows"], count: int) -> Float[Tensor, "rows {count
     Two rows can share draws at different positions; no model can exploit that in sensor noise.
 
     Args:
-        key: one key for each row.
         count: at most 2^19, so that the window has many possible places.
     """
     if not 0 < count <= 1 << (PLATE_BITS - 1):

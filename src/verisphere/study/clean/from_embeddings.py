@@ -161,7 +161,6 @@ def cosines_to_others(
     array([0.6, 0.6, 1. ], dtype=float32)
 
     Args:
-        rows: rows of length 1.
         labels: class of each row; a negative label is no class.
 
     Returns:

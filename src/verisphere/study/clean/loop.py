@@ -47,10 +47,7 @@ _PLAN = "loop.json"
 
 @dataclass(frozen=True)
 class CleanOptions:
-    """The settings of the cleaning in the loop.
-
-    Without a list `truth` of true identities those of the data are taken, if it has any.
-    """
+    """The settings of the cleaning in the loop; without a list `truth`, true identities are those of the data."""
 
     rule: Rule
     truth: Path | None = None

@@ -47,8 +47,6 @@ def cosines_to_sub_centers(
         labels: class of each row; a negative label is no class.
         sub_centers: sub-centers of each class; a class with fewer rows, or fewer directions, has fewer.
         restarts: number of further starts, each from rows that are drawn.
-        seed: seed of the drawn starts.
-        iterations: most iterations of a start.
 
     Returns:
         the cosines; NaN if the class has fewer sub-centers, and for a row of no class.
@@ -91,7 +89,6 @@ def spherical_k_means(
         points: rows of length 1, equally many of each class.
         sub_centers: sub-centers of each class, at most its rows.
         start: centers that the iterations begin with, NaN for an absent one; None chooses them by `farthest_first`.
-        iterations: most iterations.
     """
     if not points.any(axis=2).all():
         raise ValueError("a row has length zero, which has no direction")

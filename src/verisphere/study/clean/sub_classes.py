@@ -69,7 +69,6 @@ def sub_classes(
         cosines: cosines to each sub-center; NaN if the class has fewer sub-centers than others. Rows of no class are
             not read.
         labels: class of each sample, below `classes`; a negative label is no class.
-        classes: number of classes.
     """
     per_class = cosines.shape[1]
     own = np.where(np.isnan(cosines), -np.inf, cosines)

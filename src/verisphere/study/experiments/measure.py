@@ -44,10 +44,7 @@ class Measurer:
         seed: int = 0,
         progress: Progress = quietly,
     ) -> None:
-        """Take the sets; their images are read when they are first needed.
-
-        The sets as plain data are for the origin of the embeddings.
-        """
+        """Take the sets, whose images are read when first needed, and as plain data for the origin of embeddings."""
         self.sets = dict(sets)
         self.described = described
         self.device = device

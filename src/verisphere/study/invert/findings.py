@@ -170,10 +170,7 @@ class InversionFindings(Result):
 
     @property
     def verdict(self) -> str | None:
-        """Whether the images are as similar to their targets as two photographs of one person, or surely recognised.
-
-        None if it is not known.
-        """
+        """Whether the images are as similar to their targets as two photographs of one person, or surely recognised."""
         if self.reached is None or self.needed is None:
             return None
         cosines = (

@@ -57,10 +57,7 @@ class GeneratedPairs:
     def accuracies(
         self, model: str, generated: Float[np.ndarray, "count dim"], photographs: Float[np.ndarray, "count dim"]
     ) -> list[PairAccuracy]:
-        """Accuracy with generated images on both sides, on one, and on none.
-
-        Both sets of embeddings are in the order of `photos`.
-        """
+        """Accuracy with generated images on both sides, on one, and on none; both sets are in the order of `photos`."""
         rows = np.concatenate([generated, photographs]).astype(np.float32)
         names = [f"{kind}-{place}" for kind in ("generated", "photo") for place in range(len(generated))]
         embeddings = Embeddings(rows, names, names)

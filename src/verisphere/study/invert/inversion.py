@@ -123,10 +123,7 @@ class TowardEmbeddings(Identity):
 
 
 class TowardCenters(Identity):
-    """The closed-set term: toward the class centers of a head, by the training loss with constant centers.
-
-    The head is in evaluation mode.
-    """
+    """The closed-set term: toward a head's centers, held constant, by its training loss, in evaluation mode."""
 
     def __init__(self, head: Head, labels: Int64[Tensor, "count"]) -> None:
         self.count = len(labels)
@@ -159,18 +156,11 @@ def invert(
 
     Args:
         backbone: the network; it is put into evaluation mode, and its weights are frozen.
-        identity: the person that each image approaches.
-        settings: the numbers.
-        device: device of the computation.
         work: folder of work files, which the caller removes; the next call with the same arguments continues there, and
             gives the same bits as an uninterrupted one. None keeps nothing.
         about: network and people that the work files belong to, as JSON values; work files of others are removed.
         save_every: steps after which the current batch is stored, and passed to `watch`.
         watch: receives the images so far: those of earlier batches and the current ones of this batch.
-        progress: reports the progress over the steps of a batch.
-
-    Returns:
-        RGB pixels.
     """
     backbone.to(device).eval().requires_grad_(False)
     files = None if work is None else WorkFolder(work, anew=True)

@@ -129,10 +129,7 @@ def prepare(
     progress: Progress = quietly,
     opened: Mapping[Path, EmbeddingModel] | None = None,
 ) -> Prepared:
-    """Open everything, choose people and photographs, and plan.
-
-    Models that are open already are given by their paths.
-    """
+    """Open everything but the models that are given by their paths, choose people and photographs, and plan."""
     opened = opened or {}
     model = opened.get(asked.model) or open_model(asked.model, device, asked.trust)
     judge = None

@@ -129,10 +129,7 @@ def planned_rounds(content: Mapping[str, Any], epochs: float, seed: int) -> tupl
 
 
 def search_of(content: Mapping[str, Any], folder: Path, overrides: Sequence[str] = ()) -> Search:
-    """A search from plain data.
-
-    The path of its recipe is relative to the folder.
-    """
+    """A search from plain data; the path of its recipe is relative to the folder."""
     check_keys(content)
     settings, space = (_fields(content, key) for key in ("set", "space"))
     twice = sorted(dict(options(overrides)).keys() & (settings.keys() | space.keys()))
@@ -149,10 +146,7 @@ def check_keys(content: Mapping[str, Any], allowed: Sequence[str] = _ALLOWED_KEY
 
 
 def search_over(read: ReadRecipe, content: Mapping[str, Any]) -> Search:
-    """A search over a recipe that was read.
-
-    The recipe's validation is not used; space, method, schedule and reward are plain data.
-    """
+    """A search over a recipe whose validation is not used; space, method, schedule and reward are plain data."""
     space, given = (_fields(content, key) for key in ("space", "reward"))
     if not given:
         raise ValueError("reward is missing: a set by which candidates are compared, with faces and far")

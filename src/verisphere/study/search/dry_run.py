@@ -14,10 +14,7 @@ from verisphere.train.dry_run.text import NO_DATA, DryRunOptions
 
 @dataclass(frozen=True, eq=False)
 class SearchCost(Result):
-    """The cost of a search.
-
-    The rewards of its rounds are made up; the trainings are those that it costs, with the cost of one.
-    """
+    """The cost of a search whose rewards are made up: the trainings that it takes, with the cost of one."""
 
     rounds: tuple[Round, ...]
     trainings: Trainings

@@ -134,10 +134,7 @@ def open_search(search: Search, out: Path) -> None:
 def write_search(
     search: Search, rounds: Sequence[WholeRound], out: Path, learned: Mapping[str, float] | None = None
 ) -> None:
-    """Write `search.json` completely, or not at all.
-
-    What the method has learned is known after the last round; until then it is None.
-    """
+    """Write `search.json` completely, or not at all; what the method has learned is None before the search is over."""
     content = {
         "format": FORMAT,
         "verisphere": verisphere.__version__,

@@ -50,12 +50,10 @@ def maximize(
 
     Args:
         function: called with the values by name. A result that is not finite counts as a training that diverged.
-        maps: a map for each name.
         method: chooses the draws; it cannot be used again.
         schedule: plans the rounds; it cannot be used again. In a later round the function is called with each
             candidate's own values alone, not with those of its parent.
         epochs: length of a training for the schedule; with `EachEpoch` and `PopulationBased` the number of rounds.
-        seed: seed of all draws.
     """
     space = Space(tuple(maps), tuple(maps.values()))
     schedule.begin(epochs, space, seed)

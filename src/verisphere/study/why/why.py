@@ -60,16 +60,8 @@ def why(
 
     Args:
         model: model folder, run, checkpoint or ONNX file; without images the folder of a run.
-        images: set of images.
-        embeddings: rows that were made of the images.
-        pairs: list of pairs of the images.
-        calibration: thresholds to which scores are held.
         identities: list of labels, by which people are compared in place of the set's own.
         trust_code: also build classes from outside verisphere, which runs their code.
-        progress: reports the progress over the checks.
-
-    Raises:
-        ValueError: something cannot be read, or is given without the images that it is about.
     """
     if images is not None:
         case = ModelCase(model, images, embeddings, pairs, calibration, identities, trust_code)
