@@ -36,10 +36,8 @@ class Face:
     """A face of a cluster.
 
     Attributes:
-        name: name of the face in the embeddings.
         score: average score with the other faces that were grouped here; None where there are none.
         nearest: the other cluster with the highest average score with this face; None where none is near.
-        nearest_score: that score.
         confirmed: whether a person has said that the face is of this person.
         before: the cluster of an earlier result where that was another one, or `unsure`; None for confirmed faces.
         alone: the cluster of a confirmed face by the embeddings alone, without any links, where that is a different
@@ -94,7 +92,6 @@ class Clusters(Result):
     """The faces of a library, grouped into people.
 
     Attributes:
-        source: the embeddings file.
         threshold: average score from which faces are grouped.
         margin: a face is unsure if its score elsewhere is more than that with its cluster less this.
         price: what a merge must score above the threshold, over the number of faces of the larger group.

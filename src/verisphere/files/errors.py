@@ -13,7 +13,6 @@ class Fault:
     """A fault of a file.
 
     Attributes:
-        file: the file with the fault.
         record: name or key of the image; empty if the fault does not concern a single image.
         offset: byte of the file at which the record begins, if there is one.
         reason: the value that was seen, and the allowed ones.
@@ -31,11 +30,7 @@ class Fault:
 
 
 class FaultError(ValueError):
-    """A fault that prevents the reading of a file.
-
-    Attributes:
-        fault: the fault.
-    """
+    """A fault that prevents the reading of a file."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(str(fault))

@@ -37,7 +37,6 @@ class PromisedGallery:
 
     Attributes:
         file: name of the file or folder, without the folder that it is in.
-        people: number of people.
         photographs: number of their photographs or templates.
         sha256: digest of the digests of all photographs, which is its name in words.
         digests: the digests of 8 bytes of the photographs, sorted, in base64.
@@ -89,7 +88,6 @@ class GalleryCalibration(Result):
 
     Attributes:
         strangers: the file of the strangers.
-        gallery: the gallery.
         origin: the origin of the strangers' embeddings, if known.
         thresholds: a threshold for each target FPIR, in the order of the request.
         probes: the file of the probes of enrolled people, if there was one.

@@ -96,14 +96,11 @@ class LeakFigures(Result):
     """Figures of what a model reveals of people.
 
     Attributes:
-        format: number of the format.
         model: name of the model.
         sha256: digest of the model's weights, in hexadecimal.
         judge: name of the second model.
         judge_sha256: digest of the judge's weights; None for an untrained network.
         rows: a row for each source that was tested.
-        settings: the numbers of the inversion.
-        version: version of verisphere.
         preprocessing: the pixels that the model takes; None in a file of a version that did not record them.
         names_rule: how names of the photographs that are equal once folded were taken; None if nothing decided.
         in_training: people and images of the photographs that the model was trained on; None where nothing is recorded.

@@ -66,8 +66,6 @@ class Manifest:
     """What a folder of shards holds.
 
     Attributes:
-        rows: number of rows.
-        dim: numbers in a row.
         store: type of the stored numbers.
         moved: the largest distance by which a row, at length 1, was moved when it was stored; 0 for float32.
         columns: arrays of each shard.

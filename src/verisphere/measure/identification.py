@@ -52,7 +52,6 @@ class IdentificationOptions:
         fpirs: target FPIRs; if empty, only closed-set ranks are computed.
         open_rank: highest rank at which a mate counts in open-set points.
         top: number of images of the gallery to list for each probe.
-        screen: type of the products that screen; changes speed, never a figure.
         feature_norm: pooling of the rows of a template, where a file has templates or media.
         by_image: whether to rank also the images of the gallery instead of its people; see `ranked_by_image`.
     """

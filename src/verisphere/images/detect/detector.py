@@ -32,7 +32,6 @@ class Detector:
     image, as in a tight crop, fits into none.
 
     Args:
-        device: device of the networks.
         min_face: side of the smallest face that is searched for, in pixels of the searched image; 12 or more.
         max_side: an image with a longer side is shrunk to it for the search; results are in pixels of the original.
         thresholds: the probability that a box must exceed, one for each of the three networks.

@@ -32,7 +32,6 @@ class InsightFaceDetector:
 
     Args:
         model: name of a pack (`PACKS`), whose detector is taken, or path of an ONNX file of a detector.
-        device: device of the detector.
         min_face: side of the smallest face that is returned, in pixels.
     """
 

@@ -20,9 +20,7 @@ class Manifest:
     Attributes:
         format: version of this file.
         pack: format of the pack, as in `verisphere.images.packs.formats.FORMATS`.
-        images: number of images.
         sha256: digest of each file of the pack, by its path relative to the folder of the manifest.
-        source: source of the images.
         names: name of each image, in the order of the pack; None where the pack holds the names.
         people: identity of each label that the pack holds as a number, from 0; None where the pack holds identities.
         domains: domain of each image; None where the pack holds the domains, or has none.

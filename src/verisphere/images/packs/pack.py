@@ -22,7 +22,6 @@ class Pack:
         identities: name, in the data set, of the person on each image; `verisphere.base.vocabulary.NOBODY` where nobody
             is known.
         files: the bytes of each image, by position.
-        source: source of the images.
         domains: name of the group of each image; None where the set has no domains.
         source_by_path: whether the source is that of `images.json` above each image, so that a part has its own.
     """

@@ -13,8 +13,6 @@ class Found:
     """The samples of a data set, each in its sub-class.
 
     Attributes:
-        names: name of each image.
-        identities: identity of each image.
         people: the identities; a label of `sub` is a position in them.
         sub: sub-classes of the samples.
         method: how the sub-centers were found, in words, such as "sub-centers of runs/k3".

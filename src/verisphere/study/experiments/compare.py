@@ -16,11 +16,9 @@ class Difference:
     """Mean over seeds of the difference between the figures of an arm and of the baseline at the same seed.
 
     Attributes:
-        value: the mean difference.
         std: population standard deviation of the differences over seeds.
         per_seed: the difference at each seed.
         lower_95, upper_95: the middle 95 % over redrawn people, the same for both arms and all seeds.
-        replicates: number of redrawings.
         inside_noise: whether this interval contains zero.
         lower_95_over_seeds, upper_95_over_seeds: Student's bounds of the mean over further seeds, on the same people;
             NaN for one seed.

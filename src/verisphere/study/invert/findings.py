@@ -134,17 +134,14 @@ class InversionFindings(Result):
     """An inversion.
 
     Attributes:
-        model: name of the inverted model.
         sha256: digest of the model's weights; None for an untrained network.
         judge: name of the second model; None without a second model.
         target: `photographs`, `embeddings`, `centers`, or `directions` drawn at random.
         images: name of each image.
         people: the person of each image.
-        settings: the numbers of the inversion.
         likeness: comparison with photographs under each model.
         distances: the distances that the number of images allows.
         pairs: accuracy on a list.
-        version: version of verisphere.
         reached: mean cosine of the images with their targets under the inverted model; None in files of earlier
             versions.
         needed: what an attack that worked has reached, the mean cosine of two photographs of one person under the

@@ -27,7 +27,6 @@ class Photographs:
     """Positions in a set of faces.
 
     Attributes:
-        faces: the set.
         given: for each image the photograph whose embedding is the target; for a class center, a photograph of the
             person.
         own: for each image the other photographs of its person, without those of equal pixels.

@@ -21,7 +21,7 @@ _STEP = 2  # work of a step as a multiple of a forward: images need gradients, w
 
 @dataclass(frozen=True)
 class Plan:
-    """Memory and work of an inversion; `bytes` are of weights, and of the largest batch with what its backward needs."""
+    """Memory and work of an inversion; `bytes` are of weights, and of the largest batch with its backward."""
 
     images: int
     batches: int

@@ -55,8 +55,6 @@ class Asked:
     """The settings of an inversion: the model and the targets.
 
     Attributes:
-        model: the model: a run, a checkpoint, a model folder, or a recipe.
-        settings: the numbers.
         faces: photographs; None without any.
         people: list of the people of `faces` to use; None uses all.
         embeddings: embeddings file whose rows are the targets; None for photographs or centers.
@@ -65,7 +63,6 @@ class Asked:
         pairs: list of pairs of `faces` whose images are the targets.
         directions: whether random directions are the targets, as for an attacker who has only the network; each image
             then stands for the person on the photograph of `faces` that the model finds most similar.
-        count: number of images.
         fars: target FARs at which the images are compared.
         trust: also build classes from outside verisphere, which runs their code.
     """

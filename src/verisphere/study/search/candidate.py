@@ -36,7 +36,6 @@ class Computing:
 
     Attributes:
         device, threads: see `train_run`.
-        progress: reports the progress of trainings and measurements.
         groups: groups of ranks that train candidates side by side; the ranks of a group train one together.
     """
 

@@ -46,7 +46,6 @@ class RoundShown:
 
     Attributes:
         title: the round in words, such as "2, to epoch 1".
-        tried: candidates of the round.
         another_wins: share of the redrawings of the people in which another candidate would have been the best.
         too_high: lower bound of how much too high the best reward is because it was selected.
     """

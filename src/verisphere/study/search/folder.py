@@ -64,7 +64,6 @@ class WholeRound:
         best: number of the candidate with the highest reward, from 1.
         another_wins: share of the redrawings of the people in which another candidate would have been the best.
         method: figures that the method had learned before the round.
-        candidates: the candidates.
     """
 
     until_epoch: float

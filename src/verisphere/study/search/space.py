@@ -22,7 +22,6 @@ class Space:
 
     Attributes:
         fields: dotted names, such as `loss.init_args.margin`; a number in a name is a place in a list.
-        maps: the map of each.
     """
 
     fields: tuple[str, ...]

@@ -59,7 +59,6 @@ class Way:
 
     Attributes:
         cause: name of the mistake that it stands for.
-        text: the way in words.
         change: what is done to the images before they are normalised; None for nothing.
         normal: mean and scale in place of the network's own; None for these.
         bfloat16: whether the network runs in bfloat16.
