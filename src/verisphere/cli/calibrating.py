@@ -147,7 +147,6 @@ def _of_gallery(options: argparse.Namespace) -> str:
 
 
 def _gallery(options: argparse.Namespace) -> "OpenedGallery":
-    """The gallery of the options, its photographs embedded by the model where it has photographs."""
     from verisphere.ship.opened_gallery import is_embeddings, open_gallery
 
     if is_embeddings(options.gallery):

@@ -124,7 +124,6 @@ def _rule(options: argparse.Namespace, by_cluster: bool = False) -> "Rule":
 
 
 def _pictures(options: argparse.Namespace) -> "Faces | None":
-    """The images of the embeddings, if they are given."""
     from verisphere.models.described_faces import open_faces
 
     return None if options.faces is None else open_faces(options.faces, trust=options.trust_code)

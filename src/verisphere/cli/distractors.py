@@ -34,7 +34,6 @@ def evaluate_distractors(options: argparse.Namespace) -> Outcome:
 
 
 def _asked(options: argparse.Namespace) -> "DistractorOptions":
-    """The options, which are checked beside the files."""
     from verisphere.measure.distractors import DistractorOptions, check_paths
 
     fars, fpirs = LAYOUTS[options.layout]

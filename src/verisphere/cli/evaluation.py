@@ -70,7 +70,6 @@ def _listed(options: argparse.Namespace) -> dict[str, int]:
 
 
 def _options(options: argparse.Namespace) -> "Options":
-    """The options of an evaluation."""
     from verisphere.base.vocabulary import Redrawing
     from verisphere.measure.evaluate import Options
 

@@ -34,7 +34,6 @@ def evaluate_ijb(options: argparse.Namespace) -> Outcome:
 
 
 def _asked(options: argparse.Namespace) -> "tuple[IjbFiles, IjbOptions]":
-    """The files and the options, which are checked."""
     from verisphere.files.ijb import IjbFiles
     from verisphere.measure.ijb import IjbOptions
 

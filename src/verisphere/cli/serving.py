@@ -107,7 +107,6 @@ def _sweep(place: Path) -> None:
 
 
 def _desk(options: argparse.Namespace) -> "Desk":
-    """The gallery of the options, and the model that embeds for it."""
     from verisphere.files.gate import read_gate
     from verisphere.ship.gate import gate_of
     from verisphere.ship.living.gallery import LivingGallery

@@ -208,7 +208,6 @@ def add_probe(verb: argparse.ArgumentParser) -> None:
 
 
 def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
-    """The model of `verify` and `identify`, and the function that finds its faces."""
     return model_and_faces(options, photographs, others=True, files=True)
 
 

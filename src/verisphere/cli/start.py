@@ -84,7 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _start(arguments: list[str]) -> int:
-    """Parse the arguments and run the verb."""
     options = _parse(arguments)
     return _guarded(lambda: _do(options), options.less_memory)
 

@@ -163,7 +163,6 @@ class GuaranteedThreshold:
             raise ValueError(f"guarantee {self.guarantee!r} has confidence {confidence}, got {self.confidence}")
 
     def _rank(self) -> int | None:
-        """The rank that the guarantee takes."""
         if self.guarantee == "approximate" or self.domains:
             return None
         if self.assumption is None:

@@ -86,7 +86,6 @@ class _Complete(Reading):
             raise
 
     def fields(self, kind: type, value: object, where: str) -> dict[str, Any]:
-        """The fields of a dataclass, or the YAML file that has them."""
         if isinstance(value, str) and Path(value).is_file():
             value = read_yaml_file(Path(value))
         if not isinstance(value, Mapping):
@@ -104,7 +103,6 @@ class _Complete(Reading):
         return list(super().sequence(origin, options, value, where))
 
     def named(self, kind: type, value: object, where: str) -> Any:
-        """A class with all of its arguments."""
         if kind is Path and isinstance(value, str):
             return value
         given = {"class_path": value} if isinstance(value, str) else value
@@ -189,7 +187,6 @@ class _Build(Reading):
         return kind(**{name: self.value(known[name][0], entry, f"{where}.{name}") for name, entry in value.items()})
 
     def named(self, kind: type, value: Any, where: str) -> Any:
-        """An object of the class that a value names."""
         if kind is Path:
             return Path(value)
         path = value["class_path"]
@@ -348,7 +345,6 @@ def _with_value(before: Any, names: list[str], value: Any, kind: type, where: st
 
 
 def _over(before: Any, value: Any, kind: type, where: str, append: bool) -> Any:
-    """A value in place of another one."""
     loaded = _loaded(value)
     if append:
         return [*(before or []), *(loaded if isinstance(loaded, list) else [loaded])]

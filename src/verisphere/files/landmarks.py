@@ -150,7 +150,6 @@ def _faces_in_json(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
 
 
 def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.ndarray, "..."]:
-    """A JSON value as finite numbers of this shape."""
     cells = np.array(value, object)
     # by type, because in Python true is the number 1
     if cells.shape != shape or not all(

@@ -84,7 +84,6 @@ def _header(cells: Sequence[str]) -> _Columns:
 
 
 def _comparison(cells: Sequence[str], columns: _Columns) -> tuple[float, bool, str]:
-    """The score, the label and the domain of a line."""
     if len(cells) != columns.count:
         raise ValueError(f"{len(cells)} values under a header of {columns.count}")
     score = as_number(cells[columns.score], "score")

@@ -224,7 +224,6 @@ def _check_width(path: Path, column: str, longest: int, rows: int) -> None:
 
 
 def _texts(path: Path, column: str, cells: Sequence[str]) -> np.ndarray:
-    """The cells of a column of a text file as an array."""
     _check_width(path, column, max(map(len, cells), default=0), len(cells))
     return np.array(cells)
 

@@ -45,7 +45,6 @@ class _StudentNormaliser(ClassLoss):
     def finish(
         self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
-        """The own class beside the others."""
         return own + F.softplus(rest - own)
 
     def bound(self) -> float | None:
@@ -60,7 +59,6 @@ class _TeacherMean(ClassLoss):
     teacher = True
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """The teacher's normaliser."""
         assert rows.teacher is not None, "a head computes it"
         return (rows.teacher,)
 
@@ -79,7 +77,6 @@ class _TeacherMean(ClassLoss):
     def finish(
         self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
-        """The sum."""
         return rest
 
 

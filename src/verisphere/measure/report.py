@@ -154,7 +154,6 @@ def _made(
 
 
 def _first(entries: Sequence[_Entry], lead: int) -> list[_Entry]:
-    """The entries, the leading one first."""
     return [entries[lead], *entries[:lead], *entries[lead + 1 :]]
 
 
@@ -220,7 +219,6 @@ def _with_usable_domains(embeddings: Embeddings) -> Embeddings:
 
 
 def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, asked: Asked) -> Findings:
-    """The figures of all pairs of a set."""
     result = all_pairs(pairs, asked.targets, skip_empty=True, progress=asked.progress)
     place = [exact_rate(far) for far in asked.targets].index(exact_rate(asked.one_far))
     headline = result.operating_points[place]

@@ -75,7 +75,6 @@ def read_foreign_weights(path: Path, source: str) -> tuple[dict[str, Any], dict[
 
 
 def _tensors(path: Path, about: WeightSource) -> dict[str, Tensor]:
-    """The tensors of a checkpoint by name."""
     check_file(path, "checkpoint")
     content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _unpickled(path)
     for container in (*about.containers, *_CONTAINERS):

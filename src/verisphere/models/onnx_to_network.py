@@ -174,7 +174,6 @@ def _worked_out(reader: OnnxReader, version: int) -> np.ndarray:
 
 
 def _array_of(tensor: Any) -> np.ndarray:
-    """The numbers of a constant."""
     from onnx import numpy_helper
 
     try:

@@ -65,7 +65,6 @@ def _confidence(threshold: GuaranteedThreshold) -> str:
 
 
 def _size(source: Source) -> str:
-    """A file and its size."""
     rows = f"{source.rows:,} {'embeddings' if source.kind == 'embeddings' else 'comparisons'}"
     of = f" of {source.people:,} people" if source.people is not None else ""
     return f"{printable(source.file)} ({rows}{of}, SHA-256 {source.sha256[:12]})"

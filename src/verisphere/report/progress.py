@@ -50,7 +50,6 @@ console = Console(file=cast(IO[str], _StandardError()))
 
 class _Count(ProgressColumn):
     def render(self, task: Task) -> Text:
-        """The number of completed items, and the total if it is known."""
         of = "" if task.total is None else f"/{int(task.total)}"
         return Text(f"{int(task.completed)}{of}", style="progress.download")
 

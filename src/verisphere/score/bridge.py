@@ -116,7 +116,6 @@ def _maps(
 def _means_of_people(
     rows: Float64[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]
 ) -> Float64[np.ndarray, "people dim"]:
-    """The mean row of each person."""
     _, place, images = np.unique(person, return_inverse=True, return_counts=True)
     sums = np.zeros((len(images), rows.shape[1]))
     np.add.at(sums, place, rows)

@@ -152,7 +152,6 @@ class _Best:
         self.memory: Tensor | None = None
 
     def take(self, first: int, rows: Float32[Tensor, "block dim"]) -> None:
-        """Add the next rows of the gallery."""
         side = rounded(rows.to(self.probes.device), self.precision, first)
         self.error = max(self.error, Screen(self.rounded, side).error + _STORED)
         spare = -len(rows) % RUN_PRODUCTS
@@ -271,7 +270,6 @@ class _Best:
         self.floor[part] = torch.maximum(self.floor[part], lowest)
 
     def _drop(self, part: slice) -> None:
-        """Remove the candidates below the floor."""
         cut = self.floor[part] - self.error
         cut -= cut.abs() * self.shortened
         kept = (self.value[part] >= cut[:, None]) & (self.row[part] >= 0)

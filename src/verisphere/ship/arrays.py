@@ -166,7 +166,6 @@ def _of_gallery(
     unfound: int = 0,
     wrong: int = 0,
 ) -> GalleryCalibration:
-    """A threshold for a gallery; see `calibrate`."""
     fpirs = list(fpir) if isinstance(fpir, list | tuple) else [fpir]
     check_fpirs(fpirs, guarantee)
     for name, number in (("unfound", unfound), ("wrong", wrong)):

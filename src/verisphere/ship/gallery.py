@@ -215,7 +215,6 @@ class StrangersInGallery:
         return Suspicious(*names, *people, float(self.searched.statistic[row]), seal)
 
     def _removed(self, verdicts: Sequence[Verdict]) -> np.ndarray:
-        """Which strangers verdicts found to be enrolled."""
         removed = np.zeros(len(self.drawn), bool)
         rows = [self._rows(verdict.seal) for verdict in verdicts if verdict.word == "same"]
         removed[[pair[0] for pair in rows if pair is not None]] = True

@@ -179,7 +179,6 @@ def score_only(
 
 
 def _commands(model: ModelFile, *photographs: Path, far: Far = _FAR) -> tuple[str, ...]:
-    """The commands from photographs and a model file to a verdict."""
     compared = [str(path) for path in photographs] or ["A.jpg", "B.jpg"]
     words: Sequence[Sequence[str]] = (
         ("align", "PHOTOS", "faces", "--template", model.template),

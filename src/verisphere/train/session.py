@@ -252,7 +252,6 @@ def _record(write: Record, unreadable: UnreadableImages, step: int, figures: dic
 
 
 def _validated(recipe: Recipe, objective: Objective, measure: Measure, progress: Progress) -> dict[str, float]:
-    """The figures of the validation set."""
     assert recipe.validation is not None
     share_buffers(objective.backbone)
     with shared_by_ranks():

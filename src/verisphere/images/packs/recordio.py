@@ -177,7 +177,6 @@ class _Writer:
     offset: int = 0
 
     def put(self, key: int, labels: tuple[int, ...], image: bytes = b"") -> None:
-        """Appends a record to the file, and its line to the index."""
         self.index.write(f"{key}\t{self.offset}\n")
         self.offset += self.records.write(record_bytes(image_record(key, labels, image)))
 

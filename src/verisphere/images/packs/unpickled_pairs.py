@@ -95,7 +95,6 @@ class _Array:
     code, data = "", b""
 
     def __setstate__(self, state: object) -> None:
-        """Takes the type and the bytes."""
         match state:
             case (int(), (int() as items,), _Type() as kind, _, bytes() as data):
                 self.fill(kind, items, data)

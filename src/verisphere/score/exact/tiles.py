@@ -348,7 +348,6 @@ def _exact_scores(
 
 
 def _merged_scores(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, groups and counts of several parts merged."""
     if not parts:
         return np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
     score, group, count = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -274,7 +274,6 @@ class LivingGallery:
         return len(slots)
 
     def _known(self, names: Sequence[str]) -> list[tuple[int, str, str | None]]:
-        """Number, name and expiry of people."""
         found = []
         for name in names:
             person = self.store.select("SELECT person, name, expires FROM people WHERE folded = ?", folded(name))

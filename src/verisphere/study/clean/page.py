@@ -98,7 +98,6 @@ def _share(part: int, whole: int) -> str:
 
 
 def _opening(text: str) -> str:
-    """The text as the opening of a sentence."""
     return text[:1].upper() + text[1:]
 
 
