@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from verisphere.base.work import ranges
 from verisphere.images.faces import Faces, Selection
 from verisphere.images.luma import LUMA
 
@@ -47,11 +48,8 @@ class ByLight(Selection):
 def _brightness(faces: Faces) -> Tensor:
     """Mean luma of each image, (images,), in [0, 255]."""
     weights = torch.tensor(LUMA, dtype=torch.float64)
-    means = []
-    for start in range(0, len(faces), _IMAGES_AT_ONCE):
-        images = faces.images(range(start, min(start + _IMAGES_AT_ONCE, len(faces))))
-        means.append(images.double().mean((2, 3)) @ weights)
-    return torch.cat(means)
+    parts = map(faces.images, ranges(len(faces), _IMAGES_AT_ONCE))
+    return torch.cat([images.double().mean((2, 3)) @ weights for images in parts])
 
 
 def _by_rank(brightness: Tensor, names: Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from jaxtyping import Float64, UInt8
 from torch import Tensor
 
 from verisphere.base.vocabulary import Progress, quietly
+from verisphere.base.work import ranges
 from verisphere.images.faces import Faces
 from verisphere.images.luma import LUMA
 
@@ -48,7 +49,7 @@ def light_of(images: UInt8[Tensor, "images 3 height width"]) -> dict[str, Float6
 
 def measure(faces: Faces, progress: Progress = quietly) -> dict[str, Float64[np.ndarray, " images"]]:
     """Detail and light of each image of a set of aligned faces; `place_of` adds size and pose."""
-    batches = [range(len(faces))[start : start + _IMAGES_AT_ONCE] for start in range(0, len(faces), _IMAGES_AT_ONCE)]
+    batches = ranges(len(faces), _IMAGES_AT_ONCE)
     images = map(faces.images, progress(batches, "measuring", len(batches)))
     parts = [{"detail": detail_of(batch), **light_of(batch)} for batch in images]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

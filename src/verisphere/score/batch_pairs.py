@@ -18,7 +18,7 @@ from verisphere.base.collectives import total
 from verisphere.base.device import full_float32
 from verisphere.base.distributed import ALONE, World
 from verisphere.base.vocabulary import Precision
-from verisphere.base.work import gathered_arrays
+from verisphere.base.work import gathered_arrays, ranges
 from verisphere.score.batch_tiles import BatchTiles, fastest, tile_size
 from verisphere.score.exact.tiles import scan_tiles
 from verisphere.score.exact.windows import Window, gap, window_at, window_of
@@ -211,9 +211,8 @@ class BatchPairs:
         """Fill windows by one pass over the stored rows; each rank scans its own shard."""
         tiles, wanted = self._ready(), list(windows)
         self.hints.passes += 1
-        for start in range(0, len(tiles), TILES_BEFORE_NARROWING):
+        for numbers in ranges(len(tiles), TILES_BEFORE_NARROWING):
             stretches = [window.stretch for window in wanted]
-            numbers = range(start, min(start + TILES_BEFORE_NARROWING, len(tiles)))
             for window, stretch, part in zip(wanted, stretches, scan_tiles(tiles, numbers, stretches), strict=True):
                 window.add(part, stretch)
                 window.narrow()

@@ -10,6 +10,7 @@ from jaxtyping import Float32, Float64, Int64, Shaped
 from torch import Tensor
 
 from verisphere.base.vocabulary import Precision
+from verisphere.base.work import ranges
 from verisphere.score.exact.screen import (
     Keys,
     Rounded,
@@ -55,7 +56,7 @@ class BatchTiles:
     ) -> None:
         self.units, self.labels, self.groups, self.stored, self.shared = units, labels, groups, stored, met
         self.precision = precision
-        blocks = [range(start, min(start + TILE_ROWS, len(units))) for start in range(0, len(units), TILE_ROWS)]
+        blocks = ranges(len(units), TILE_ROWS)
         self.left = {rows: rounded(units[rows.start : rows.stop], precision, rows.start) for rows in blocks}
         self.columns = max(keys // max(min(len(units), TILE_ROWS), 1), 64)
         starts = range(0, len(met.places), self.columns)

@@ -12,6 +12,7 @@ from jaxtyping import UInt8
 from verisphere.base.identity import decided
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.base.words import unknown_name
+from verisphere.base.work import ranges
 from verisphere.files.disk import digest, real_path, write_with_companions
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
@@ -178,8 +179,7 @@ def _rows(
 
 def _read(pack: Pack) -> Iterator[tuple[int, bytes]]:
     """Position and bytes of each image."""
-    for start in range(0, len(pack), _AT_ONCE):
-        positions = range(start, min(start + _AT_ONCE, len(pack)))
+    for positions in ranges(len(pack), _AT_ONCE):
         for position, (_, data) in zip(positions, pack.files.read(positions), strict=True):
             yield position, data
 

@@ -9,7 +9,7 @@ import torch
 
 from verisphere.base.collectives import on_first_rank
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
-from verisphere.base.work import steps_of
+from verisphere.base.work import ranges, steps_of
 from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.images.detect.unaligned import warn_if_unaligned
@@ -46,9 +46,9 @@ class EmbedOnce:
         """
         path, record = self.folder / f"{name}.npz", self.folder / f"{name}.images.txt"
         keys: list[bytes] = []
-        starts = range(0, len(images), _AT_ONCE)
-        for start in self.progress(starts, f"reading {name}", len(starts)):
-            keys += images.keys(range(start, min(start + _AT_ONCE, len(images))))
+        parts = ranges(len(images), _AT_ONCE)
+        for part in self.progress(parts, f"reading {name}", len(parts)):
+            keys += images.keys(part)
         text = "".join(f"{key.hex()} {image}\n" for key, image in zip(keys, images.names, strict=True))
         if path.exists() and not record.exists():
             raise ValueError(

@@ -19,7 +19,7 @@ from jaxtyping import Float32, Int64
 from verisphere.base.collectives import on_every_rank, on_first_rank
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NO_CLASS, NOBODY, Origin, Progress, printable, quietly
-from verisphere.base.work import Arrays, results, working
+from verisphere.base.work import Arrays, ranges, results, working
 from verisphere.files.streamed_rows import StreamedRows, open_rows
 from verisphere.files.work import WorkFolder
 from verisphere.images.faces import Faces
@@ -76,8 +76,7 @@ def found_in_run(
     temporary = tempfile.TemporaryDirectory(prefix="verisphere-") if work is None else nullcontext(str(work))
     with temporary as own:
         files = WorkFolder(Path(on_first_rank(lambda: own)), anew=True)
-        step = BATCHES * batch_size
-        blocks = [range(start, min(start + step, len(faces))) for start in range(0, len(faces), step)]
+        blocks = ranges(len(faces), BATCHES * batch_size)
         labels = faces.labels.numpy()
         with working(files):
             cosines = _cosines(head, model, faces, blocks, about, labels, batch_size, workers, rank_1, progress)
