@@ -26,12 +26,9 @@ _STAT, _CGROUP, _CGROUPS = Path("/proc/stat"), Path("/proc/self/cgroup"), Path("
 
 
 def settle_threads(options: argparse.Namespace) -> tuple[str, str]:
-    """Settle `--threads` and how threads wait, before PyTorch loads.
+    """Settle `--threads`, a number or None if not given, and how threads wait, before PyTorch loads.
 
-    `options.threads` becomes a number, or None if it is not given.
-
-    Returns:
-        a message on the chosen number and the way of waiting; empty if there is nothing to report.
+    Returns a message on the number that was chosen and the way of waiting; empty if there is nothing to report.
     """
     about_load = about_waiting = ""
     if options.threads == "auto":

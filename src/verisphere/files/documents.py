@@ -185,9 +185,8 @@ def _check_number(event: yaml.ScalarEvent, line: int) -> None:
 def read_result(kind: type[T], path: Path, what: str, largest: int = LARGEST_JSON, /, **marks: object) -> T:
     """A result from the JSON file that a verb has written; a ValueError in one line says what is wrong with it.
 
-    Args:
-        what: what the file has to be, such as "a bridge as `verisphere bridge` writes it".
-        marks: fields of the document that have these values, such as its format.
+    The error says `what` it has to be, such as "a bridge as `verisphere bridge` writes it"; `marks` are fields of the
+    document that have these values, such as its format.
     """
     check_file(path)
     try:

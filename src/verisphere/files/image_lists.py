@@ -42,11 +42,9 @@ def read_images(path: str | Path) -> ImageList:
 
 
 def faults_of_images(path: str | Path) -> list[tuple[int, str, str]]:
-    """All faults for which `read_images` would refuse a list.
+    """All faults for which `read_images` would refuse a list: its line, the path of the image, and the reason.
 
-    Returns:
-        for each fault the number of the line, or 0 for a fault of the whole list; the path of the image, empty if the
-            line has none; and the reason.
+    The line of a fault of the whole list is 0, and the path is empty where the line has none.
     """
     faults: list[tuple[int, str, str]] = []
     try:

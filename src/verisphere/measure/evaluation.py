@@ -75,10 +75,8 @@ class Difference:
 class AccuracyOverDomains:
     """Mean and spread of the accuracies of several lists or groups, each decided at the thresholds of its own folds.
 
-    Attributes:
-        std_population: standard deviation, divided by the number of accuracies, as in OneFace's tables 2 and 3.
-        std_sample: standard deviation, divided by that number - 1, which agrees with the rows that OneFace's table 5
-            quotes from other papers; None for one domain.
+    The standard deviation is divided by the number of accuracies, as in OneFace's tables 2 and 3, or by one less, which
+    agrees with the rows that OneFace's table 5 quotes from other papers; None for one domain.
     """
 
     mean: float

@@ -69,7 +69,7 @@ class DomainThresholds:
 
 
 def domain_thresholds(pairs: BatchPairs, domains: Sequence[int], far: Far) -> DomainThresholds:
-    """The thresholds of a batch's impostor pairs, all from one pass over the stored rows.
+    """The thresholds of a batch's impostor pairs, grouped by domain, all from one pass over the stored rows.
 
     A set of n pairs with FAR * n < 1 has no threshold, since it has too few pairs for the FAR.
     """

@@ -41,11 +41,7 @@ Convert: TypeAlias = Callable[
 
 
 class Tables:
-    """The tables of one gallery, which one thread uses at a time. SQL has `?` for values.
-
-    Attributes:
-        name: where the gallery is, without a password.
-    """
+    """The tables of one gallery, which one thread uses at a time; its name has no password. SQL has `?` for values."""
 
     name: str
     _database: Any

@@ -45,11 +45,7 @@ class FaceDetector(Protocol):
     name: str
 
     def detect(self, images: Sequence[Image]) -> list[Detections]:
-        """The faces in each image.
-
-        Args:
-            images: RGB, [0, 255], of any sizes.
-        """
+        """The faces in each image: RGB, [0, 255], of any size."""
         ...
 
     def how_searched(self, height: int, width: int) -> str:

@@ -64,10 +64,9 @@ class Detector:
     @torch.inference_mode()
     @full_float32()
     def detect(self, images: Sequence[Image]) -> list[Detections]:
-        """The faces in each image; the result for one image does not depend on the others, up to rounding.
+        """The faces in each image, which up to rounding does not depend on the others.
 
-        Args:
-            images: RGB, [0, 255], of any sizes. Images of equal size are searched together.
+        Images are RGB, [0, 255], of any sizes; those of equal size are searched together.
         """
         found = self._detect(images, 0.0)
         missed = [index for index, faces in enumerate(found) if not len(faces)]

@@ -97,10 +97,8 @@ def sure_landmarks(images: Sequence[Image], template: Template, detector: Detect
 def doubt_shape(landmarks: Sequence[Points], template: Template) -> Doubt | None:
     """The reason why all faces look stretched alike: the size of a displacement does not show it, its direction does.
 
-    The affine map from the template to the landmarks is estimated for each face; their mean has a small error.
-
-    Args:
-        landmarks: five points of each face, in pixels; sixteen faces at least.
+    The affine map from the template to the landmarks is estimated for each of sixteen faces or more; their mean has a
+    small error.
     """
     if len(landmarks) < _LEAST_FACES:
         return None

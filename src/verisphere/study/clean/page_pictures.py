@@ -42,9 +42,6 @@ class Pictures:
     """The images of a page, chosen and read when it is made.
 
     Only the images that are shown are read; without images the page has no pictures.
-
-    Attributes:
-        dropped, kept: the contact sheets.
     """
 
     def __init__(self, cleaning: Cleaning, faces: Faces | None) -> None:

@@ -96,12 +96,7 @@ class TrainingFigure:
 
 @dataclass(frozen=True)
 class ArmResult:
-    """The results of an arm.
-
-    Attributes:
-        training: `seconds` of wall time, and the last value of each figure in the log, by name.
-        figures: figures on the measured sets.
-    """
+    """The figures of an arm on the measured sets; and its `seconds` of wall time, with the last values in its log."""
 
     training: dict[str, TrainingFigure]
     figures: tuple[ArmFigure, ...]

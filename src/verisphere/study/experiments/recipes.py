@@ -21,12 +21,7 @@ VALIDATION = "validation"
 
 @dataclass(frozen=True, eq=False)
 class ResolvedRecipe:
-    """The recipe of an arm with the values of all fields.
-
-    Attributes:
-        fields: the fields as plain data; all but the seed are those of all trainings of the arm.
-        yaml: for each seed, the recipe of the training.
-    """
+    """The fields of an arm's recipe as plain data, of which only the seed differs, and its recipe at each seed."""
 
     fields: dict[str, Any]
     yaml: dict[int, str]

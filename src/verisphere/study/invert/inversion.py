@@ -89,11 +89,7 @@ class Inversion:
 
 
 class Identity(ABC):
-    """The people that the images approach.
-
-    Attributes:
-        count: number of images.
-    """
+    """So many people that the images approach."""
 
     count: int
 
