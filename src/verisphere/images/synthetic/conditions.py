@@ -3,8 +3,10 @@
 Domains are capture conditions only: no domain represents a group of people.
 """
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib.resources import files
 
 import torch
 from jaxtyping import Float, Int64
@@ -16,7 +18,7 @@ from verisphere.images.synthetic.identity import PERSON, PHOTO, Columns, scaled
 
 @dataclass(frozen=True)
 class Domain:
-    """A capture condition: the similarity of its people, and the quality of its camera and its light.
+    """A capture condition, a row of `domains.csv`: how alike people are, and the quality of camera and light.
 
     Attributes:
         spread: factor on the differences of people from the mean face.
@@ -52,60 +54,13 @@ class Domain:
             raise ValueError(f"loss and grain of a domain are {self.loss} and {self.grain}; above 0 and at least 0")
 
 
-DOMAINS: Mapping[str, Domain] = {
-    # plain light and a good camera; people differ widely
-    "studio": Domain(
-        spread=1.1,
-        kinship=0.0,
-        pose=0.8,
-        light=0.8,
-        exposure=0.05,
-        blur=0.35,
-        grain=0.012,
-        loss=8.0,
-        detail=7.0,
-        worn=0.1,
-    ),
-    # sun from any side, turned heads, glasses and caps
-    "street": Domain(
-        spread=1.0,
-        kinship=0.0,
-        pose=1.1,
-        light=1.2,
-        exposure=0.1,
-        blur=0.7,
-        grain=0.025,
-        loss=16.0,
-        detail=6.0,
-        worn=0.2,
-    ),
-    # little light: noise, blur, down to half the resolution
-    "night": Domain(
-        spread=1.0,
-        kinship=0.0,
-        pose=1.0,
-        light=1.1,
-        exposure=-0.2,
-        blur=0.95,
-        grain=0.038,
-        loss=24.0,
-        detail=4.0,
-        worn=0.1,
-    ),
-    # people who were selected because they look alike
-    "lookalike": Domain(
-        spread=0.8,
-        kinship=0.5,
-        pose=0.8,
-        light=0.9,
-        exposure=0.0,
-        blur=0.6,
-        grain=0.02,
-        loss=12.0,
-        detail=6.0,
-        worn=0.1,
-    ),
-}
+def _domains() -> dict[str, Domain]:
+    table = (files("verisphere.images.synthetic") / "domains.csv").read_text(encoding="utf-8")
+    names = [field.name for field in fields(Domain)]
+    return {row["name"]: Domain(*(float(row[name]) for name in names)) for row in csv.DictReader(table.splitlines())}
+
+
+DOMAINS = _domains()
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
 """The parameters of a synthetic face: the traits of a person, the circumstances of a photograph, and natural colours.
 
-Traits and circumstances are tables: each line states the name of a number, its mean and its standard deviation. Lengths
+Traits and circumstances are rows of `spreads.csv`: the name of a number, its mean and its standard deviation. Lengths
 are in half frames (the frame extends from -1 to 1), x to the right and y down, from the middle of the head at zoom 1.
 """
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from typing import NamedTuple
 
 import torch
@@ -21,108 +23,13 @@ class Spread(NamedTuple):
     deviation: float
 
 
-PERSON: Mapping[str, Spread] = {
-    # skull, jaw and ears
-    "skull_width": Spread(0.55, 0.033),
-    "skull_top": Spread(0.78, 0.035),
-    "chin": Spread(0.71, 0.055),
-    "jaw_taper": Spread(0.30, 0.085),
-    "chin_point": Spread(0.30, 0.14),
-    "cheekbones": Spread(0.0, 0.035),
-    "ear_size": Spread(0.15, 0.026),
-    "ear_height": Spread(-0.01, 0.045),
-    "ear_flare": Spread(0.035, 0.028),
-    # eyes and brows
-    "eye_distance": Spread(0.265, 0.024),
-    "eye_height": Spread(-0.09, 0.030),
-    "eye_width": Spread(0.118, 0.013),
-    "eye_opening": Spread(0.052, 0.011),
-    "eye_tilt": Spread(0.06, 0.13),
-    "eye_depth": Spread(0.55, 0.25),
-    "lid_fold": Spread(0.030, 0.013),
-    "brow_gap": Spread(0.150, 0.024),
-    "brow_tilt": Spread(0.06, 0.13),
-    "brow_arch": Spread(0.055, 0.035),
-    "brow_thickness": Spread(0.030, 0.010),
-    "brow_width": Spread(0.165, 0.022),
-    # nose and mouth
-    "nose_length": Spread(0.300, 0.042),
-    "nose_width": Spread(0.105, 0.020),
-    "nose_bridge": Spread(0.060, 0.014),
-    "nose_tip": Spread(0.055, 0.014),
-    "mouth_gap": Spread(0.190, 0.026),
-    "mouth_width": Spread(0.205, 0.028),
-    "upper_lip": Spread(0.038, 0.013),
-    "lower_lip": Spread(0.052, 0.015),
-    "cupids_bow": Spread(0.35, 0.25),
-    # colours: positions on the curves of `skin_colour`, `hair_colour` and `iris_colour`
-    "melanin": Spread(0.60, 0.30),
-    "hemoglobin": Spread(0.55, 0.16),
-    "eumelanin": Spread(1.75, 0.80),
-    "pheomelanin": Spread(0.30, 0.22),
-    "grey": Spread(-0.55, 0.50),
-    "iris": Spread(0.60, 0.40),
-    "lip_blood": Spread(0.75, 0.25),
-    # hair, beard, age and marks
-    "hairline": Spread(0.47, 0.060),
-    "hairline_bend": Spread(0.35, 0.45),
-    "parting": Spread(0.0, 0.22),
-    "hair_volume": Spread(0.055, 0.030),
-    "hair_length": Spread(-0.05, 0.50),
-    "beard": Spread(-0.50, 0.60),
-    "moustache": Spread(-0.60, 0.60),
-    "age": Spread(0.25, 0.30),
-    "cheek_mark_x": Spread(0.0, 0.22),
-    "cheek_mark_y": Spread(0.22, 0.12),
-    "cheek_mark": Spread(-0.4, 0.7),
-    "brow_mark_x": Spread(0.0, 0.20),
-    "brow_mark_y": Spread(-0.36, 0.06),
-    "brow_mark": Spread(-0.6, 0.7),
-}
+def _spreads(of: str) -> dict[str, Spread]:
+    table = (files("verisphere.images.synthetic") / "spreads.csv").read_text(encoding="utf-8")
+    rows = [row for row in csv.DictReader(table.splitlines()) if row["of"] == of]
+    return {row["name"]: Spread(float(row["mean"]), float(row["deviation"])) for row in rows}
 
-PHOTO: Mapping[str, Spread] = {
-    # pose (sines of the angles) and framing; `Domain.pose` scales these
-    "yaw": Spread(0.0, 0.18),
-    "pitch": Spread(0.0, 0.10),
-    "roll": Spread(0.0, 0.08),
-    "shift_x": Spread(0.0, 0.06),
-    "shift_y": Spread(0.02, 0.05),
-    "zoom": Spread(1.0, 0.055),
-    # expression
-    "smile": Spread(0.12, 0.22),
-    "mouth_open": Spread(-0.02, 0.035),
-    "mouth_stretch": Spread(1.0, 0.06),
-    "lids": Spread(0.92, 0.14),
-    "brow_raise": Spread(0.0, 0.016),
-    "gaze_x": Spread(0.0, 0.018),
-    "gaze_y": Spread(0.0, 0.008),
-    "hair_day": Spread(0.0, 0.018),
-    "blush": Spread(0.0, 0.07),
-    # light: its direction, the share of ambient light, its colour temperature; `Domain.light` scales these
-    "light_x": Spread(0.0, 0.55),
-    "light_y": Spread(-0.30, 0.35),
-    "ambient": Spread(0.46, 0.10),
-    "warmth": Spread(0.0, 0.16),
-    "tint": Spread(0.0, 0.05),
-    "fill_warmth": Spread(0.0, 0.12),
-    "exposure": Spread(-0.10, 0.22),
-    "contrast": Spread(0.0, 0.25),
-    # the background, the clothes, and objects in front of the person
-    "wall_light": Spread(0.0, 1.0),
-    "wall_hue": Spread(0.0, 1.0),
-    "wall_other": Spread(0.0, 1.0),
-    "wall_angle": Spread(0.0, 1.0),
-    "wall_bend": Spread(0.0, 1.0),
-    "wall_pattern": Spread(0.0, 1.0),
-    "cloth_light": Spread(0.0, 1.0),
-    "cloth_hue": Spread(0.0, 1.0),
-    "cloth_cut": Spread(0.0, 1.0),
-    "glasses_size": Spread(0.145, 0.012),
-    "glasses_height": Spread(0.115, 0.012),
-    "frame_shade": Spread(0.15, 0.12),
-    "cover_angle": Spread(0.0, 1.0),
-    "cover_depth": Spread(0.0, 1.0),
-}
+
+PERSON, PHOTO = _spreads("person"), _spreads("photo")
 
 
 @dataclass(frozen=True)
