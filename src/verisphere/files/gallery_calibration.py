@@ -87,14 +87,11 @@ class GalleryCalibration(Result):
     Each guarantee holds by itself: all thresholds come from the same strangers.
 
     Attributes:
-        strangers: the file of the strangers.
         origin: the origin of the strangers' embeddings, if known.
         thresholds: a threshold for each target FPIR, in the order of the request.
-        probes: the file of the probes of enrolled people, if there was one.
         cohort: the file of the cohort of the statistic, if it needs one.
         cohort_rows: SHA-256 of the rows of this cohort, one of each person; empty without one.
         gallery_origin: the origin of the gallery's embeddings, if known.
-        verdicts: the verdicts of the review, if there was one.
         implausible: the reasons why scores cannot be those of a working model with right labels, as was accepted.
     """
 

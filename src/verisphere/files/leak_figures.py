@@ -96,11 +96,8 @@ class LeakFigures(Result):
     """Figures of what a model reveals of people.
 
     Attributes:
-        model: name of the model.
         sha256: digest of the model's weights, in hexadecimal.
-        judge: name of the second model.
         judge_sha256: digest of the judge's weights; None for an untrained network.
-        rows: a row for each source that was tested.
         preprocessing: the pixels that the model takes; None in a file of a version that did not record them.
         names_rule: how names of the photographs that are equal once folded were taken; None if nothing decided.
         in_training: people and images of the photographs that the model was trained on; None where nothing is recorded.

@@ -49,7 +49,6 @@ class Purity(Result):
 
     Attributes:
         origin: origin of the embeddings, if known.
-        threshold: the threshold of clusters.
         impurity: the impurity that is promised at most, as it was written.
         guarantee: `expected`: 95 % of calibrations and next libraries together keep it; `confident`: with 95 %
             confidence 95 % of libraries keep it.

@@ -104,7 +104,6 @@ class UnreadableImages:
     """The images of a set that could not be read so far, each counted once; more than allowed are an error.
 
     Args:
-        allowed: largest number of unreadable images.
         before: positions that were counted earlier, as a checkpoint has recorded them.
     """
 

@@ -80,7 +80,6 @@ class Cost(Result):
         pieces: pieces that processes divide, about.
         pairs: pairs that would be compared, at most.
         bytes: bytes of the rows that are read, or of the pieces of images that are kept.
-        cpu_hours: hours of one core.
         memory: bytes of memory of one process.
         mapped: bytes of mapped files in the folder of temporary files.
         rate: the rate that the hours are by, in words.

@@ -80,7 +80,6 @@ class DistractorEvaluation(Result):
 
     Attributes:
         scores: scores that the figures were computed from; not part of the JSON.
-        sources: files that were read, the probes first.
         notes: other differences between the lists and the files.
         implausible: reasons why the probes cannot be those of a working model with right labels, or the first rows of a
             file of distractors those of different faces.

@@ -83,7 +83,6 @@ class Pooling:
     Attributes:
         feature_norm: `keep` or `drop`.
         detector_scores: file of the weights; None if all faces have the same weight.
-        faces: number of rows of the metadata.
         media: number of media, counted within each template.
     """
 

@@ -16,7 +16,6 @@ class Pack:
     """Encoded images on disk, in a fixed order; their bytes are read on request.
 
     Attributes:
-        path: folder, list or file.
         format: name of the format, as in `verisphere.images.packs.formats.FORMATS`.
         names: unique name of each image.
         identities: name, in the data set, of the person on each image; `verisphere.base.vocabulary.NOBODY` where nobody

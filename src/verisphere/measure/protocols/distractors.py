@@ -63,7 +63,6 @@ class DistractorResult:
         searches: number of (probe, mate) pairs, both orders counted.
         ranks: share of the searches whose mate is found up to each rank.
         identification_points: share of the searches whose mate is first and passes, at each target FPIR.
-        operating_points: verification, a point for each target FAR.
     """
 
     people: int

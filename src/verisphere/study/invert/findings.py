@@ -137,8 +137,6 @@ class InversionFindings(Result):
         sha256: digest of the model's weights; None for an untrained network.
         judge: name of the second model; None without a second model.
         target: `photographs`, `embeddings`, `centers`, or `directions` drawn at random.
-        images: name of each image.
-        people: the person of each image.
         likeness: comparison with photographs under each model.
         distances: the distances that the number of images allows.
         pairs: accuracy on a list.

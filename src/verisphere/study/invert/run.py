@@ -55,7 +55,6 @@ class Asked:
     """The settings of an inversion: the model and the targets.
 
     Attributes:
-        faces: photographs; None without any.
         people: list of the people of `faces` to use; None uses all.
         embeddings: embeddings file whose rows are the targets; None for photographs or centers.
         centers: whether the class centers of `model` are the targets.

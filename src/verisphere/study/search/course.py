@@ -23,10 +23,8 @@ class Tried:
     Attributes:
         at: place on the horizontal axis: the epoch up to which the candidate was trained, or the number of a whole
             training.
-        values: searched values of the candidate, by name.
         reward: reward of the candidate; None if its training diverged.
         spread: standard deviation of the reward over redrawn people; None if there is none.
-        best: whether the candidate is the best of its round.
         descends: whether the candidate is the result or an ancestor of it.
         losses: epoch and loss of each entry of its log, after the last one of the candidate that it continued.
     """

@@ -111,7 +111,6 @@ class TrainingCost:
 
     Attributes:
         engine: engine that runs the head on the classes of a process: dense, streamed, sparse, or sampled.
-        classes: number of classes of all processes.
         held: number of classes of the process that holds most.
         batch, local_batch: images a step, of all processes and of one.
         runtime: bytes of PyTorch itself.

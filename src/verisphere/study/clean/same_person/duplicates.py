@@ -54,8 +54,6 @@ class ImagePair:
     """Two images under two identities that may be one picture.
 
     Attributes:
-        name, other_name: the two images.
-        identity, other_identity: identities of the two images.
         score: score of the two images; None if only equal pixels make the pair.
         equal_pixels: whether all pixels are equal; None if the images were not read.
     """
