@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from verisphere.base.words import printable
+from verisphere.cli.evaluation_options import add_far
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import (
     SET,
@@ -79,7 +80,7 @@ def add_invert(verbs: Verbs) -> None:
         action="store_true",
         help="toward directions drawn at random, as with the network alone; --faces then only compares",
     )
-    verb.add_argument("--far", action="append", metavar="F", help="target FAR of the comparison; repeat (1e-1 1e-2)")
+    add_far(verb, ("1e-1", "1e-2"), "target FAR of the comparison")
     add_input(verb, "--people", "only the people of this list, of --faces", metavar="LIST")
     add_input(verb, "--judge", _JUDGE, metavar="MODEL")
     add_input(verb, "--pairs", "generate the images of these pairs, and report their accuracy", metavar="LIST")
@@ -143,7 +144,7 @@ def add_leak(verbs: Verbs) -> None:
     add_input(verb, "--people", "only the people of this list, of --faces", metavar="LIST")
     add_input(verb, "--head", "also attack the class centers of this run; with --trained", metavar="RUN")
     add_input(verb, "--trained", f"photographs of the people whom the run was trained on: {SET}", metavar="SET")
-    verb.add_argument("--far", action="append", metavar="F", help="target FAR; repeat (1e-1 1e-2)")
+    add_far(verb, ("1e-1", "1e-2"), "target FAR")
     _add_numbers(verb)
     add_trust_code(verb)
     add_device(verb)

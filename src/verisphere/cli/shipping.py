@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from verisphere.base.words import DROP_FARS, FARS, SMALLER_PRECISIONS
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded, model_and_faces
 from verisphere.cli.dry_run import add_cost, cost_of_rows
-from verisphere.cli.evaluation_options import refuse_unread
+from verisphere.cli.evaluation_options import add_far, refuse_unread
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import (
     SET,
@@ -94,12 +94,7 @@ def add_export(verbs: Verbs) -> None:
         metavar="SET",
     )
     verb.add_argument("--people", type=Path, metavar="LIST", help="measure only on the people of this list")
-    verb.add_argument(
-        "--far",
-        action="append",
-        metavar="F",
-        help=f"target FAR at which it is measured; repeat ({' '.join(DROP_FARS)})",
-    )
+    add_far(verb, DROP_FARS, "target FAR at which it is measured")
     verb.add_argument(
         "--template",
         metavar="NAME",
@@ -292,7 +287,7 @@ def add_report(verbs: Verbs) -> None:
         metavar="SET",
     )
     add_trust_code(verb)
-    verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(FARS)})")
+    add_far(verb, what="target FAR")
     verb.add_argument("--one-far", default="1e-3", metavar="F", help="target FAR of the one threshold (1e-3)")
     add_input(
         verb, "--calibration", "thresholds to show, from calibrate (those of the first model folder that ships any)"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.base.words import printable
 from verisphere.cli.dry_run import add_cost, cost_of_images
-from verisphere.cli.evaluation_options import add_feature_norm, add_rule
+from verisphere.cli.evaluation_options import add_far, add_feature_norm, add_rule
 from verisphere.cli.images import add_embedding_options, embedding_options
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
@@ -93,9 +93,7 @@ def add_suite(kinds: Verbs) -> None:
         metavar="DIR",
         help="keep the embeddings files here, and use those of earlier runs by the same model (a temporary folder)",
     )
-    verb.add_argument(
-        "--far", action="append", metavar="F", help="target FAR of every set; repeat (the published ones of each set)"
-    )
+    add_far(verb, ("the published ones of each set",), "target FAR of every set")
     add_rule(verb)
     add_feature_norm(verb)
     add_json(verb)

@@ -118,25 +118,26 @@ def even_steps(length: int, most: int) -> Int64[np.ndarray, " chosen"]:
     return np.linspace(0, length - 1, min(length, most)).round().astype(np.int64)
 
 
-def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str) -> None:
-    """Warns where people of a set that is measured are people of the training.
-
-    Equal numbers of two sets are not one person; those of one file are.
-    """
+def shared_people(faces: Faces, training: Faces) -> list[str]:
+    """The people of a set who are people of the training; numbers are, if both sets are of one file."""
     same_place = faces.source.place == training.source.place
     form = form_of(faces.names_rule, training.names_rule)
     trained = {form(person) for person in training.people}
     named = {form(own_name(person)) for person in training.people}
-    both = {
+    return [
         person
         for person in faces.people
         if (form(own_name(person)) in named if is_name(person) else same_place and form(person) in trained)
-    }
-    if both:
+    ]
+
+
+def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str) -> None:
+    """Warns where people of a set that is measured are people of the training."""
+    if both := shared_people(faces, training):
         log.warning(
             "%s: %d of its %d people are people of the training, such as %s; a network knows those, so %s says little "
             "of others",
-            what, len(both), len(faces.people), printable(min(both)), figures,
+            what, len(both), len(faces.people), printable(both[0]), figures,
         )  # fmt: skip
 
 

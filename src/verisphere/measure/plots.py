@@ -1,6 +1,7 @@
 """Plots in one call, from arrays or from scores, as scikit-learn's displays make them."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from matplotlib import pyplot
@@ -15,6 +16,8 @@ from verisphere.measure.protocols.score_distribution import BINS, histograms, th
 from verisphere.report.plots import LINES, draw_det, draw_roc, tidy
 from verisphere.report.score_plots import COMMON, draw_scores
 from verisphere.report.tables import number
+
+_Scores: TypeAlias = PairsOfSet | tuple[SortedScores, SortedScores]  # all pairs, or genuine and impostor scores
 
 
 def plot_roc(
@@ -47,10 +50,7 @@ def plot_roc(
         TypeError: neither or both of embeddings and scores, or identities are missing.
         ValueError: see `verisphere.evaluate` and `verisphere.operating_point`.
     """
-    curve = _curve(_scores(embeddings, identities, genuine, impostor))
-    axes = _axes(ax)
-    draw_roc(axes, {name: curve})
-    return _finished(axes, name)
+    return _drawn(draw_roc, _scores(embeddings, identities, genuine, impostor), name, ax)
 
 
 def plot_det(
@@ -69,10 +69,7 @@ def plot_det(
     'FRR = 1 - TAR (false reject rate)'
     >>> axes.figure.clear()
     """
-    curve = _curve(_scores(embeddings, identities, genuine, impostor))
-    axes = _axes(ax)
-    draw_det(axes, {name: curve})
-    return _finished(axes, name)
+    return _drawn(draw_det, _scores(embeddings, identities, genuine, impostor), name, ax)
 
 
 def plot_scores(
@@ -125,10 +122,7 @@ def plot_scores(
     return axes
 
 
-def _scores(
-    embeddings: Any, identities: Any, genuine: ScoresLike | None, impostor: ScoresLike | None
-) -> PairsOfSet | tuple[SortedScores, SortedScores]:
-    """All pairs of a set, or the (genuine, impostor) scores."""
+def _scores(embeddings: Any, identities: Any, genuine: ScoresLike | None, impostor: ScoresLike | None) -> _Scores:
     if genuine is None and impostor is None:
         if embeddings is None:
             raise TypeError("nothing to plot; give embeddings and identities, or genuine=scores and impostor=scores")
@@ -146,7 +140,7 @@ def _scores(
     return both
 
 
-def _curve(scores: PairsOfSet | tuple[SortedScores, SortedScores]) -> Curve:
+def _curve(scores: _Scores) -> Curve:
     if isinstance(scores, PairsOfSet):
         return thinned_curve(scores)
     genuine, impostor = scores
@@ -171,7 +165,9 @@ def _axes(ax: Axes | None) -> Axes:
     return pyplot.figure(figsize=(4.8, 3.6), layout="constrained").add_subplot() if ax is None else ax
 
 
-def _finished(axes: Axes, name: str) -> Axes:
+def _drawn(draw: Callable[[Axes, dict[str, Curve]], object], scores: _Scores, name: str, ax: Axes | None) -> Axes:
+    curve, axes = _curve(scores), _axes(ax)
+    draw(axes, {name: curve})
     if name:
         axes.legend(loc="best", frameon=False, fontsize=9)
     tidy(axes)

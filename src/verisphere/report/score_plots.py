@@ -36,7 +36,7 @@ def histogram_plot(
     figure = new_figure(4.2)
     even, logarithmic = figure.subplots(2, 1, sharex=True)
     for axes in (even, logarithmic):
-        _spread(axes, histogram, degrees)
+        draw_scores(axes, histogram, degrees)
         for marks, colour in ((thresholds, COMMON), (shipped or {}, SHIPPED)):
             for dashes, (name, threshold) in zip(cycle(("-", "--", ":", "-.")), marks.items(), strict=False):
                 if np.isfinite(threshold):
@@ -71,7 +71,7 @@ def domains_plot(
     grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(grid, names, strict=True):
         domain = result.domains[name]
-        _spread(axes, histograms[name], degrees)
+        draw_scores(axes, histograms[name], degrees)
         common = _score_text(result.calibration_threshold, degrees)
         for threshold, colour, dashes, label in (
             (result.calibration_threshold, COMMON, "-", f"the one threshold: {common}"),
@@ -92,11 +92,6 @@ def domains_plot(
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     figure.suptitle(in_picture(f"{title}, FAR {result.far_target}"), x=0.02, ha="left", color=INK, fontsize=11)
     return figure
-
-
-def draw_scores(axes: Axes, histogram: Histogram) -> None:
-    """Draws the distributions of genuine and impostor scores into axes, as shares of each kind."""
-    _spread(axes, histogram, degrees=False)
 
 
 def reliability_plot(calibration: Calibration) -> Figure:
@@ -207,8 +202,8 @@ def _score_text(score: float, degrees: bool) -> str:
     return f"{_place(score, degrees):.1f}\u00b0, cosine {number(score)}" if degrees else number(score)
 
 
-def _spread(axes: Axes, histogram: Histogram, degrees: bool) -> None:
-    """Genuine and impostor scores as filled steps, as shares of each kind."""
+def draw_scores(axes: Axes, histogram: Histogram, degrees: bool = False) -> None:
+    """Draws genuine and impostor scores into axes as filled steps, as shares of each kind."""
     kinds = (
         ("impostor", histogram.impostor, histogram.impostor_total, IMPOSTOR),
         ("genuine", histogram.genuine, histogram.genuine_total, GENUINE),

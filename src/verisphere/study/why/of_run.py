@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from verisphere.base.identity import decided, form_of
-from verisphere.base.trained_on import is_name
+from verisphere.base.identity import decided
 from verisphere.base.vocabulary import Embeddings
 from verisphere.base.words import Names
 from verisphere.decide.bounds import mean_bounds
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.images.faces import Faces
+from verisphere.images.select import shared_people
 from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.models.checkpoint import Checkpoint, list_checkpoints, read_checkpoint
 from verisphere.models.embed import embed, open_model
@@ -267,11 +267,7 @@ def validation(case: RunCase) -> Cause | Seen:
     validation, training = case.recipe.validation, case.recipe.data
     if validation is None:
         return Seen("the recipe has no validation", "not asked")
-    same_place = validation.source.place == training.source.place
-    form = form_of(validation.names_rule, training.names_rule)
-    trained = {form(person) for person in training.people}
-    both = [name for name in validation.people if form(name) in trained and (same_place or is_name(name))]
-    if both:
+    if both := shared_people(validation, training):
         evidence = f"{len(both):,} of the {len(validation.people):,} people of the validation are trained on, such as "
         return Cause("validation people in the training", f"{evidence}{both[0]}")
     if case.checkpoint is not None:
