@@ -115,10 +115,8 @@ class OnnxReader:
     ) -> int:
         """Add an operator whose result is the first output of the node.
 
-        Args:
-            weights: arrays by name of a parameter or buffer of its layer.
-            inputs: numbers of values; by default the first input of the node.
-            attributes: attributes of the operator; its defaults are not written down.
+        Weights have the names of parameters or buffers of its layer; inputs are numbers of values, by default the first
+        input of the node. Attributes at the operator's defaults are not written down.
         """
         numbers = [self.first] if inputs is None else [*inputs]
         listed = {name: [*value] if isinstance(value, tuple) else value for name, value in attributes.items()}

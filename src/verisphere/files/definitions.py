@@ -308,8 +308,6 @@ def with_values(owner: type, definition: Mapping[str, Any], values: Sequence[tup
     {'flip': 0.5, 'crop': '0.1'}
 
     Args:
-        owner: the dataclass that the definition fills.
-        definition: plain data.
         values: names and values; a text is read as YAML where the definition does not ask for a text.
     """
     whole = dict(definition)

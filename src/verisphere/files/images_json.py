@@ -44,19 +44,12 @@ def images_json(drawn: bool | None, alignment: str | None) -> str:
 
 
 def read_source(path: Path, names: Sequence[str]) -> ImageSource:
-    """The source of the images of a folder, archive, list, or of one image file.
+    """The source of the images of a folder, archive or list, or of an image file; without such a file, its name alone.
 
     `images.json` describes all images below its folder: for each image the file in the nearest folder above it counts,
     also above the folder of the set. Parts of a set that were aligned differently are stated together:
-    `arcface_112x112+sphereface_112x96 by MTCNN`.
-
-    Args:
-        path: folder, zip archive, list, image file, or a file of another format.
-        names: paths of the images, below the folder, in the archive, or in the list; the name of the image file. Empty
-            for a file of another format.
-
-    Returns:
-        the source; without such a file, only its name is known.
+    `arcface_112x112+sphereface_112x96 by MTCNN`. Names are paths below the folder, in the archive or in the list; there
+    are none of a file of another format.
     """
     packed = path.suffix.lower() == ".zip" and not path.is_dir()
     root = str(real_path(path) if path.is_dir() else real_path(path.parent))

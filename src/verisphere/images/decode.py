@@ -30,10 +30,7 @@ def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.
     is decoded (for HEIC the primary one). The content determines the format, not the name. Grey, palette and CMYK
     images become RGB, 16-bit grey keeps its upper 8 bits, transparency is discarded. The EXIF orientation is applied;
     an EXIF block that cannot be read counts as absent. HEIC states its rotation outside of EXIF; that rotation is
-    applied.
-
-    Args:
-        max_pixels: an image whose header states more pixels is refused before decoding.
+    applied. An image whose header states more than `max_pixels` is refused before decoding.
     """
     with quiet_decoders():
         return decode_quietly(data, name, max_pixels=max_pixels)

@@ -29,9 +29,8 @@ def gradients(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, " batch"], dict[str, float]]:
     """Compute the gradients of a batch, part by part.
 
-    Returns:
-        the mean loss over the global batch, the loss of each row of this rank, and the figures of the pair terms, each
-        a mean over the parts that have it.
+    The mean loss over the global batch, the loss of each row of this rank, and the figures of the pair terms are
+    returned, each of these a mean over the parts that have it.
     """
     total, per_sample, first = torch.zeros((), device=sample.images.device), [], 0
     figures: dict[str, list[float]] = {}

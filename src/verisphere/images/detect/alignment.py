@@ -101,14 +101,11 @@ def resized(template: Template, size: tuple[int, int], share: float = 1.0) -> Te
 
 
 def similarity(points: Points, targets: Points) -> Float64[np.ndarray, "2 3"]:
-    """The rotation, scale and shift that minimise the sum of squared distances from points to targets.
+    """The matrix, of (x, y, 1), of the rotation, scale and shift with the least sum of squares from points to targets.
 
     The solution of Umeyama 1991 ("Least-squares estimation of transformation parameters between two point patterns",
     eqs. 40 to 42) in the plane, where it needs no decomposition: with a point (x, y) as the complex number x + iy, it
     is the line of best fit z -> a z + b. It holds no reflection, as no complex a mirrors the plane.
-
-    Returns:
-        the matrix that maps (x, y, 1) of a point to its target.
     """
     if not np.isfinite(points).all():
         raise ValueError(f"landmarks must be finite, got {_text(points)}")
@@ -135,10 +132,8 @@ def align(image: Image, landmarks: Points, template: Template) -> UInt8[np.ndarr
     the crop contributes, so that fine detail does not alias. Places outside the image are black.
 
     Args:
-        image: RGB, [0, 255].
         landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner as seen in the image, in pixels; the
             centre of the first pixel is (0, 0).
-        template: the places of the landmarks in the crop.
     """
     back = inverse(similarity(landmarks, np.array(template.points)))
     back[:, 2] += 0.5 - back[:, :2].sum(axis=1) / 2  # from centres at whole numbers to edges at whole numbers

@@ -27,13 +27,10 @@ class Crop:
 
 
 def choose_face(detections: Detections, height: int, width: int) -> int:
-    """Position of the most central face on a photo; of equally central ones, the largest.
+    """Position of the most central of one face or more on a photo; of equally central ones, the largest.
 
     The distance of a face is the distance from the middle of the photo to the face's box; it is 0 for each box that
     contains the middle. So of two faces in the middle, the larger is chosen, not a face of the crowd behind it.
-
-    Args:
-        detections: at least one face.
     """
     if not len(detections):
         raise ValueError("there is no face to choose from")

@@ -115,14 +115,10 @@ def decoded(
 ) -> tuple[Float32[np.ndarray, "faces 4"], Float32[np.ndarray, "faces 5 2"], Float32[np.ndarray, " faces"]]:
     """Boxes, landmarks and scores of the cells with a score of 0.9 or more, in pixels of the input.
 
-    For the cell in column c and row r of a stride S: score sqrt(cls obj), both clipped to [0, 1]; centre of the box
-    ((c + b0) S, (r + b1) S), its width exp(b2) S and height exp(b3) S; landmark k ((c + x_k) S, (r + y_k) S). The
-    landmarks come in the order of the image: the eye, and the corner of the mouth, on its left before those on its
-    right.
-
-    Args:
-        outputs: arrays by their names (`OUTPUTS`), of any shapes with a row for each cell.
-        height, width: size of the input, in multiples of 32.
+    For the cell in column c and row r of a stride S: score sqrt(cls obj), both clipped to [0, 1]; centre of the box ((c
+    + b0) S, (r + b1) S), its width exp(b2) S and height exp(b3) S; landmark k ((c + x_k) S, (r + y_k) S). The landmarks
+    come in the order of the image: the eye, and the corner of the mouth, on its left before those on its right. Sides
+    of the input are multiples of 32; the outputs, by name, have a row for each cell.
     """
     parts = []
     for stride in STRIDES:

@@ -351,15 +351,9 @@ def illuminate(scene: Scene, photo: Columns, solid: Plane, face: Plane) -> None:
 
 
 def render(person: Columns, photo: Columns, size: int) -> Picture:
-    """The faces in their light, before the camera.
+    """The faces in their light, before the camera: linear colour, from 0 to about 1.3.
 
-    Args:
-        person: the columns of `synthetic_identity.PERSON`, one row a face.
-        photo: the columns of `synthetic_identity.PHOTO` and of what is worn, one row a face.
-        size: height and width in pixels.
-
-    Returns:
-        Linear colour, from 0 to about 1.3.
+    A row is a face, of the columns of `synthetic_identity.PERSON`, and of `synthetic_identity.PHOTO` and what is worn.
     """
     scene = stage(person, photo, size)
     blood = person["hemoglobin"] + photo["blush"]
