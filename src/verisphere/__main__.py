@@ -48,10 +48,7 @@ def _code() -> int:
 
 
 def _open_streams() -> None:
-    """Give the null device to standard streams that are closed.
-
-    Otherwise the next file that is opened becomes the standard output, and words are written into it.
-    """
+    """Give the null device to closed standard streams, or the next file that is opened becomes standard output."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

@@ -153,10 +153,7 @@ class RowsInTraining:
         return cls(np.zeros(rows, bool), np.zeros(rows, bool), False, gap)
 
     def of(self, identities: np.ndarray, how: Names | None = None) -> "RowsInTraining":
-        """The record of these people; where they have other names than before, of what is known of the new names.
-
-        Names are compared as they were taken (`how`).
-        """
+        """The record of these people; under other names than before (`how`), of what is known of the new names."""
         if self.identities is None or np.array_equal(identities, self.identities):
             return replace(self, identities=identities)
         form_in = form_of(how)

@@ -96,10 +96,7 @@ def available_cores() -> int:
 
 
 def idle_cores() -> float:
-    """How many of the available cores other programs leave idle, measured over half a second.
-
-    Without /proc/stat the load average of the last minute takes its place.
-    """
+    """The available cores that other programs leave idle in half a second; by the load average without /proc/stat."""
     before = _times()
     time.sleep(_WINDOW)
     idle, whole = 0.0, 0

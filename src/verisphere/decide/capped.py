@@ -172,10 +172,7 @@ class ObservedCap:
 
 
 def observed_cap(pairs: PairScores, far: Far) -> ObservedCap | None:
-    """What c is at FARs from 1e-1 down to the target, from the highest scores of all pairs of one image each.
-
-    None where too few accepted pairs share a person.
-    """
+    """What c is at FARs from 1e-1 to the target, of one image each; None where too few pairs share a person."""
     target, people, total = float(promised_rate(far)), len(pairs.images), pairs.impostor_total
     levels = [level for step in range(48) if (level := HIGHEST_SEEN / STEP**step) > target * 1.01] + [target]
     logs, estimates, deleted = [], [], []

@@ -389,10 +389,7 @@ def mean_rank(rates: Sequence[RankRate]) -> MeanRank:
 
 
 def _identifiable(scores: ProbeScores, rank: int) -> Float64[np.ndarray, " mated"]:
-    """The mate's score if its rank is low enough, else minus infinity, which passes no threshold.
-
-    Refuses a bad rank, and probes that are all mated or all non-mated.
-    """
+    """The mate's score if its rank is low enough, else minus infinity; refuses a bad rank, and probes of one kind."""
     check_at_least("a rank", rank)
     _check_mated(scores)
     if not len(scores.stranger):

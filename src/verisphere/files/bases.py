@@ -35,10 +35,7 @@ class YamlFile:
 
 @dataclass(frozen=True, eq=False)
 class Based:
-    """A YAML file with the values of all its bases.
-
-    The content is without `base`; the files are the file itself, its base, the base of that base, and so on.
-    """
+    """A YAML file with the values of all its bases, but without `base`; and its files: itself, its base, and so on."""
 
     content: Any
     files: tuple[YamlFile, ...]

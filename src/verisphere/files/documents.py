@@ -170,10 +170,7 @@ def _check_text(text: str, again: int, line: int) -> None:
 
 
 def _check_number(event: yaml.ScalarEvent, line: int) -> None:
-    """Refuses whole numbers that Python cannot read or write back, and numbers to base 60.
-
-    YAML 1.1 reads 190:20:30 as 685,230, which no author of such a text intends.
-    """
+    """Refuses whole numbers that Python cannot read or write back, and those to base 60 (190:20:30 is 685,230)."""
     if event.implicit[0] and len(event.value) > _LONGEST_NUMBER and _NUMBER.fullmatch(event.value):
         raise ValueError(f"a whole number of {len(event.value):,} letters in line {line}")
     if event.implicit[0] and _BASE_60.fullmatch(event.value):

@@ -53,10 +53,7 @@ def rows_named(
 
 @dataclass(frozen=True)
 class Found:
-    """The rows of a list's images in a set.
-
-    Beside them are the names for which the set has nothing, and those that fit several images, with the names of these.
-    """
+    """The rows of a list's images in a set; the names that it lacks, and those of several images, with their names."""
 
     rows: dict[str, int] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)

@@ -109,10 +109,7 @@ def joint_source(place: str, parts: Sequence[ImageSource]) -> ImageSource:
 
 
 def described_source(description: Mapping[str, Any]) -> ImageSource:
-    """The source of the images of a data set in a recipe, for trainings by versions that did not record sources.
-
-    A set can contain another one, as `ByLight` does.
-    """
+    """The source of the images of a described set, or of the set inside it, for trainings that recorded none."""
     arguments = description.get("init_args")
     arguments = arguments if isinstance(arguments, Mapping) else {}
     inner = [value for value in arguments.values() if isinstance(value, Mapping) and "class_path" in value]

@@ -51,10 +51,7 @@ def text_of_recipe(path: Path) -> str:
 
 @dataclass(frozen=True)
 class NamedRecipe:
-    """The name of a recipe as the user typed it, and its file.
-
-    Errors begin with the name; the path of a recipe may lie within the table of losses.
-    """
+    """The name of a recipe as the user typed it, for errors, and its file, or a path in the table of losses."""
 
     name: str
     path: Path

@@ -88,10 +88,7 @@ class Purity(Result):
             raise ValueError("no sizes")
 
     def promise_for(self, library: Embeddings, source: EvaluatedFile) -> str:
-        """What is promised of a library, in words: nothing of a larger one, and of the faces that were known.
-
-        What weakens the promise comes first.
-        """
+        """What is promised of a library, what weakens it first: nothing of a larger one and of the faces known."""
         faces = len(library)
         if source.sha256 == self.source.sha256:
             return "nothing is promised: the threshold was chosen on these faces"

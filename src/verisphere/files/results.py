@@ -127,10 +127,7 @@ def json_text(value: object, ascii_only: bool = True) -> str:
 
 
 class Result:
-    """What a command finds.
-
-    A command line option that names a file `OUT` writes it by the method `write_OUT`: `--json` by `write_json`.
-    """
+    """What a command finds; an option that names a file `OUT` writes it by the method `write_OUT`."""
 
     ascii_only: ClassVar[bool] = True  # whether other letters are escaped in the JSON
 

@@ -44,10 +44,7 @@ _ROUNDED = 2.0**-22  # more than a row of length 1 moves when it is rounded to f
 
 @dataclass(frozen=True)
 class Shard:
-    """Some rows of a set.
-
-    The name is that of its files without suffixes; the digests are those of the .npy and of the .npz file.
-    """
+    """Some rows of a set: the name of its files without suffixes, and the digests of the .npy and the .npz file."""
 
     name: str
     rows: int

@@ -69,10 +69,7 @@ def numbered_lines(path: str | Path) -> list[Line]:
 
 
 def csv_rows(path: str | Path, tabs: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a CSV that are not empty, each with the number of its line.
-
-    Cells are separated by commas, or on request by tabs if the first line has a tab.
-    """
+    """Rows of a CSV that are not empty, with their lines; on request tabs separate cells, if the first line has one."""
     check_file(path)
     with text_lines(path) as lines:
         first = next(lines, "")

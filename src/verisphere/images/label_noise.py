@@ -21,10 +21,7 @@ OUTSIDE = "outside/"  # prefix of the names of images from another set
 
 @dataclass(frozen=True, eq=False)
 class DrawnNoise:
-    """The labels of a set with noise, and which of them are wrong.
-
-    An image marked `outside` is to be replaced by one of a person outside the set, under the same label.
-    """
+    """The labels of a set with noise, and which are wrong; an image marked `outside` is to show a person outside it."""
 
     identities: Sequence[str]
     wrong: Bool[np.ndarray, " images"]

@@ -42,10 +42,7 @@ class RunHead:
     def cosines(
         self, rows: Float32[np.ndarray, "rows dim"], labels: Int64[np.ndarray, " rows"]
     ) -> Float32[np.ndarray, "rows subcenters"]:
-        """Cosines of embeddings to the sub-centers of their own class; NaN for rows of no class.
-
-        Each row is computed by itself, so its bits do not depend on the others.
-        """
+        """Cosines of embeddings, each computed by itself, to the sub-centers of their class; NaN for no class."""
         cosines = np.full((len(rows), self.centers.shape[1]), np.nan, np.float32)
         known = np.flatnonzero(labels >= 0)
         centers = self.centers[torch.from_numpy(labels[known])]

@@ -45,10 +45,7 @@ class Shard:
 
 
 def shards_of(described: Any, others: Any = None) -> tuple[Shard, ...]:
-    """The shards that a checkpoint's state describes, each by its first class and the class after its last.
-
-    `others` holds the rows of further tensors, by `part/name`.
-    """
+    """The shards that a checkpoint's state describes, by their classes; `others` are rows of tensors by `part/name`."""
     if not isinstance(described, dict) or not described:
         raise ValueError("it names no shards")
     further = {} if others is None else others

@@ -34,10 +34,7 @@ _FLOAT = 1  # TensorProto.FLOAT
 
 
 def in_float16(content: bytes, file: Path) -> bytes:
-    """The graph in float16, with an unchanged input and output.
-
-    Float16 cannot hold weights and results beyond 65504; the caller measures the effect.
-    """
+    """The graph in float16, which holds nothing beyond 65504, with input and output as they are."""
     with _naming(file, "float16"):
         from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 

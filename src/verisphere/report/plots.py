@@ -40,10 +40,7 @@ MOST_STEPS = 100  # a curve with fewer points is drawn in steps
 
 
 def save_plot(figure: Figure, path: Path) -> Path:
-    """Writes a figure in the format of the suffix (.png, .svg).
-
-    Equal figures give equal bytes. Letters in an SVG are outlines, so that it looks the same everywhere.
-    """
+    """Writes a figure as .png or .svg, with letters as outlines; equal figures give equal bytes."""
     metadata = {"Date": None} if path.suffix == ".svg" else None
     with _drawing():
         write_whole(path, lambda partial: figure.savefig(partial, dpi=200, facecolor="white", metadata=metadata))

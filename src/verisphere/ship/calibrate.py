@@ -94,10 +94,7 @@ def calibrate(
 def review_pairs(
     path: Path, count: int, seed: int = 0, reviewed: Path | None = None, progress: Progress = quietly
 ) -> tuple[list[Suspicious], Embeddings]:
-    """The comparisons of a calibration that score highest, to look at, and the embeddings that they are from.
-
-    Those of an earlier review come first, with their verdicts.
-    """
+    """The comparisons of a calibration to look at, those of an earlier review first; and their embeddings."""
     opened = open_file(path, progress)
     if not isinstance(opened, EmbeddingsSet):
         raise ValueError(f"{path}: a scores file names no photographs to look at; review the embeddings file")

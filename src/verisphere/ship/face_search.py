@@ -77,10 +77,7 @@ FindFaces = Callable[[Sequence[Pixels], Sequence[str]], list[FaceOfPhotograph]]
 
 @dataclass(frozen=True)
 class AlignedBy:
-    """A way to find faces that knows the `ImageSource.alignment`s of its crops, and says `how` it makes them.
-
-    Crops that are made in another way have other words there.
-    """
+    """A way to find faces that says `how` it makes crops, and knows their `ImageSource.alignment` from all others."""
 
     find: FindFaces
     alignments: tuple[str, ...]

@@ -18,10 +18,7 @@ TEMPLATE, SUBJECT = "TEMPLATE_ID", "SUBJECT_ID"
 
 @dataclass(frozen=True, eq=False)
 class TemplatePeople:
-    """Templates of a gallery, or probes, each with its person.
-
-    Each template is there once, in the order of the file, with its first line; people are named as in the file.
-    """
+    """Templates of a gallery, or probes, each once, in the order of the file, with its person and first line."""
 
     source: Path
     templates: Int64[np.ndarray, " templates"]

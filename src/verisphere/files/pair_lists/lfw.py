@@ -15,10 +15,7 @@ from verisphere.files.text import Line, is_count, numbered_lines
 
 
 def _words(text: str) -> list[str]:
-    """The fields, separated by white space, or by commas if white space gives neither a header nor a pair.
-
-    A name may hold a comma, as `Downey,_Jr` does.
-    """
+    """The fields, between white space or, if that gives no pair, commas, which a name may hold (`Downey,_Jr`)."""
     words = text.split(maxsplit=4)
     return words if _is_header(words) or _is_pair(words) else text.replace(",", " ").split(maxsplit=4)
 

@@ -160,10 +160,7 @@ def eye_contrast(image: Image, template: Template) -> float:
 
 
 def checking_detector() -> Detector | None:
-    """A detector for `doubt_alignment`; None where its weights are not installed.
-
-    It searches each image once: an image without a face does not contribute.
-    """
+    """A detector for `doubt_alignment`, which searches once; None where its weights are not installed."""
     try:
         with torch.random.fork_rng(devices=()):  # the networks start with random weights
             return Detector("cpu", border=0)

@@ -321,10 +321,7 @@ class _Records:
     def _listed_labels(
         self, labels: Int[np.ndarray, " images"], listed: NameList
     ) -> Generator[Fault, None, Int64[np.ndarray, " images"]]:
-        """The label of each image in the list.
-
-        Faults are images that the list lacks, and other labels than these; thoroughly also those of its other lines.
-        """
+        """The label of each image in the list, whose faults are other labels, missing images and, thoroughly, lines."""
         where, rows = str(list_path(self.path)), self.rows
         absent = np.flatnonzero(rows < 0)
         if len(absent):

@@ -21,11 +21,7 @@ from verisphere.images.packs.text_columns import NOT_WHOLE, Lines, blocks_of_lin
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Where each record begins.
-
-    Keys, offsets in bytes and lines are in the order of the index; `wrong` has the numbers of the lines that are not
-    `key<TAB>offset`.
-    """
+    """Where each record begins, in the order of the index; `wrong` numbers the lines that are not `key<TAB>offset`."""
 
     keys: Int64[np.ndarray, " records"]
     offsets: Int64[np.ndarray, " records"]

@@ -176,10 +176,7 @@ class Headers:
 
 
 def gather_headers(path: Path, offsets: Int64[np.ndarray, " records"], most_problems: int = 1) -> Headers:
-    """The headers of the records at these bytes, through a mapping of the file.
-
-    After so many records that cannot be read, the reading of unusual records ends.
-    """
+    """The headers of the records at these bytes, by a mapping; it ends after so many that cannot be read."""
     with open(path, "rb", buffering=0, opener=regular) as file:
         size = os.fstat(file.fileno()).st_size
         labels = np.full((len(offsets), 2), np.nan, np.float32)

@@ -343,10 +343,7 @@ def _of_same(domain: np.ndarray, rows: Int64[np.ndarray, " some"]) -> Int64[np.n
 def _genuine(
     person: Int64[np.ndarray, " rows"], people: Int64[np.ndarray, " people"] | None = None
 ) -> tuple[Int64[np.ndarray, "people draws"], Int64[np.ndarray, "people draws"]]:
-    """The rows of as many genuine pairs of each of these people, else of each sampled person.
-
-    The sampled people are the same wherever labels are moved.
-    """
+    """As many genuine pairs of each of these people, else of sampled people, the same wherever labels are moved."""
     random = numpy_generator(0)
     images = np.bincount(person)
     rows, starts = np.argsort(person, kind="stable"), np.cumsum(images) - images

@@ -179,10 +179,7 @@ def domain_bounds(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> GroupDifferences:
-    """Differences of domains with bounds over redrawn people, at their one threshold, held fixed.
-
-    A person who is in several domains is drawn once for all of them.
-    """
+    """Differences of domains at their one threshold, held fixed; a person in several domains is drawn once for all."""
     sets = _by_domain(pairs, differences.threshold, differences.groups)
     far, tar = rates_at(sets, differences.threshold, redrawing, progress)
     return with_redrawn_bounds(differences, far, tar, len(pairs.people))

@@ -27,10 +27,7 @@ class Repeated:
 
 
 def repeated_pairs(comparisons: Comparisons) -> Repeated:
-    """Count pairs of a row with itself and pairs that are listed again.
-
-    Sorts one number a pair: 4 bytes each up to 65,536 rows, 8 bytes each beyond.
-    """
+    """Count pairs of a row with itself and pairs that are listed again, by sorting 4 to 8 bytes a pair."""
     left, right = comparisons.left, comparisons.right
     same_image = first_same_image = 0
     for share in shares(len(left)):

@@ -101,10 +101,7 @@ class SuiteResult(Result):
 
     @property
     def over_sets(self) -> tuple[OverSets, ...]:
-        """Mean and spread over the sets without `combined`, which consists of others.
-
-        Empty if the embeddings of two sets were made differently.
-        """
+        """Mean and spread over the sets but `combined`; empty if embeddings of two sets were made differently."""
         if self.mixed:
             return ()
         return over_sets({name: figures for name, figures in self.figures.items() if name != COMBINED})

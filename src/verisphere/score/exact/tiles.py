@@ -191,10 +191,7 @@ class Tiles:
 
 
 def _blocks(units: Float32[Tensor, "rows dim"], precision: Precision, block: int) -> list[Rounded]:
-    """Rows in blocks, each rounded separately: the int8 unit then depends on the largest number of few rows only.
-
-    Of mapped rows the rounded ones are mapped, too.
-    """
+    """Rows in blocks, rounded (and mapped) separately: the int8 unit depends on the largest number of few rows."""
     starts = range(0, max(len(units), 1), block)
     blocks = (rounded(units[start : start + block], precision, start) for start in starts)
     if not is_mapped(units) or precision == "float32":  # float32 rows are those of `units`

@@ -142,10 +142,7 @@ class Window:
         return Window(self.low, self.high, self.groups, self.ranks, self.total, self.slack)
 
     def merged(self, other: "Window") -> "Window | None":
-        """One window of the pairs of both, which are for one question; it covers what both cover, None if nothing is.
-
-        Both are narrowed to that.
-        """
+        """One window of the pairs of both, narrowed to what both cover; None if they cover nothing together."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         if low > high:
             return None

@@ -90,10 +90,7 @@ class LivingGallery:
         candidates: int = _CANDIDATES,
         progress: Progress = quietly,
     ) -> Searched:
-        """The best people of each probe, as `Gallery.search` gives them, but no more than those who pass and a few.
-
-        People whose consent has expired are not found.
-        """
+        """The best people of each probe as by `Gallery.search`: those who pass and a few, none of expired consent."""
         units = unit_rows(probes)
         with self.store.reading():
             self.promise.check_model(probes.shape[1])

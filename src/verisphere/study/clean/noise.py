@@ -17,10 +17,7 @@ DESCRIPTIONS = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class NoisySet:
-    """A data set with label noise, described by files.
-
-    Rate, share and seed are those of `LabelNoise`; `outside` is the set of the images of open-set noise.
-    """
+    """A data set with `LabelNoise`, described by files; `outside` is the set of the images of open-set noise."""
 
     path: Path
     rate: float
@@ -42,10 +39,7 @@ class NoisySet:
         return {"class_path": f"{HOUSE}LabelNoise", "init_args": arguments}
 
     def write(self, out: Path) -> str:
-        """Write the noise completely, or not at all: a YAML description if the name ends so, else a list of labels.
-
-        Returns the counts as text.
-        """
+        """Write a YAML description if the name ends so, else a list of labels; returns the counts as text."""
         described = out.suffix.lower() in DESCRIPTIONS
         if self.outside is not None and not described:
             raise ValueError(

@@ -28,10 +28,7 @@ def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: s
 
 
 def write_page(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> None:
-    """Write `index.html`, one file without scripts, and `plots/` into a folder.
-
-    Only the images that the page shows are read. Without images it has no pictures.
-    """
+    """Write `index.html`, one file without scripts, and `plots/` into a folder; only images that it shows are read."""
     cleaning_page(cleaning, faces, title).write(folder / PAGE)
 
 

@@ -39,10 +39,7 @@ class Sheet:
 
 
 class Pictures:
-    """The images of a page, chosen and read when it is made.
-
-    Only the images that are shown are read; without images the page has no pictures.
-    """
+    """The images of a page, if there are any, of which only those are read that are shown."""
 
     def __init__(self, cleaning: Cleaning, faces: Faces | None) -> None:
         self._cleaning, self._faces = cleaning, faces

@@ -198,10 +198,7 @@ def _shipped(calibration: Calibration) -> str:
 
 
 def above_the_promise(missed: Sequence[GuaranteedThreshold]) -> str:
-    """The reason why a measured FAR may exceed the target, according to the guarantee.
-
-    There is at least one such threshold, and all have the same guarantee.
-    """
+    """The reason why measured FARs, one or more, may exceed the target, by the guarantee that all of them have."""
     if missed[0].guarantee == "confident":
         promised = "with 95 % confidence, up to one calibration in twenty lies above its target"
     else:

@@ -107,10 +107,7 @@ def arm_results(
     trainings: Mapping[str, Mapping[int, Mapping[str, float]]],
     baseline: str,
 ) -> dict[str, ArmResult]:
-    """The results of all arms whose trainings finished.
-
-    Figures are given by arm and seed; if the baseline is not among the arms, there are no differences.
-    """
+    """The results of the arms that finished, by arm and seed; no differences if the baseline is not among them."""
     return {
         arm: ArmResult(
             training={

@@ -19,10 +19,7 @@ _MEASURING = "Cleaning and measuring are not counted."
 
 
 def experiment_cost(experiment: Experiment, options: DryRunOptions, jobs: int = 1) -> SeveralCosts:
-    """The cost of every training of an experiment, each in one process.
-
-    All trainings have the machine's memory together, `jobs` of them at a time.
-    """
+    """The cost of every training of an experiment, in a process each, of which `jobs` share the machine's memory."""
     place = options.place
     backbones: dict[str, dict[str, BackboneCost]] = {}  # a backbone is measured once
     entries, seeds = [], experiment.seeds or (0,)

@@ -43,10 +43,7 @@ class Strangers:
 
 
 class MostSimilar:
-    """Chooses among candidates by the cosine under the inverted model.
-
-    Beside the candidates, who can be chosen, strangers are in `others`.
-    """
+    """Chooses among candidates by the cosine under the inverted model; `others` holds strangers as well."""
 
     def __init__(self, model: EmbeddingModel, candidates: Photographs) -> None:
         self._model, self._candidates = model, candidates

@@ -103,10 +103,7 @@ def photographs_of(
 def unit_embeddings(
     model: EmbeddingModel, pixels: UInt8[Tensor, "count 3 height width"], progress: Progress = quietly
 ) -> Float[Tensor, "count dim"]:
-    """Unit embeddings of images in memory, without their mirror images, in float64.
-
-    Images of another size than the model takes are resampled.
-    """
+    """Unit embeddings of images in memory, resampled if need be, without their mirror images, in float64."""
     size = model.backbone.input_size
     if tuple(pixels.shape[2:]) != tuple(size):
         resampled = nn.functional.interpolate(pixels.float(), size, mode="bilinear", antialias=True)

@@ -11,11 +11,7 @@ from verisphere.study.invert.inversion import Inversion
 
 
 def read_settings(path: Path, overrides: Sequence[str] = ()) -> Inversion:
-    """The numbers of an inversion.
-
-    The YAML file, or packaged one such as `inversions/small`, has fields of `Inversion`; `--field value` options
-    override them.
-    """
+    """The numbers of an inversion from a YAML file, or a packaged one, under `--field value` options."""
     file = find_recipe(path, what="recipe of an inversion")
     content = read_based(file.path).content
     with errors_naming(file.name):

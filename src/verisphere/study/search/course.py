@@ -132,10 +132,7 @@ class Course:
 
     @cached_property
     def means(self) -> dict[str, list[tuple[float, float]]]:
-        """The mean of the method's distribution, as values of the fields: where each round began, and at the end.
-
-        Empty for a method without one.
-        """
+        """The mean of the method's distribution, if it has one, in values of the fields, by round and at the end."""
         space = self.search.space
         states = [*(entry.method for entry in self.whole), *([] if self.learned is None else [self.learned])]
         if self.search.schedule.whole:

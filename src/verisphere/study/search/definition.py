@@ -49,10 +49,7 @@ _ALLOWED_KEYS = ("recipe", "set", "space", "method", "schedule", "reward")
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search that was read and checked.
-
-    The recipe is without its validation, which the reward replaces; `described` has the other parts as plain data.
-    """
+    """A search that was read and checked; the reward replaces the recipe's validation, and `described` has the rest."""
 
     read: ReadRecipe
     space: Space
@@ -90,10 +87,7 @@ def read_search(path: str | Path, overrides: Sequence[str] = ()) -> Search:
 def recipe_of_search(
     path: str | Path, overrides: Sequence[str], instead: Settings
 ) -> tuple[ReadRecipe, Mapping[str, Any]]:
-    """The recipe of a search and the search as plain data, for a dry run; neither images nor reward are opened.
-
-    The fields in `instead` replace those of the recipe.
-    """
+    """The recipe of a search, with the fields in `instead`, and the search as plain data; nothing else is opened."""
     with _file_of_a_search(path) as (content, folder):
         check_keys(content)
         read = _recipe(content.get("recipe"), _fields(content, "set"), folder, overrides, instead)

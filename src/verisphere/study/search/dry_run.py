@@ -50,11 +50,7 @@ class SearchCost(Result):
 
 
 def search_cost(path: str | Path, overrides: Sequence[str], options: DryRunOptions) -> SearchCost:
-    """The cost of a search.
-
-    With a number of classes in the options neither the data nor the people of the reward need exist; without one the
-    whole search is checked.
-    """
+    """The cost of a search, checked as a whole; with a number of classes its data and people need not exist."""
     content: Mapping[str, Any]
     if options.classes is None:
         search = read_search(path, overrides)

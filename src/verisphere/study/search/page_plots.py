@@ -28,10 +28,7 @@ _APART = 0.5  # share of the distance between rounds over which the candidates o
 
 @dataclass(frozen=True)
 class LossCurve:
-    """A loss as a function of the softmax probability of the own class (Wang et al. 2020, figure 1).
-
-    `lowered` is exp(-loss) at this probability p, p_m in the paper.
-    """
+    """A loss over the own class's softmax probability p (Wang et al. 2020, figure 1); `lowered` is exp(-loss), p_m."""
 
     name: str
     probability: Float64[np.ndarray, " points"]

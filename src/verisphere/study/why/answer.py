@@ -45,10 +45,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Answer(Result):
-    """The first cause, or none; and the checks before it, in their order.
-
-    Asked is a model and a set, or a run; cause and check are empty where no check found one.
-    """
+    """The first cause of what was asked, or empty, and the checks before it, in their order."""
 
     asked: str
     cause: Cause | None

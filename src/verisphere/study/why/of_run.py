@@ -185,10 +185,7 @@ def start(case: RunCase) -> Cause | Seen:
 
 
 def _loss_of(case: RunCase) -> float:
-    """The loss of rows whose cosines to all classes are 0, at the margin of the end of the training.
-
-    NaN, which is like no loss, where it cannot be computed from cosines.
-    """
+    """The loss of rows of cosine 0 to all classes, at the margin of the end; NaN where it cannot be computed so."""
     loss, share = case.recipe.loss, read_metrics(case.run / METRICS)[-1].get("margin_share")
     loss.set_strength(1.0 if share is None else float(share))
     cosines = torch.zeros(4, len(case.recipe.data.people))

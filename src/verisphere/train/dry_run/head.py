@@ -97,9 +97,7 @@ class HeadWork:
 
     @property
     def terms(self) -> Iterator[tuple[ClassLoss, bool]]:
-        """The losses that compare with other centers, and whether the streamed engine keeps the exponentials of each.
-
-        The rule is that of `StreamedView.rest`."""
+        """The losses that compare with other centers, and whether exponentials are kept, as by `StreamedView.rest`."""
         budget = Streamed().keep_bytes
         for _, loss in self.recipe.loss.terms:
             if loss.query == "none":

@@ -44,10 +44,7 @@ PRINTED = 30
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The people of a set, and its images if it has any.
-
-    The identities are sorted and without `NOBODY`; a list of people has no labels.
-    """
+    """The people of a set, sorted and without `NOBODY`, and its images if it has any, as a list of people has not."""
 
     path: Path
     identities: tuple[str, ...]
