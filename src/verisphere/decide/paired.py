@@ -28,12 +28,9 @@ from verisphere.decide.weights import Weights, weight_of_first
 
 @dataclass(frozen=True, eq=False)
 class RedrawnSpread:
-    """The spread of domains at one threshold (see `OneThreshold`).
+    """The spread of domains at one threshold (see `OneThreshold`), with population standard deviations over domains.
 
-    Attributes:
-        gamma: sqrt(mean over domains of (t_d - t_c)^2).
-        tar_std: population standard deviation of TAR over domains, at t_c.
-        neg_log10_far_std: population standard deviation of -log10 FAR; a FAR of 0 counts as 1 / the domain's impostors.
+    A FAR of 0 counts as 1 / the domain's impostors, and gamma is sqrt(mean over domains of (t_d - t_c)^2).
     """
 
     gamma: Redrawn

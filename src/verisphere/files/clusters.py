@@ -55,13 +55,7 @@ class Face:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Faces that are taken as one person.
-
-    Attributes:
-        person: number of the cluster, or the name that a person has written.
-        faces: the faces, the highest score first; so the first is the medoid.
-        unsure: faces that were grouped here and are left alone, since they are nearer to another cluster.
-    """
+    """Faces of one `person`, a number or a written name, the medoid first; `unsure` ones are nearer to another."""
 
     person: str
     faces: tuple[Face, ...]

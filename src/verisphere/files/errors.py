@@ -10,13 +10,7 @@ from verisphere.decide import TooFewComparisonsError
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of a file.
-
-    Attributes:
-        record: name or key of the image; empty if the fault does not concern a single image.
-        offset: byte of the file at which the record begins, if there is one.
-        reason: the value that was seen, and the allowed ones.
-    """
+    """A fault of a file: the image, if it concerns one alone, its byte, and the value seen and those allowed."""
 
     file: str
     record: str

@@ -33,8 +33,7 @@ def as_kind(hint: Any, value: object, where: str) -> Any:
 class Reading:
     """Plain values turned into what annotations ask for; `verisphere.files.definitions` extends it to classes.
 
-    Attributes:
-        item: how the place of an item of a list follows the name of the list.
+    The place of an item of a list follows the name of the list by the format `item`.
     """
 
     item = "[{}]"

@@ -101,11 +101,7 @@ def batches(
 
 
 class UnreadableImages:
-    """The images of a set that could not be read so far, each counted once; more than allowed are an error.
-
-    Args:
-        before: positions that were counted earlier, as a checkpoint has recorded them.
-    """
+    """The images of a set that could not be read so far, and before a checkpoint; more than allowed are an error."""
 
     def __init__(self, allowed: int, before: Iterable[int] = ()) -> None:
         self.allowed = allowed

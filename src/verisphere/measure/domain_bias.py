@@ -23,12 +23,10 @@ _TOGETHER = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class DomainPeople:
-    """The people of one domain, by their images in that domain only.
+    """The people of one domain, by ascending numbers in the whole set, and their images in that domain only.
 
-    Attributes:
-        people: number of each person in the whole set, ascending.
-        intra: mean cosine between a person's embeddings and the person's mean; NaN with a single image.
-        inter: the highest cosine between a person's mean and that of another person of the domain.
+    There is the mean cosine between a person's embeddings and their mean, NaN with a single image, and the highest one
+    between that mean and another person's.
     """
 
     people: Int64[np.ndarray, " people"]

@@ -78,13 +78,7 @@ class IjbOptions:
 
 @dataclass(frozen=True)
 class Pooling:
-    """The pooling of the templates.
-
-    Attributes:
-        feature_norm: `keep` or `drop`.
-        detector_scores: file of the weights; None if all faces have the same weight.
-        media: number of media, counted within each template.
-    """
+    """The pooling of the templates, by weights of a file or alike, of so many media within each."""
 
     feature_norm: str
     detector_scores: str | None

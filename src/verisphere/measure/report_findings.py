@@ -141,12 +141,10 @@ class Shipped:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Calibrated thresholds.
+    """Calibrated thresholds, and titles of the sets that are their own file.
 
-    Attributes:
-        own: titles of the sets that are the calibration file itself.
-        notes: the map of scores to probabilities; the sets on which the thresholds were not checked, with the reason;
-            and the sets whose model is not recorded.
+    Notes are on the map of scores to probabilities, on sets on which the thresholds were not checked, with the reason,
+    and on sets whose model is not recorded.
     """
 
     file: File

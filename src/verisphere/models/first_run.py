@@ -21,12 +21,7 @@ _IN_TRAINING = "a network in training mode does that: export it in evaluation mo
 
 @dataclass(frozen=True)
 class FirstRun:
-    """The results of a graph on its first images.
-
-    Attributes:
-        batch: the only number of images that the graph takes at a time; None if it takes one and two.
-        seconds: seconds for one image, after one for warm-up.
-    """
+    """The results of a graph on its first images; `batch` is the only number that it takes, None if one and two."""
 
     embedding_size: int
     batch: int | None

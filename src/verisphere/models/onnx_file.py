@@ -150,7 +150,7 @@ class OnnxFile:
 
 
 class OnnxBackbone(Backbone):
-    """An ONNX file as a backbone, so that the exported file itself can be measured; it runs on the CPU.
+    """A file from `read_onnx` as a backbone, so that the exported file itself can be measured; it runs on the CPU.
 
     Its input is pixels, not normalised; the embedding of the mirror image is added inside if the metadata say so.
     """
@@ -168,7 +168,7 @@ class OnnxBackbone(Backbone):
 
 @dataclass(frozen=True)
 class Agreement:
-    """The largest differences between an ONNX file and the network over some images.
+    """The largest differences between an ONNX file and the network over some images, in batches of these sizes.
 
     Attributes:
         cosine: 1 - cosine between the two embeddings of an image.

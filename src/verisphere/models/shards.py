@@ -16,13 +16,7 @@ from verisphere.files.disk import digest
 
 @dataclass(frozen=True)
 class Shard:
-    """A file with the rows of some classes.
-
-    Attributes:
-        name: name of the file, without its suffix.
-        held: the classes.
-        others: rows of tensors that are not sharded by class, such as the memory of a pair term, by `part/name`.
-    """
+    """A file with the rows of some classes, and `others`, by `part/name`, such as the memory of a pair term."""
 
     name: str
     held: range

@@ -34,9 +34,8 @@ MOVE_BY_FALL = 1.5, 0.08  # the same, and its lower limit, as shares of the fall
 class Hints:
     """The last answers and how far they move between steps; answers are exact whatever the hints say.
 
-    Attributes:
-        known: for groups and the name of a question: the last answer, and how far it may move.
-        passes: total passes over the stored rows; more than one a step shows that hints were wrong.
+    They are known by groups and the name of a question. More than one pass a step over the stored rows shows that hints
+    were wrong.
     """
 
     known: dict[tuple[tuple[int, ...], str], tuple[float, float]] = field(default_factory=dict)

@@ -11,13 +11,7 @@ from verisphere.images.detect.detections import Detections, FaceDetector, Image
 
 @dataclass(frozen=True, eq=False)
 class Crop:
-    """An aligned face.
-
-    Attributes:
-        pixels: RGB, [0, 255], of the template's size.
-        landmarks, box, score: position of the face in the photo and its score, as in `Detections`.
-        faces: number of faces on the photo.
-    """
+    """An aligned face, RGB, [0, 255], of the template's size; its place in a photo of so many, as in `Detections`."""
 
     pixels: UInt8[np.ndarray, "height width 3"]
     landmarks: Float32[np.ndarray, "5 2"]

@@ -35,12 +35,7 @@ class Detections:
 
 @runtime_checkable
 class FaceDetector(Protocol):
-    """Finds faces and their five landmarks.
-
-    Attributes:
-        name: name of the detector in `images.json` and messages; two detectors that find different points have
-            different names.
-    """
+    """Finds faces and their five landmarks; detectors that find different points have different names."""
 
     name: str
 

@@ -36,12 +36,7 @@ _LEAST_FACES = 16  # images from which the median displacement is significant, w
 
 @dataclass(frozen=True)
 class Doubt:
-    """The reason why images do not look like aligned crops.
-
-    Attributes:
-        reason: the measured value, and that of aligned crops.
-        examples: positions of the images, those furthest from alignment first.
-    """
+    """The reason, in figures, why images do not look like aligned crops, and the places of the furthest ones."""
 
     reason: str
     examples: tuple[int, ...]

@@ -34,12 +34,7 @@ PERSON, PHOTO = _spreads("person"), _spreads("photo")
 
 @dataclass(frozen=True)
 class Columns:
-    """Numbers of several faces, each read by name as a plane that broadcasts over pixels.
-
-    Attributes:
-        values: one row for each face, one column for each name.
-        names: the columns' names, in order.
-    """
+    """Numbers, a row a face and a column a name, each read by name as a plane that broadcasts over pixels."""
 
     values: Float[Tensor, "faces columns"]
     names: tuple[str, ...]

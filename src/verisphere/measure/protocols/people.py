@@ -14,7 +14,7 @@ from verisphere.measure.protocols.all_pairs import PairsOfSet, ScoredPairs
 
 @dataclass(frozen=True, eq=False)
 class PeopleOfSet:
-    """The error rates of the people of a set.
+    """The error rates of the people of a set at each threshold, and how they spread.
 
     Attributes:
         counts: counts of each person's comparisons at each threshold, in the order of the operating points.

@@ -28,13 +28,7 @@ _RECIPE, _HEAD = "recipe.yaml", "head.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class ClosedSet:
-    """The class centers of a trained model.
-
-    Attributes:
-        head: the centers with the training loss, in evaluation mode.
-        people: the person of each class, in the order of the labels; None if the model does not state it.
-        trained_on: record of the training, with digests of names; None beside `people`.
-    """
+    """The class centers of a model, in evaluation mode; the person of each, or what a training recorded of names."""
 
     head: Head
     people: tuple[str, ...] | None

@@ -22,13 +22,7 @@ _SIDES = {"both generated": (0, 0), "generated and photograph": (0, 1), "both ph
 
 
 class GeneratedPairs:
-    """Pairs of a list whose images are to be generated, as many as a number of images allows.
-
-    The pairs are taken in turn from each fold and kind.
-
-    Attributes:
-        photos: positions of the photographs of the pairs among `faces`.
-    """
+    """Pairs taken in turn from each fold and kind of a list, as many as a number of images allows, to be generated."""
 
     def __init__(self, path: Path, faces: Faces, count: int) -> None:
         listed = read_pairs(path)

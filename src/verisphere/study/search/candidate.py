@@ -32,12 +32,7 @@ REWARD = "reward.json"
 
 @dataclass(frozen=True)
 class Computing:
-    """The devices, threads and ranks that train and measure candidates.
-
-    Attributes:
-        device, threads: see `train_run`.
-        groups: groups of ranks that train candidates side by side; the ranks of a group train one together.
-    """
+    """The devices and threads (see `train_run`), and groups of ranks that train candidates side by side."""
 
     device: str | None = None
     threads: int | None = None

@@ -40,13 +40,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class RoundShown:
-    """A round of a search.
-
-    Attributes:
-        title: the round in words, such as "2, to epoch 1".
-        another_wins: share of the redrawings of the people in which another candidate would have been the best.
-        too_high: lower bound of how much too high the best reward is because it was selected.
-    """
+    """A round of a search, and how often another candidate than the best would win, and how much too high it may be."""
 
     title: str
     tried: Sequence[Tried]

@@ -14,13 +14,7 @@ from verisphere.train.recipe import Settings
 
 @dataclass(frozen=True)
 class Maximum:
-    """The result of `maximize`.
-
-    Attributes:
-        values: the best values by name, as the schedule selects them.
-        reward: the value of the function there.
-        rounds: the candidates in the order in which they were tried, with their rewards.
-    """
+    """The best values of `maximize`, as the schedule selects them, their reward, and the candidates as tried."""
 
     values: Settings
     reward: float

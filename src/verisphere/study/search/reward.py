@@ -28,12 +28,7 @@ _SET = "reward"
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The reward of a network.
-
-    Attributes:
-        reward: the figure; higher is better, so a figure that should be small has its sign changed.
-        replicates: the reward in each redrawing of the people; redrawings are the same for all networks.
-    """
+    """The reward of a network, the higher the better, and in redrawings of the people, the same for all networks."""
 
     reward: float
     replicates: Float64[np.ndarray, " replicates"]

@@ -18,11 +18,7 @@ _SHARED = ("data", "validation", "start", "seed", "epochs", "steps", "unit", "ba
 
 @dataclass(frozen=True)
 class Space:
-    """The fields that a search may change.
-
-    Attributes:
-        fields: dotted names, such as `loss.init_args.margin`; a number in a name is a place in a list.
-    """
+    """The fields, by dotted names in which a number is a place in a list, that a search may change."""
 
     fields: tuple[str, ...]
     maps: tuple[Map, ...]

@@ -15,13 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause of wrong figures.
-
-    Attributes:
-        name: the cause in a few words, such as `colour order`.
-        evidence: what was measured, in figures.
-        mend: the command that mends it; where a check leaves it empty, that of the table of checks is taken.
-    """
+    """A cause of wrong figures: its name, what was measured, and what mends it, if not the command of the check."""
 
     name: str
     evidence: str
@@ -30,13 +24,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a check saw without finding a cause; or why it can tell nothing.
-
-    Attributes:
-        figures: what was measured, or what is missing.
-        told: whether that shows that nothing is wrong, that there is too little to tell, or nothing was asked.
-        check: the check, by its name in the table.
-    """
+    """What a check saw without finding a cause: that nothing is wrong, too little to tell, or nothing asked."""
 
     figures: str
     told: Literal["well", "too few to tell", "not asked"] = "well"

@@ -51,12 +51,7 @@ class IdentityPair:
 
 @dataclass(frozen=True)
 class ImagePair:
-    """Two images under two identities that may be one picture.
-
-    Attributes:
-        score: score of the two images; None if only equal pixels make the pair.
-        equal_pixels: whether all pixels are equal; None if the images were not read.
-    """
+    """Two images under two identities that may be one picture, by score or, if they were read, by equal pixels."""
 
     name: str
     other_name: str
