@@ -95,7 +95,6 @@ class Clusters(Result):
         gone: faces that a person had confirmed there, and that are not in the embeddings.
         promise: what is promised of the impurity, in words; None for a threshold without a promise.
         known: comparison with the identities of the embeddings, where that was asked for.
-        implausible: reasons why these identities cannot be right.
     """
 
     source: EvaluatedFile

@@ -87,12 +87,9 @@ class GalleryCalibration(Result):
     Each guarantee holds by itself: all thresholds come from the same strangers.
 
     Attributes:
-        origin: the origin of the strangers' embeddings, if known.
         thresholds: a threshold for each target FPIR, in the order of the request.
         cohort: the file of the cohort of the statistic, if it needs one.
         cohort_rows: SHA-256 of the rows of this cohort, one of each person; empty without one.
-        gallery_origin: the origin of the gallery's embeddings, if known.
-        implausible: the reasons why scores cannot be those of a working model with right labels, as was accepted.
     """
 
     strangers: Source

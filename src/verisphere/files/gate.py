@@ -82,11 +82,9 @@ class Gate(Result):
         limits: what is asked for.
         margin: a new photograph may be so much nearer to another person than to its own before it is stopped.
         in_training: people and images of the set that the model was trained on; None if no model is known.
-        implausible: why the scores of the set cannot be right, where that was accepted.
         good: the most good photographs that it may refuse; empty in files of earlier versions.
         fpir: the FPIR by which `good` was chosen from `effects`; empty where it was named.
         effects: what each share does that was tried.
-        names_rule: how names of the set that are equal once folded were taken; None if nothing decided.
     """
 
     images: str

@@ -98,8 +98,6 @@ class LeakFigures(Result):
     Attributes:
         sha256: digest of the model's weights, in hexadecimal.
         judge_sha256: digest of the judge's weights; None for an untrained network.
-        preprocessing: the pixels that the model takes; None in a file of a version that did not record them.
-        names_rule: how names of the photographs that are equal once folded were taken; None if nothing decided.
         in_training: people and images of the photographs that the model was trained on; None where nothing is recorded.
     """
 

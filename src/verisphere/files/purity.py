@@ -48,7 +48,6 @@ class Purity(Result):
     """A threshold of clusters with a promise.
 
     Attributes:
-        origin: origin of the embeddings, if known.
         impurity: the impurity that is promised at most, as it was written.
         guarantee: `expected`: 95 % of calibrations and next libraries together keep it; `confident`: with 95 %
             confidence 95 % of libraries keep it.
@@ -59,7 +58,6 @@ class Purity(Result):
         seed: seed of the division into libraries.
         sizes: what libraries of several sizes have at the threshold; the last row is of the size promised.
         joined: merges that were not made, the lowest scores first.
-        implausible: why the scores of the file cannot be right, where that was accepted.
         rows: digests of the rows that the threshold was chosen on, of which nothing is promised in another file either;
             empty in files of earlier versions.
     """

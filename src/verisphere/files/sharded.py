@@ -65,7 +65,6 @@ class Manifest:
     Attributes:
         store: type of the stored numbers.
         moved: the largest distance by which a row, at length 1, was moved when it was stored; 0 for float32.
-        origin: model and settings that made the embeddings, if known.
         shards: the shards, in the order of the rows.
     """
 

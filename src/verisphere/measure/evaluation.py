@@ -106,7 +106,6 @@ class Evaluation(Result):
         people_known: whether the people of each comparison are known; not part of the JSON.
         by_person: each person's own error rates, if requested; the JSON has their spread and the worst decile.
         notes: requested figures that were not computed, and why; how images were found; rows that were not used.
-        implausible: reasons why the figures cannot be those of a working model with right labels.
     """
 
     operating_points: tuple[OperatingPoint, ...]

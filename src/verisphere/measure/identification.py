@@ -112,7 +112,6 @@ class IdentificationEvaluation(Result):
         split: the draw of probes and galleries; None if they were given as files.
         candidates: the best images of each gallery; empty unless `options.top` asks for them.
         notes: differences between the files.
-        implausible: reasons why the figures cannot be those of a working model with right labels.
         promised: the rates at the thresholds of the calibration in each gallery; empty without one.
     """
 

@@ -61,7 +61,6 @@ class PrecisionDrop:
         bytes_float32, bytes_smaller: lengths of the two ONNX graphs.
         cosine_mean, cosine_lowest: over images, of the cosine between the embeddings by the two models.
         flip: whether the embedding of the mirror image was added, in both precisions; None in older files.
-        in_training: number of people and images that the model was trained on; None if nothing is recorded.
     """
 
     precision: SmallerPrecision

@@ -90,7 +90,6 @@ class Findings:
         curve: thinned ROC curve.
         by_domain: histogram of the pairs within each domain.
         samples: pairs at the error boundary.
-        implausible: reasons why the figures cannot be those of a working model with right labels.
         first: what is said of these reasons and of the training before the figures, a line each.
     """
 

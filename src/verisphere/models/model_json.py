@@ -76,7 +76,6 @@ class Description:
         backbone: `class_path` and `init_args`, as in the recipe.
         preprocessing: `size` (height, width), `colour`, `layout`, and (pixel - `mean`) / `scale`.
         thresholds: thresholds, each with its guarantee; at most one for a FAR.
-        training: record of the images on which the network was trained.
         files: digests of all other files of the folder.
         adopted: source of a model that was made elsewhere; None for one that was trained here.
         reduced: reduction to a smaller precision; None for a model in float32, whose `model.json` has no such entry.

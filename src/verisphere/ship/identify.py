@@ -66,7 +66,6 @@ class Identification(Result):
         promise, meaning, misses, training, drawn, notes: see `Verification`.
         other_matches: matches of faces that are not the most central of their photograph, best first.
         gallery_note: a note on the gallery; mostly empty.
-        names_rule: how names of the gallery that are equal once folded were taken; None if nothing decided.
     """
 
     matches: tuple[Match, ...]

@@ -19,7 +19,6 @@ class Found:
         domains: domain of each image; None if the set has none.
         true_identities: true identity of each image, if known.
         nearest_class: whether the nearest class of each image is its own; None if this was not requested.
-        names_rule: how names that are equal once folded were taken; None if nothing decided.
     """
 
     names: Sequence[str]

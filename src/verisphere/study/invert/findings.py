@@ -145,7 +145,6 @@ class InversionFindings(Result):
         needed: what an attack that worked has reached, the mean cosine of two photographs of one person under the
             inverted model: of the people of the images or, where the most similar people are chosen, of all who can be.
             None without two photographs of one person, and in files of earlier versions.
-        names_rule: how names of the photographs that are equal once folded were taken; None if nothing decided.
     """
 
     model: str
