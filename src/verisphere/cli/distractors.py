@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from verisphere.base.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS
 from verisphere.cli.dry_run import add_cost, cost_of_rows
-from verisphere.cli.evaluation_options import (
-    add_far,
-    add_feature_norm,
-    add_fpir,
-    add_rank,
-    add_rule,
-    add_screen,
-)
+from verisphere.cli.evaluation_options import add_far, add_feature_norm, add_fpir, add_rank, add_rule, add_screen
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_plot

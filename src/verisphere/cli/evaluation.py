@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.base.words import FARS, REPLICATES, check_titles
 from verisphere.cli.dry_run import add_cost, cost_of_rows
-from verisphere.cli.evaluation_options import (
-    add_comparing,
-    add_far,
-    add_feature_norm,
-    add_rule,
-    given,
-    refuse_unread,
-)
+from verisphere.cli.evaluation_options import add_comparing, add_far, add_feature_norm, add_rule, given, refuse_unread
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Run, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, add_plot

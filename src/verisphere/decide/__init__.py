@@ -7,13 +7,7 @@ from verisphere.decide.accuracy import Accuracy, accuracy_difference, accuracy_i
 from verisphere.decide.bootstrap import PairScores, TooFewScoresError, ask_deeper, enough, redrawn_thresholds
 from verisphere.decide.bounds import binomial_bounds, mean_bounds
 from verisphere.decide.curve import Curve, curve_at, roc, thinned_roc, with_points
-from verisphere.decide.gallery import (
-    FoundRate,
-    GalleryThreshold,
-    gallery_threshold,
-    one_probe_each,
-    strangers_needed,
-)
+from verisphere.decide.gallery import FoundRate, GalleryThreshold, gallery_threshold, one_probe_each, strangers_needed
 from verisphere.decide.groups import (
     GroupCounts,
     GroupDifferences,

@@ -29,15 +29,7 @@ from jaxtyping import Int64
 
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.trained_on import SharedWithTraining
-from verisphere.base.vocabulary import (
-    REDRAWING,
-    ImageSource,
-    Progress,
-    Redrawing,
-    TrainingRecord,
-    check_word,
-    quietly,
-)
+from verisphere.base.vocabulary import REDRAWING, ImageSource, Progress, Redrawing, TrainingRecord, check_word, quietly
 from verisphere.decide.assumption import ASSUMED, Assumption, under_assumptions
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.both_errors import FAR_CHANCE, AskedFrr, PromisedFrr

@@ -21,12 +21,7 @@ from verisphere.files.image_names import rows_named
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import StreamedRows, evaluated, open_rows
 from verisphere.measure.evaluation import Evaluation
-from verisphere.measure.identification import (
-    IdentificationEvaluation,
-    IdentificationOptions,
-    Search,
-    evaluate_searches,
-)
+from verisphere.measure.identification import IdentificationEvaluation, IdentificationOptions, Search, evaluate_searches
 from verisphere.measure.ijb_people import contradicted_labels, groups_of_templates, subjects_of_templates
 from verisphere.measure.protocols.ijb import template_pairs
 from verisphere.measure.protocols.plausible import implausible_pairs, implausible_sides

@@ -42,14 +42,7 @@ from verisphere.measure.protocols.redrawn import intervals_of_set, tar_differenc
 from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
 from verisphere.measure.report_calibrated import calibrated, of_gallery
 from verisphere.measure.report_control import control
-from verisphere.measure.report_findings import (
-    Asked,
-    Comparison,
-    Contents,
-    File,
-    Findings,
-    Training,
-)
+from verisphere.measure.report_findings import Asked, Comparison, Contents, File, Findings, Training
 from verisphere.measure.report_first import leading
 from verisphere.measure.report_folder import require_free, write_report
 from verisphere.measure.report_inputs import ReportInput, distinct_titles, report_inputs

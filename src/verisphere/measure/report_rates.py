@@ -5,12 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.decide import DomainResult, OneThreshold, exact_rate
-from verisphere.measure.report_findings import (
-    Calibrated,
-    Comparison,
-    Contents,
-    ShippedGallery,
-)
+from verisphere.measure.report_findings import Calibrated, Comparison, Contents, ShippedGallery
 from verisphere.report.calibration_tables import AGAIN
 from verisphere.report.html import Markup, definitions, fold, joined, table, tag
 from verisphere.report.tables import number, one_in, one_in_bounds, tar_bounds, tar_text, target_text

@@ -51,15 +51,7 @@ from verisphere.models.model_json import (
     preprocessing,
     read_model_json,
 )
-from verisphere.models.onnx_file import (
-    INPUT,
-    OUTPUT,
-    InputFormat,
-    compare_onnx,
-    read_onnx,
-    require_export,
-    write_onnx,
-)
+from verisphere.models.onnx_file import INPUT, OUTPUT, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
 from verisphere.models.smaller_onnx import in_float16, in_int8
 from verisphere.models.trained_on import FILE
 from verisphere.ship.card_sections import PRECISION

@@ -34,12 +34,7 @@ from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages
 from verisphere.images.select import positions_with_images, require_people, warn_of_shared_people
-from verisphere.models.checkpoint import (
-    list_checkpoints,
-    optimizer_tensors,
-    save_checkpoint,
-    shared_rows,
-)
+from verisphere.models.checkpoint import list_checkpoints, optimizer_tensors, save_checkpoint, shared_rows
 from verisphere.models.image_sources import record_sources, recorded_sources
 from verisphere.models.trained_on import PART, as_tensors
 from verisphere.train.distill.taught import FOLDER, Taught

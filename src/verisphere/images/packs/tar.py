@@ -22,13 +22,7 @@ from verisphere.files.errors import Fault, fault_of
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.json_values import shortened, shown
 from verisphere.images.packs.pack import Format, Pack, Row
-from verisphere.images.packs.records import (
-    LONGEST_IMAGE_NAME,
-    Record,
-    as_text,
-    contents_of_records,
-    text_fault,
-)
+from verisphere.images.packs.records import LONGEST_IMAGE_NAME, Record, as_text, contents_of_records, text_fault
 from verisphere.images.packs.tar_members import MOST_TEXT, Member, Window, members
 
 _META = re.compile(r"__[^/]*__($|/)")

@@ -17,16 +17,7 @@ from verisphere.base.device import full_float32
 from verisphere.base.mapped import is_mapped, read_now, room, rows_at
 from verisphere.base.vocabulary import Precision
 from verisphere.score.exact.limits import BORDERS_COUNTED_SINGLY, DENSE_RUNS, KEY_RANGE, RUN_KEYS, SCORES_BEFORE_MERGING
-from verisphere.score.exact.screen import (
-    Keys,
-    Rounded,
-    Screen,
-    between,
-    product_type,
-    rounded,
-    true_count,
-    true_places,
-)
+from verisphere.score.exact.screen import Keys, Rounded, Screen, between, product_type, rounded, true_count, true_places
 from verisphere.score.exact.windows import Stretch, WindowPart, counted
 from verisphere.score.genuine import genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error, rough_scores

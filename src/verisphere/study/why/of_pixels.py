@@ -25,15 +25,7 @@ from verisphere.models.model_json import NAME, read_model_json
 from verisphere.ship.probe import FEWEST_PEOPLE, TELLING_PEOPLE
 from verisphere.study.why.answer import FALSE_ALARM, Cause, Seen
 from verisphere.study.why.case import ModelCase
-from verisphere.study.why.pixels import (
-    AS_THEY_ARE,
-    OTHER_VIEWS,
-    Pixels,
-    Way,
-    embedded,
-    exchanged,
-    other_pixels,
-)
+from verisphere.study.why.pixels import AS_THEY_ARE, OTHER_VIEWS, Pixels, Way, embedded, exchanged, other_pixels
 
 #: Own scores of a working model lie at least so many standard deviations above those of strangers; measured: 5 to 7,
 #: and 0.3 to 1 for a network without training. Those of a weak network, which may like another crop more than the one
