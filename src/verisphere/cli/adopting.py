@@ -37,11 +37,7 @@ def add_adopt(verbs: Verbs) -> None:
         "RGB images to vectors",
     )
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="model folder to make")
-    verb.add_argument(
-        "--preset",
-        choices=PRESETS,
-        help="whose models take such pixels; single options go before it",
-    )
+    verb.add_argument("--preset", choices=PRESETS, help="whose models take such pixels; single options go before it")
     verb.add_argument("--size", type=_size, metavar="HxW", help="of a face, in pixels, where the graph leaves it open")
     verb.add_argument("--colour", choices=("RGB", "BGR"), help="order of the colours")
     verb.add_argument(

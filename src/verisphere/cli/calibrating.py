@@ -241,10 +241,7 @@ def add_calibrate(verbs: Verbs) -> None:
     verb.add_argument("--replicates", type=int, help="of the bootstrap of approximate, tail and the checks (1000)")
     verb.add_argument("--seed", type=int, help="of the matching of people, of the draw of photographs (0)")
     verb.add_argument(
-        "--skip-empty",
-        action="store_const",
-        const=True,
-        help="exclude domains without impostors or genuine pairs",
+        "--skip-empty", action="store_const", const=True, help="exclude domains without impostors or genuine pairs"
     )
     verb.add_argument(
         "--probability", action="store_const", const=True, help="also map scores to log-likelihood ratios, for verify"

@@ -159,13 +159,7 @@ def add_all_pairs(kinds: Verbs) -> None:
     add_cost(verb, cost_of_rows("all-pairs", check=_check_sets))
 
 
-def _evaluation(
-    kinds: Verbs,
-    name: str,
-    run: Run,
-    *,
-    examples: Sequence[str],
-) -> argparse.ArgumentParser:
+def _evaluation(kinds: Verbs, name: str, run: Run, *, examples: Sequence[str]) -> argparse.ArgumentParser:
     verb = new_verb(
         kinds,
         name,
@@ -221,9 +215,7 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
         "(docs/uncertainty.md: how often such intervals hold the truth)",
     )
     verb.add_argument(
-        "--replicates",
-        type=int,
-        help=f"bootstrap replicates of --intervals and --against ({REPLICATES})",
+        "--replicates", type=int, help=f"bootstrap replicates of --intervals and --against ({REPLICATES})"
     )
     verb.add_argument("--seed", type=int, help="seed of the redrawing (0)")
 

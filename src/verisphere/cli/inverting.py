@@ -135,11 +135,7 @@ def add_leak(verbs: Verbs) -> None:
     add_output(verb, "--out", folder=True, required=True, metavar="OUT", help=what)
     verb.add_argument("--judge", type=Path, required=True, metavar="MODEL", help=_JUDGE)
     verb.add_argument(
-        "--faces",
-        type=Path,
-        required=True,
-        metavar="SET",
-        help=f"photographs, two or more of a person: {SET}",
+        "--faces", type=Path, required=True, metavar="SET", help=f"photographs, two or more of a person: {SET}"
     )
     add_input(verb, "--people", "only the people of this list, of --faces", metavar="LIST")
     add_input(verb, "--head", "also attack the class centers of this run; with --trained", metavar="RUN")

@@ -213,7 +213,5 @@ def add_names(verb: argparse.ArgumentParser, without: str = REFUSED, exact: bool
 def add_trust_code(verb: argparse.ArgumentParser) -> None:
     """Add `--trust-code`."""
     verb.add_argument(
-        "--trust-code",
-        action="store_true",
-        help="load classes and functions from outside verisphere: runs their code",
+        "--trust-code", action="store_true", help="load classes and functions from outside verisphere: runs their code"
     )

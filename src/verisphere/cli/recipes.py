@@ -33,11 +33,7 @@ def recipes(options: argparse.Namespace) -> str:
 def add_recipes(verbs: Verbs) -> None:
     """Add `recipes`."""
     verb = new_verb(
-        verbs,
-        "recipes",
-        recipes,
-        examples=("verisphere recipes", "verisphere recipes losses/arcface"),
-        threads=None,
+        verbs, "recipes", recipes, examples=("verisphere recipes", "verisphere recipes losses/arcface"), threads=None
     )
     verb.add_argument(
         "name", nargs="?", help="name or file of a recipe to print, as YAML that can be saved and trained on"

@@ -108,13 +108,7 @@ def experiment(options: argparse.Namespace) -> Outcome:
     read = read_experiment(options.file, options.overrides, options.grid, options.seeds)
     if dry_run:
         return experiment_cost(read, dry_run_options(options), options.jobs)
-    result = run_experiment(
-        read,
-        options.out,
-        options_as(Launch, options),
-        replicates=replicates,
-        progress=progress(),
-    )
+    result = run_experiment(read, options.out, options_as(Launch, options), replicates=replicates, progress=progress())
     show(result.text())  # finished results are shown even if something failed
     result.check()
     return f"{printable(str(options.out))}: results.csv, results.json, plots; a run in runs/ARM/seed-S each"
