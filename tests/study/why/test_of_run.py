@@ -198,6 +198,13 @@ def test_codes_that_differ_in_case_are_people_where_both_sets_say_so():
     assert isinstance(validation(case), Seen)
 
 
+def test_a_person_of_a_joined_set_is_the_one_of_that_name_in_the_validation():
+    pixels = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
+    joined, own = (InMemory(pixels, ("1",), (name,)) for name in ("casia/Ann_Lee", "Ann_Lee"))
+    case = SimpleNamespace(recipe=SimpleNamespace(validation=own, data=joined), checkpoint=None)
+    assert isinstance(validation(case), Cause)
+
+
 def trained_on(folder: Path, data: str, *changed: tuple[str, str]) -> Path:
     """A run in this folder on these data."""
     recipe = RECIPE.replace(RECIPE.splitlines()[0], data)
