@@ -21,7 +21,10 @@ _IN_TRAINING = "a network in training mode does that: export it in evaluation mo
 
 @dataclass(frozen=True)
 class FirstRun:
-    """The results of a graph on its first images; `batch` is the only number that it takes, None if one and two."""
+    """The results of a graph on its first images, and the seconds of one, after one for warm-up.
+
+    It may take only one number of images at a time (`batch`); None if it takes one and two.
+    """
 
     embedding_size: int
     batch: int | None

@@ -11,7 +11,7 @@ from verisphere.images.detect.detections import Detections, FaceDetector, Image
 
 @dataclass(frozen=True, eq=False)
 class Crop:
-    """An aligned face, RGB, [0, 255], of the template's size; its place in a photo of so many, as in `Detections`."""
+    """An aligned face, RGB, [0, 255], of the template's size; its place, as in `Detections`, of so many on a photo."""
 
     pixels: UInt8[np.ndarray, "height width 3"]
     landmarks: Float32[np.ndarray, "5 2"]
