@@ -10,7 +10,7 @@ import pytest
 from verisphere.images.packs.formats import FORMATS
 from verisphere.images.packs.known_sets import KNOWN_SETS, Terms
 from verisphere.measure.data.info import ImagesPerIdentity, Info
-from verisphere.measure.data.yaw import ESTIMATOR
+from verisphere.measure.data.statistics import ESTIMATOR
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 

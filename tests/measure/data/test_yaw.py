@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from verisphere.files.landmarks import ListedFaces
-from verisphere.measure.data.yaw import yaw_of, yaws_of_images
+from verisphere.files.landmarks import ListedFaces, points_of_images
+from verisphere.images.detect.pose import yaw_of
 
 
 def seen(yaw: float, roll: float = 0.0, size: float = 1.0) -> np.ndarray:
@@ -49,6 +49,6 @@ def test_an_image_is_found_by_its_name_or_without_its_suffix():
         "b/1.png": listed(seen(50.0)),
         "c/1.jpg": listed(),
     }
-    yaws = yaws_of_images(["a/1.jpg", "a/2.png", "b/1.png", "b/1.bmp", "c/1.jpg", "d/1.jpg"], faces)
+    yaws = yaw_of(points_of_images(["a/1.jpg", "a/2.png", "b/1.png", "b/1.bmp", "c/1.jpg", "d/1.jpg"], faces))
     assert yaws[:3] == pytest.approx([10.0, 30.0, 50.0], abs=1e-3)
     assert np.isnan(yaws[3:]).all()

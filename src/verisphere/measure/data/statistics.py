@@ -12,15 +12,16 @@ from jaxtyping import Float64, Int64
 from matplotlib.figure import Figure
 
 from verisphere.files.disk import write_whole
-from verisphere.files.landmarks import read_landmarks
+from verisphere.files.landmarks import points_of_images, read_landmarks
 from verisphere.files.results import Result
+from verisphere.images.detect.pose import yaw_of
 from verisphere.measure.data.info import domains_of, domains_table, images_of_people
-from verisphere.measure.data.yaw import ESTIMATOR, yaws_of_images
 from verisphere.models.described_faces import open_faces
 from verisphere.report.data_plots import data_plot
 from verisphere.report.plots import save_plot
 from verisphere.report.tables import table
 
+ESTIMATOR = "yaw = arctan(2 a - 1), a = the nose's place from the left eye (0) to the right eye (1) on their line"
 YAW_EDGES = tuple(range(-90, 91, 15))
 """Limits of the intervals of yaw, in degrees; an angle at a limit counts above it, and 90 in the last."""
 
@@ -128,7 +129,7 @@ def data_statistics(path: Path, landmarks: Path | None = None, trust: bool = Fal
     yaws = np.empty(0)
     if landmarks is not None:
         listed = read_landmarks(landmarks)
-        yaws = yaws_of_images(faces.names, listed)
+        yaws = yaw_of(points_of_images(faces.names, listed))
         yaws = yaws[~np.isnan(yaws)]
         if not len(yaws):
             raise ValueError(
