@@ -80,7 +80,7 @@ _present: list[Any] = []
 
 
 class Groups:
-    """All ranks, divided into groups of equal size that work side by side; `number` is that of this rank's group.
+    """All ranks, divided into groups of equal size that work side by side.
 
     The ranks of a group are consecutive. Every rank must create this object, and all must call the same
     collectives inside `together`. The number is that of this rank's group, from 0.

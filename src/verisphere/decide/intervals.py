@@ -84,7 +84,7 @@ class PointIntervals:
 
 @dataclass(frozen=True, eq=False)
 class Redrawn:
-    """A figure of the set itself, and in each redrawing of its people; NaN if nobody with such a pair was drawn.
+    """A figure of one model.
 
     Attributes:
         replicates: the figure in each redrawing of the people; NaN if nobody with such a pair was drawn.

@@ -68,7 +68,7 @@ def bias_of_domains(embeddings: Embeddings, anchor: str, redrawing: Redrawing = 
     The bias of a domain is |intra - intra of the anchor| + |inter - inter of the anchor|, in cosines. Its intra is the
     mean, over its people with two images or more, of the mean cosine between a person's unit embeddings and their unit
     mean; its inter is the mean, over its people, of the highest cosine between a person's mean and another person's
-    mean in the domain. Every row has a known person.
+    mean in the domain.
 
     A replicate counts each person as often as the person was drawn. The two numbers of a person stay those of the whole
     set: the nearest other person counts even if that person was not drawn. A replicate is NaN if a domain has nobody

@@ -330,7 +330,7 @@ def _refuse_json(calibration: Path, takes: str) -> None:
 def calibration_of(
     embeddings: Embeddings, origins: Mapping[Path, Origin | None], options: Options, listed_domains: bool = False
 ) -> tuple[Ordered | None, EvaluatedFile | None, list[str]]:
-    """All impostor pairs of the calibration file, made by the same model as all files of the embeddings (`origins`).
+    """All impostor pairs of the calibration file, made by the same model as `embeddings`.
 
     The record of the file follows, and the reasons why it cannot be that of a working model with right labels.
     `origins` are those of the files of `embeddings`, each of which is compared with that of the calibration. With

@@ -288,7 +288,7 @@ def evaluate_split(
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Probes that are searched in one gallery; `where` names both in errors.
+    """Probes that are searched in one gallery.
 
     `where` is both in words, for errors. `digests` are those of the enrolled images by their names in the file; None
     for those of `Gallery`.

@@ -43,7 +43,7 @@ def rows_of_list(
     feature_norm: FeatureNorm = "keep",
     keep_repeated: bool = False,
 ) -> ListedRows:
-    """The rows, as stored in their file, that a list compares.
+    """The rows that a list compares.
 
     The images of a list are found by `PairList.positions_and_note`. The videos of a list of videos are the mean of
     their frames, which are the images in the folder of that name; if the embeddings have media or templates, these are

@@ -95,7 +95,7 @@ def thresholds_within(
     far: Far,
     hints: Mapping[int, Hints],
 ) -> dict[int, float]:
-    """Each present domain's threshold over the impostor pairs of its rows with stored rows of the same domain.
+    """Each domain's threshold over the impostor pairs of its rows with stored rows of the same domain.
 
     This is the t_d of an evaluation (`verisphere.decide.one_threshold`); the training in the paper compares a domain's
     rows with the whole queue. Each domain that is `present` in the batch costs one pass over the queue.

@@ -57,7 +57,7 @@ def breakable(path: str) -> Markup:
 def table(
     caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = "", prose: bool = False
 ) -> Markup:
-    """A table in a box with its own scroll bar; the first cell of a row is its heading, others are figures, or `prose`.
+    """A table in a box with its own scroll bar; the first cell of a row is its heading, the others are figures.
 
     The caption is above the box, since inside it would scroll with the columns. `prose` says that cells are text.
     """

@@ -61,7 +61,7 @@ def histogram_plot(
 def domains_plot(
     histograms: Mapping[str, Histogram], result: OneThreshold, title: str, degrees: bool = False
 ) -> Figure:
-    """Genuine and impostor scores of each domain of the result, its own threshold, and the one threshold of all.
+    """Genuine and impostor scores of each domain, its own threshold, and the one threshold of all.
 
     Of more than twelve domains, only those whose own threshold is furthest from the common threshold are drawn. The
     histograms have the same bins; only domains in `result` are drawn.

@@ -68,7 +68,7 @@ def convert(
     max_images: int | None = None,
     progress: Progress = quietly,
 ) -> Conversion:
-    """Writes the images of a pack in another format, in their order, with their bytes unchanged, to a new path.
+    """Writes the images of a pack in another format, in their order, with their bytes unchanged.
 
     Names of people are copied as they are written, unless `names_taken` says `merge`; a warning names those that other
     readers refuse. A manifest beside `out` holds the SHA-256 of every written file, and the names, identities, domains

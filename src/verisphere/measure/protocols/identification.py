@@ -211,7 +211,7 @@ def people_reaching(
 def split_gallery(
     embeddings: Embeddings, enrol: int = 1, strangers: float = 0.5, seed: int = 0
 ) -> tuple[Embeddings, Embeddings]:
-    """Probes and a gallery from one set, by a seeded draw; the rows of both stay in the order of the set.
+    """Probes and a gallery from one set, by a seeded draw.
 
     A share of the people is held out: all their images are non-mated probes. Of every other person `enrol` random
     images go into the gallery, and the rest are mated probes; a person without further images has no probe. `strangers`

@@ -21,7 +21,7 @@ SCORED_TOGETHER = 1 << 20  # pairs of a piece of work, some seconds
 
 @dataclass(frozen=True, eq=False)
 class ListedPairsResult:
-    """The figures of a list of pairs, and for each pair its score, in the order of the list.
+    """The figures of a list of pairs.
 
     Scores are in the order of the list. `right_decisions` is 1 where the threshold of a pair's fold decides it
     correctly, else 0; `weights` are those of the accuracy's mean, in which each fold counts alike.

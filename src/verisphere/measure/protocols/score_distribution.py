@@ -17,7 +17,7 @@ _SHARE_NOT_DRAWN = 5e-4  # share of the scores of a kind that may lie to the lef
 
 
 def thinned_curve(pairs: PairsOfSet, points: int = POINTS) -> Curve:
-    """The ROC of all pairs, some of each kind, at about a thousand thresholds, exactly counted, and at minus infinity.
+    """The ROC of all pairs at about a thousand thresholds at most, each of them counted exactly, and at minus infinity.
 
     Ranks of the impostor scores are even on a logarithmic scale. The first are taken exactly, so that every one of the
     highest scores is a threshold; the thresholds of the others lie where a sample of the pairs expects those ranks. The

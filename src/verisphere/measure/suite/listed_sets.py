@@ -92,7 +92,7 @@ def find_bin(place: Path) -> Iterator[Task]:
 def pairs_task(
     name: str, place: Path, parts: dict[str, Callable[[Path], SetImages]], lists: tuple[Path, ...], note: str = ""
 ) -> Task:
-    """A set (see `Task`) that `verisphere evaluate pairs` measures; several lists are pooled, each a domain.
+    """A set that `verisphere evaluate pairs` measures; several lists are pooled, each a domain.
 
     There is one list for each part. `note` is what is unusual about the list; if it is given, repeated pairs are kept.
     """

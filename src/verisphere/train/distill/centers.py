@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def own_centers(paths: Sequence[Path], people: Sequence[str], asked: Centers) -> Float[Tensor, "classes dim"] | None:
-    """The centers, of length 1, that the teachers were trained with, matched by people; the mean over the teachers.
+    """The centers that the teachers were trained with, matched by the names of the people; the mean over the teachers.
 
     Centers have length 1. None says that the means of embeddings are to be taken.
     """
