@@ -354,6 +354,16 @@ def test_another_engine_that_takes_its_place_sees_all_steps():
     compare([head.centers.detach()], [dense.centers.detach()], 1e-10)
 
 
+def test_no_other_engine_takes_its_place_between_a_backward_pass_and_its_step():
+    head, ((rows, labels),) = head_of(Sparse()), batches(1)
+    optimizer = HeadSGD(head.parameters(), head, **SETTINGS)
+    head(rows, labels).loss.backward()
+    with pytest.raises(ValueError, match="step first"):
+        head.engine = Streamed()
+    optimizer.step()
+    head.engine = Streamed()
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_decay_may_turn_all_centers_round(screen):
     dense, head = head_of(Dense()), head_of(Sparse(screen=screen))

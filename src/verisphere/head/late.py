@@ -183,8 +183,15 @@ class LateModule(nn.Module):
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set anything; an engine that another takes the place of makes the steps that some centers lack."""
+        """Set anything; an engine that another takes the place of makes the steps that some centers lack.
+
+        Raises:
+            ValueError: the engine's step would follow, of which the other one knows nothing.
+        """
         if name == "engine":
+            deferred = getattr(self, "deferred_gradient", None)
+            if deferred is not None and hasattr(deferred.gradient, "late"):
+                raise ValueError("another engine takes the place of Sparse before the step of its gradient: step first")
             self.bring_up()
         super().__setattr__(name, value)
 
