@@ -17,9 +17,10 @@ from verisphere.base.distributed import World, world
 from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
+from verisphere.head.interface import ViewRequest
 from verisphere.head.sampled import Sampled
 from verisphere.head.sharded import Sharded
-from verisphere.head.streamed import Streamed
+from verisphere.head.streamed import Streamed, StreamedView
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.update import HeadSGD
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
@@ -495,3 +496,18 @@ def test_shares_can_be_planned_for_other_processes():
     assert Head(ArcFace(), 13, 4, engine=engine).centers.shape == (4, 1, 4)
     with pytest.raises(ValueError, match="create it inside the process group that uses it"):
         Head(ArcFace(), 13, 4, engine=engine)(torch.ones(2, 4), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("classes", [9, 10])
+def test_all_ranks_choose_an_engine_by_the_share_of_the_largest(classes):
+    """Where one deferred its gradient and another did not, they waited for each other as the gradient was clipped."""
+    labels, rows = torch.zeros(4, dtype=torch.int64), torch.ones(4, 3)
+    chosen = []
+    for rank in range(2):
+        engine = Sharded(Auto(logits=4 * 4), World(rank, 2)).for_classes(classes)
+        request = ViewRequest(
+            labels, SubCenters(), "cosine", torch.float32, ArcFace(), rows, defer=lambda gradient: None
+        )
+        held = torch.ones(len(World(rank, 2).share(classes)), 1, 3)
+        chosen.append(type(engine.view(held, request).partial))
+    assert chosen == [StreamedView] * 2

@@ -58,7 +58,8 @@ class Auto(WholeEngine):
 
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """The centers for a batch, by one of the engines."""
-        logits = len(request.labels) * centers.shape[:2].numel()
+        # one rank that defers its gradient and one that does not would wait for each other, as where it is clipped
+        logits = len(request.labels) * max(request.most_held, len(centers)) * centers.shape[1]
         many, few = logits > self.dense_before_sparse(centers.device.type), logits <= self.logits
         fused = request.defer is not None and request.class_weights is None and many
         if fused and why_not_sparse(request.loss, request.subcenters) is None:

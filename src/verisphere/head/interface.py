@@ -83,6 +83,8 @@ class ViewRequest:
         class_weights: how often each class counts in a sum over the classes, and in the mean of `View.spread`; None
             counts each once. A softmax or normalised loss counts each class once whatever the weights are.
         teacher: the teacher, for a loss that reads one.
+        most_held: classes that the rank with most of them holds, for a choice that all ranks have to make alike; 0 for
+            that of these centers.
     """
 
     labels: Int64[Tensor, "batch"]
@@ -94,6 +96,7 @@ class ViewRequest:
     defer: Callable[[DeferredGradient], None] | None = None
     class_weights: Float[Tensor, "classes"] | None = None
     teacher: Teacher | None = None
+    most_held: int = 0
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ def with_copies(
         to_head(kind(stored, version, classes, copies, gradient))
 
     renamed = torch.searchsorted(classes, labels).masked_fill(labels == NO_CLASS, NO_CLASS)
-    request = replace(request, labels=renamed, defer=None if to_head is None else defer)
+    request = replace(request, labels=renamed, defer=None if to_head is None else defer, most_held=0)
     return _Copies.apply(request.defer, classes, copies, centers), request
 
 

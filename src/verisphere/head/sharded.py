@@ -141,7 +141,10 @@ class Sharded:
         assert self.classes is not None, "a head asks for_classes first"
         held, labels = self.held(self.classes), request.labels
         absent = (labels < held.start) | (labels >= held.stop)
-        inner = self.inner.view(centers, replace(request, labels=(labels - held.start).masked_fill(absent, NO_CLASS)))
+        here = (labels - held.start).masked_fill(absent, NO_CLASS)
+        inner = self.inner.view(
+            centers, replace(request, labels=here, most_held=len(self.world.share(self.classes, 0)))
+        )
         owned = ~absent
         if self.world.first:
             owned |= labels == NO_CLASS

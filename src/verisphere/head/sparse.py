@@ -19,6 +19,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from verisphere.base.device import full_float32
 from verisphere.base.vocabulary import NO_CLASS, check_word
 from verisphere.head.chunk import inverse_length
 from verisphere.head.dense import DenseView
@@ -349,7 +350,8 @@ class Search:
         cosines = []
         for some in parts(self._centers, torch.arange(len(row), device=row.device)):
             rows = compared_rows(self._late.current(of_class[some], both=False)[0].to(self.query), "cosine")
-            cosines.append(torch.einsum("pd,pkd->pk", self.query[row[some]], rows))
+            with full_float32():
+                cosines.append(torch.einsum("pd,pkd->pk", self.query[row[some]], rows))
         return torch.cat(cosines)
 
 
