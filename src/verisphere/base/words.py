@@ -40,13 +40,13 @@ LARGEST_ONE_IN_N = 0.1
 REPLICATES = 1000
 
 
-def check_at_least(name: str, value: float, least: int = 1) -> None:
+def check_at_least(name: str, value: float | int, least: int = 1) -> None:
     """Refuse a number that is too small."""
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
-def check_positive(name: str, value: float) -> None:
+def check_positive(name: str, value: float | int) -> None:
     """Refuse a number that is not finite and above 0."""
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive number, got {value}")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int64
@@ -63,7 +63,7 @@ class ReadInPlace:
         """Nothing: whether an image of a pack is read does not depend on a suffix."""
         return ()
 
-    def keep(self, positions: Positions) -> Self:
+    def keep(self, positions: Positions) -> Any:  # the own kind; beartype takes no Self outside a class
         """The image files at these positions."""
         rows = np.asarray(positions, np.int64)  # a tuple of positions would be an index of several dimensions
         columns = {name: getattr(self, name) for name in self.by_image}
