@@ -48,17 +48,17 @@ def test_the_name_of_a_joined_set_is_no_part_of_a_name():
     assert name_digests(["one/Ann", "two/0001"]).tolist() == name_digests(["Ann"]).tolist()
     people = np.array(["ann", "0001", "three/Ann", "one/0001", "Bea"])
     for trained in (["one/Ann", "two/0001"], ["Ann", "0001"]):
-        known = record(trained, np.empty(0)).rows(people, np.arange(5))
+        known = record(trained, np.empty(0, np.int64)).rows(people, np.arange(5))
         assert known.people.tolist() == [True, False, True, False, False]
-    assert not record(["one/0001", "two/0001"], np.empty(0)).rows(people, np.arange(5)).shared(people).named
+    assert not record(["one/0001", "two/0001"], np.empty(0, np.int64)).rows(people, np.arange(5)).shared(people).named
 
 
 def test_what_has_a_digit_in_a_numbered_folder_is_a_number():
     """Two numbered sets with the same sessions share no person by them; folders of years hide no name."""
     people = np.array(["0001/session1", "0002/session2", "Ann/0003"])
-    found = record(["0007/session1", "Ann"], np.empty(0)).rows(people, np.arange(3))
+    found = record(["0007/session1", "Ann"], np.empty(0, np.int64)).rows(people, np.arange(3))
     assert (found.people.tolist(), found.shared(people).people) == ([False] * 3, 0)
-    assert record(["2003/Ann"], np.empty(0)).rows(np.array(["2004/Ann", "Ann"]), np.arange(2)).people.all()
+    assert record(["2003/Ann"], np.empty(0, np.int64)).rows(np.array(["2004/Ann", "Ann"]), np.arange(2)).people.all()
 
 
 def test_names_are_compared_as_written_where_exact_decided_on_both_sides():
