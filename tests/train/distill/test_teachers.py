@@ -13,11 +13,13 @@ from shard_writer import written as in_shards
 from tiny_runs import OWN, RECIPE, command, read
 from verisphere.backbones import Pixels
 from verisphere.backbones.extract import extract
+from verisphere.base.vocabulary import ImageSource
 from verisphere.files.embeddings import write_embeddings
 from verisphere.images.augment import Augment, mirrored_images
 from verisphere.images.decoded_faces import InMemory
 from verisphere.models.embed import embed, open_model
 from verisphere.models.run_head import open_head
+from verisphere.train.distill import teachers
 from verisphere.train.distill.centers import mean_centers, own_centers
 from verisphere.train.distill.settings import Distillation
 from verisphere.train.distill.taught import Taught
@@ -121,6 +123,22 @@ def test_a_file_of_other_photographs_under_the_same_names_is_named(teacher, tmp_
     open_teachers(settings(tmp_path / "file.npz"), recipe.data, recipe.backbone, CPU)
     assert ("file.npz was made of" in caplog.text) == bool(words)
     assert words in caplog.text
+
+
+def test_a_teacher_of_another_template_than_the_images_is_refused(teacher, monkeypatch):
+    recipe = recipe_of(teacher)
+    monkeypatch.setattr(type(recipe.data), "source", ImageSource("photos", None, "sphereface_112x96 by MTCNN"))
+    for template in (None, "sphereface_112x96", "mine"):
+        model = replace(open_model(teacher, CPU, trust=True), template=template)
+        monkeypatch.setattr(teachers, "open_model", lambda *_, found=model: found)
+        if template != "mine":
+            open_teachers(settings(teacher), recipe.data, recipe.backbone, CPU)
+            continue
+        aligned = (
+            rf"^distill.teachers: photos: its faces are aligned to sphereface_112x96, but {teacher} takes mine; align"
+        )
+        with pytest.raises(ValueError, match=aligned):
+            open_teachers(settings(teacher), recipe.data, recipe.backbone, CPU)
 
 
 def test_own_centers_are_matched_by_name(teacher):

@@ -17,7 +17,7 @@ from verisphere.files.embeddings import read_embeddings
 from verisphere.files.json_values import shown
 from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
 from verisphere.images.faces import Faces
-from verisphere.models.embed import EmbeddingModel, open_model
+from verisphere.models.embed import EmbeddingModel, check_template, open_model
 from verisphere.score.cosine import unit
 from verisphere.train.distill.settings import Distillation
 
@@ -105,6 +105,9 @@ def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone
                 f"distill.teachers: {path} takes images of {height} x {width} pixels and the student {own_height} x "
                 f"{own_width}; embed the training images by it, and name the embeddings file"
             )
+        if faces is not None:
+            mend = "align them to that, or embed its own crops of the photographs by it, and name the embeddings file"
+            check_template(model, faces, f"distill.teachers: {faces.source.place}", str(path), mend)
         models.append(model)
         digests.append(model.sha256)
         sizes.append(model.backbone.embedding_size)
