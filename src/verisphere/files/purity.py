@@ -98,6 +98,9 @@ class Purity(Result):
                 f"nothing is promised of {faces:,} faces, which are more than the {self.faces:,} of: {self.promise()}"
             )
         old = [f"a file was {UNRECORDED}"] if unrecorded(self.origin, source.origin) else []
+        if None in (self.origin, source.origin):
+            files = self.source.file if self.origin is None else source.file
+            old.append(f"nothing in {files} says which model made it: that one model made both files is taken on trust")
         return "; ".join([*self.warnings(), *old, told])
 
     def warnings(self) -> list[str]:

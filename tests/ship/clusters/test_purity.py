@@ -155,7 +155,9 @@ def test_what_cannot_be_is_refused(known: Path, tmp_path: Path):
     options = ClusterOptions(purity=tmp_path / "again.json")
     made = cluster_folder(tmp_path / "library.npz", tmp_path / "made", options)
     assert made.promise is not None
-    assert made.promise.startswith(f"{first} promises nothing about new people; promised: ")
+    assert made.promise.startswith(
+        f"{first} promises nothing about new people; {TRUST.format('trained.npz')}promised: "
+    )
     shifted = replace(faces, identities=np.random.default_rng(0).permutation(faces.identities))
     write_embeddings(tmp_path / "shifted.npz", shifted)
     with pytest.raises(ValueError, match="implausible"):
@@ -202,11 +204,11 @@ def test_clusters_are_made_at_the_promised_threshold(
     assert (made.threshold, made.margin, made.promise) == (
         found.threshold,
         found.margin,
-        f"promised: {found.promise()}; this one has 60",
+        f"{TRUST.format('known.npz')}promised: {found.promise()}; this one has 60",
     )
     write_embeddings(library, faces.take(np.arange(61)))
     more = cluster_folder(library, tmp_path / "more", ClusterOptions(purity=promise))
-    assert (more.promise or "").startswith("nothing is promised of 61 faces, which are more than the 60 of")
+    assert "; nothing is promised of 61 faces, which are more than the 60 of" in str(more.promise)
     same = cluster_folder(known, tmp_path / "same", ClusterOptions(purity=promise))
     assert same.promise == "nothing is promised: the threshold was chosen on these faces"
     by_hand = cluster_folder(library, tmp_path / "hand", ClusterOptions(threshold=0.5))
@@ -223,6 +225,18 @@ def test_a_promise_is_for_the_pixels_it_was_made_of(found: Purity, tmp_path: Pat
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.parametrize("unknown", ["purity.json", "library.npz", ""])
+def test_a_promise_beside_a_file_that_names_no_model_says_so(found: Purity, tmp_path: Path, unknown: str):
+    """Rows of other pixels lay in one cluster, and the promise of 5 % was printed over it."""
+    promise, library = tmp_path / "purity.json", tmp_path / "library.npz"
+    replace(found, origin=None if unknown == promise.name else OLD).write_json(promise)
+    write_embeddings(library, replace(known_people(20), origin=None if unknown == library.name else OLD))
+    made = cluster_folder(library, tmp_path / "made", ClusterOptions(purity=promise))
+    said = TRUST.format("known.npz" if unknown == promise.name else library.name)
+    assert (said in str(made.promise)) == bool(unknown)
+
+
+TRUST = "nothing in {} says which model made it: that one model made both files is taken on trust; "
 DETECTED = replace(OLD, alignment="arcface_112x112 by MTCNN")
 
 
@@ -269,7 +283,7 @@ def test_known_faces_are_recognised_in_another_file_and_under_other_names(known:
     said = "nothing is promised: the threshold was chosen on 7 of these 47 faces"
     assert promised(tmp_path / "renamed.npz") == said
     write_embeddings(tmp_path / "others.npz", others)
-    assert promised(tmp_path / "others.npz").startswith("promised: ")
+    assert promised(tmp_path / "others.npz").startswith(f"{TRUST.format('known.npz')}promised: ")
     before = json.loads(promise.read_text())
     del before["rows"]  # as in a file of an earlier version
     promise.write_text(json.dumps(before))
