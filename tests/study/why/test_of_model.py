@@ -262,7 +262,9 @@ def test_a_code_of_the_training_that_differs_in_case_is_another_person_where_nam
     faces.names_rule = how
     people = ["ab1"]
     record = TrainedOn(name_digests(people), np.empty(0, np.int64), written=name_digests(people, written=True))
-    assert isinstance(training(SimpleNamespace(opened=SimpleNamespace(trained_on=record), faces=faces)), kind)
+    case = ModelCase(Path(), Path())
+    vars(case).update(opened=SimpleNamespace(trained_on=record), faces=faces)
+    assert isinstance(training(case), kind)
 
 
 def test_wrong_labels_among_few_images_of_each_person():

@@ -192,7 +192,8 @@ def test_data_and_validation_that_are_not_as_they_should_be(run: Path):
 def test_codes_that_differ_in_case_are_people_where_both_sets_say_so():
     pixels = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
     upper, lower = (InMemory(pixels, ("1",), (name,)) for name in ("AB1", "ab1"))
-    case = SimpleNamespace(recipe=SimpleNamespace(validation=upper, data=lower), checkpoint=None)
+    case = RunCase(Path())
+    vars(case).update(recipe=SimpleNamespace(validation=upper, data=lower), checkpoint=None)
     assert isinstance(validation(case), Cause)
     upper.names_rule = lower.names_rule = "exact"
     assert isinstance(validation(case), Seen)
@@ -201,7 +202,8 @@ def test_codes_that_differ_in_case_are_people_where_both_sets_say_so():
 def test_a_person_of_a_joined_set_is_the_one_of_that_name_in_the_validation():
     pixels = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
     joined, own = (InMemory(pixels, ("1",), (name,)) for name in ("casia/Ann_Lee", "Ann_Lee"))
-    case = SimpleNamespace(recipe=SimpleNamespace(validation=own, data=joined), checkpoint=None)
+    case = RunCase(Path())
+    vars(case).update(recipe=SimpleNamespace(validation=own, data=joined), checkpoint=None)
     assert isinstance(validation(case), Cause)
 
 
