@@ -21,7 +21,7 @@ from verisphere.decide.tail import tail_pairs, tail_threshold
 MOST_SCORES = 4_000_000  # highest scores that are looked at for an observed cap
 
 
-def check_given(guarantee: Guarantee, cap: float | None, factor: float | None = None) -> None:
+def check_given(guarantee: Guarantee, cap: float | None, factor: float | int | None = None) -> None:
     """Refuse a cap that is missing, and a cap or factor that is not for this guarantee, by a ValueError."""
     if factor is not None and guarantee != "worst-group":
         raise ValueError(f"a factor is for guarantee 'worst-group', not for {guarantee!r}")

@@ -18,7 +18,7 @@ def worst_group_threshold(
     scores: Mapping[str, ScoresLike | Ordered],
     people: Mapping[str, int],
     far: Far,
-    factor: float | None = None,
+    factor: float | int | None = None,
     seed: int | None = None,
     genuine: Callable[[str], Float64[np.ndarray, " genuine"]] | None = None,
 ) -> GuaranteedThreshold:
