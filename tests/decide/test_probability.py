@@ -9,7 +9,7 @@ from scipy.stats import norm
 from verisphere.base.vocabulary import Redrawing, quietly
 from verisphere.decide.bootstrap import PairScores, draws_of
 from verisphere.decide.intervals import Interval
-from verisphere.decide.probability import ScoreProbability, WeighedScores
+from verisphere.decide.probability import ScoreProbability, WeighedScores, check_prior
 
 MANY = 10**9  # so many people that the prior of the line says nothing
 LINE = ScoreProbability(10.0, -3.0, -0.2, 0.9, people=299, comparisons=399, cllr=0.2, min_cllr=0.18)
@@ -118,10 +118,16 @@ def test_scores_on_a_scale_that_no_line_can_be_fitted_on_are_refused(scale):
         scores.fitted(10, 10)
 
 
-@pytest.mark.parametrize("prior", [0.0, 1.0, -1.0, 1.5, math.nan, 1e-320, 1e-13, 1 - 1e-13, "0.5", None])
+@pytest.mark.parametrize("prior", [0.0, 1.0, -1.0, 1.5, math.nan, 1e-320, 1e-13, 1 - 1e-13])
 def test_a_prior_that_nothing_could_change_is_refused(prior):
     with pytest.raises(ValueError, match=r"must be from 1e-12 to 1 - 1e-12, such as 0\.5, got"):
         LINE.at(0.5, prior)
+
+
+@pytest.mark.parametrize("prior", ["0.5", None])
+def test_a_prior_that_is_no_number_is_refused(prior):
+    with pytest.raises(ValueError, match=r"must be from 1e-12 to 1 - 1e-12, such as 0\.5, got"):
+        check_prior(prior)
 
 
 def test_scores_without_a_map_are_refused():

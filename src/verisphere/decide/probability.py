@@ -115,7 +115,7 @@ class ScoreProbability:
         )
 
 
-def check_prior(prior: float) -> None:
+def check_prior(prior: object) -> None:
     """Refuse a prior that no comparison could change, or so near to one that nobody knows it."""
     if not (isinstance(prior, Real) and 1e-12 <= prior <= 1 - 1e-12):
         raise ValueError(
