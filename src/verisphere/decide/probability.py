@@ -117,7 +117,7 @@ class ScoreProbability:
 
 def check_prior(prior: object) -> None:
     """Refuse a prior that no comparison could change, or so near to one that nobody knows it."""
-    if not (isinstance(prior, Real) and 1e-12 <= prior <= 1 - 1e-12):
+    if not (isinstance(prior, Real) and 1e-12 <= float(prior) <= 1 - 1e-12):
         raise ValueError(
             f"the probability before a comparison must be from 1e-12 to 1 - 1e-12, such as 0.5, got {prior!r}"
         )
