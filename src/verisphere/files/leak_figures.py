@@ -35,9 +35,11 @@ def surely_above_chance(points: Sequence[OperatingPoint], strangers: Sequence[Op
     """Whether the lower 95 % bound of each TAR lies above its FAR, or above the upper bound of strangers' photographs.
 
     Points are the share of faces that are taken for their people at each FAR; strangers' photographs are compared if
-    people are chosen as the most similar.
+    people are chosen as the most similar. At a FAR that the judge's pairs do not resolve, chance is above the FAR and
+    not known, so that only a comparison with strangers' photographs is sure.
     """
-    chance = [point.tar_upper_95 for point in strangers] or [float(point.far_target) for point in points]
+    unknown = [1.0 if point.below_resolution else float(point.far_target) for point in points]
+    chance = [point.tar_upper_95 for point in strangers] or unknown
     return [point.tar_lower_95 > least for point, least in zip(points, chance, strict=True)]
 
 

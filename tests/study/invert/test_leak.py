@@ -309,6 +309,17 @@ def test_recognised_is_surely_above_chance(accepted: int, of: int, strangers: in
     )
 
 
+def test_at_a_far_that_is_not_resolved_strangers_alone_show_what_chance_is():
+    """Faces without identity pass the largest of ten scores in one of eleven, not in one of a thousand."""
+    few, many = [1.0] * 6 + [-1.0] * 10, [place / 100 for place in range(10)]
+    point = operating_point(few, many, "1e-3")
+    assert point.below_resolution
+    assert point.tar_lower_95 > 1 / 11
+    assert LeakRow("head", 0.0, 0.0, (point,)).unrecognised == ("1e-3",)
+    strangers = (operating_point([1.0] + [-1.0] * 99, many, "1e-3"),)
+    assert LeakRow("folder", 0.0, 0.0, (point,), strangers=strangers).unrecognised == ()
+
+
 def test_a_far_that_few_pairs_do_not_resolve_is_marked(tested: Path, tmp_path: Path):
     figures = read_leak(tested / "leak.json")
     text = leak_text(figures)
