@@ -92,10 +92,10 @@ def test_rows_are_found_by_name_and_by_image():
     assert known.people.tolist() == [True, False, False, False]
     assert known.images.tolist() == [False, False, True, False]
     shared = known.shared(np.array(["ann", "0002", "Bea", "Bea"]))
-    assert shared == SharedWithTraining(1, 1, 3, 4, True)
+    assert shared == SharedWithTraining(1, 1, 3, 4, True, nameless=1)
     assert shared.found() == "the model was trained on 1 of the 3 people (by name) and 1 of the 4 images"
     rest = known.take(known.digests != digests[2])
-    assert rest.shared(np.array(["ann", "0002", "Bea"])) == SharedWithTraining(1, 0, 3, 3, True)
+    assert rest.shared(np.array(["ann", "0002", "Bea"])) == SharedWithTraining(1, 0, 3, 3, True, nameless=1)
     pooled = known.pooled(np.array([0, 1, 1, 1]), 2)
     assert (pooled.people.tolist(), pooled.images.tolist(), pooled.digests) == ([True, False], [False, True], None)
 
@@ -109,6 +109,10 @@ def test_sets_that_share_nothing_say_so_and_what_was_not_compared():
     numbers = record(["17"], digests[:0]).rows(people, digests).shared(people)
     nameless = "none of the 4 images were in the training; people could not be compared, since the set or the training "
     assert numbers.described() == f"{nameless}has no names"
+    some = np.array(["Bea", "17", "18", "18"])
+    described = record(["Ann"], digests[:0]).rows(some, digests).shared(some).described()
+    none = "none of the 4 images and, by name, none of the 1 people were in the training"
+    assert described == f"{none}; 2 people without a name could not be compared"
     listed = record(["Ann"], digests[:0]).rows(np.array(["-1"] * 4), digests).shared(np.array(["-1"] * 4))
     assert listed.described() == numbers.described()
     unknown = TrainedOn.unknown("it was adopted").rows(people, digests).shared(people)
@@ -122,11 +126,11 @@ def test_renamed_people_are_known_by_what_is_known_of_their_new_names():
     rows = Embeddings(
         np.eye(4), identities=people, in_training=record(["ann"], digests[:0]).rows(np.array(people), digests)
     )
-    assert rows.shared_with_training == SharedWithTraining(1, 0, 3, 4, True)
+    assert rows.shared_with_training == SharedWithTraining(1, 0, 3, 4, True, nameless=1)
     moved = replace(rows, identities=["Bea", "ANN", "Bea", "18"])
-    assert moved.shared_with_training == SharedWithTraining(1, 0, 3, 4, True)
+    assert moved.shared_with_training == SharedWithTraining(1, 0, 3, 4, True, nameless=1)
     assert replace(rows, identities=["Bea", "Bea", "Bea", "17"]).shared_with_training == SharedWithTraining(
-        0, 0, 2, 4, True
+        0, 0, 2, 4, True, nameless=1
     )
     renamed = replace(rows, identities=["Cem", "Dan", "Bea", "17"]).take(np.arange(3)).shared_with_training
     assert renamed == SharedWithTraining(0, 0, 3, 3, False, RENAMED)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int64, UInt8
 
 from verisphere.base.identity import folded, form_of
-from verisphere.base.words import Names
+from verisphere.base.words import Names, counted
 
 #: The gap where names are new since the comparison, so that people could not all be compared.
 RENAMED = "people were renamed after the comparison with the training"
@@ -82,6 +82,7 @@ class SharedWithTraining:
         images: images of the set whose pixels are those of an image of the training.
         named: whether both sets have names, so that people could be compared; numbers are not names.
         gap: why some images or people, or all, could not be compared; empty if all were.
+        nameless: people of the set who have no names, where others have.
     """
 
     people: int
@@ -90,6 +91,7 @@ class SharedWithTraining:
     of_images: int
     named: bool
     gap: str = ""
+    nameless: int = 0
 
     def __post_init__(self) -> None:
         if not (0 <= self.people <= self.of_people and 0 <= self.images <= self.of_images):
@@ -113,7 +115,9 @@ class SharedWithTraining:
             return f"the model was trained on {' and '.join(parts)}"
         none = f"none of the {self.of_images:,} images"
         if self.named:
-            return f"{none} and, by name, none of the {self.of_people:,} people were in the training"
+            rest = f"; {counted(self.nameless, 'person')} without a name could not be compared" if self.nameless else ""
+            compared = self.of_people - self.nameless
+            return f"{none} and, by name, none of the {compared:,} people were in the training{rest}"
         nameless = "" if self.gap else "; people could not be compared, since the set or the training has no names"
         return f"{none} were in the training{nameless}"
 
@@ -180,8 +184,10 @@ class RowsInTraining:
         """The number of people and images that are shared; without identities nobody is known."""
         everyone = [] if identities is None else np.unique(identities).tolist()
         known = 0 if identities is None else len(np.unique(identities[self.people]))
-        named, images = self.named and any(map(is_name, everyone)), int(self.images.sum())
-        return SharedWithTraining(known, images, len(everyone), len(self.images), named, self.gap)
+        with_name, images = sum(map(is_name, everyone)), int(self.images.sum())
+        named = self.named and with_name > 0
+        nameless = len(everyone) - with_name if named else 0
+        return SharedWithTraining(known, images, len(everyone), len(self.images), named, self.gap, nameless)
 
 
 def pooled_rows(parts: Sequence[RowsInTraining | None]) -> RowsInTraining | None:
