@@ -17,18 +17,19 @@ from verisphere.cli.start import main
 from verisphere.decide import SortedScores, TooFewComparisonsError, disjoint_pairs, gallery_threshold
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.files.gallery_calibration import read_gallery_calibration
+from verisphere.files.gallery_calibration import GALLERY_UNTOLD, read_gallery_calibration
 from verisphere.files.verdicts import Suspicious, Verdict, read_verdicts, verdicts_csv
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import Accepted
-from verisphere.ship.card_sections import people_of_training
+from verisphere.ship.card_sections import gallery_section, people_of_training
 from verisphere.ship.deciding import Choice
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.gallery import StrangersInGallery
 from verisphere.ship.identify import identify, identify_each
+from verisphere.ship.notes import sentence
 from verisphere.ship.opened_gallery import open_gallery
 
 PEOPLE, STRANGERS, SIDE = 8, 120, 3
@@ -538,6 +539,20 @@ def test_strangers_of_unknown_origin_are_not_said_to_be_of_the_gallerys_model(fi
     found = found_in(files).calibration(["0.1"])
     assert found.origin is None
     assert found.thresholds[0].calibrated_on is None
+
+
+def test_a_gallery_that_names_no_model_is_said_to_be_taken_on_trust(files):
+    """The strangers' threshold was found in it, and promised as if it were of their model."""
+    rows = read_embeddings(files / "gallery.npz")
+    assert not found_in(files).calibration(["0.1"]).untied
+    write_embeddings(files / "gallery.npz", replace(rows, origin=None))
+    found = found_in(files).calibration(["0.1"])
+    assert found.untied == GALLERY_UNTOLD
+    assert f"{GALLERY_UNTOLD[0].upper()}{GALLERY_UNTOLD[1:]}." in list(gallery_section(found, "g.json"))
+    found.write_json(files / "g.json")
+    probe = photo(files / "probe.png", AGAIN[2])
+    notes = identify(probe, files / "gallery.npz", MODEL, FIND, Choice(calibration=files / "g.json")).notes
+    assert sentence(GALLERY_UNTOLD) in notes
 
 
 def test_where_most_photographs_name_nobody_there_is_no_nearest_person(files):

@@ -1,11 +1,15 @@
 """The sources of images, embeddings and networks, if recorded."""
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from verisphere.base.words import printable
+
+log = logging.getLogger(__name__)
 
 #: The finder of landmarks in an alignment that holds for every finder.
 ANY_DETECTOR = "any detector"
@@ -202,12 +206,20 @@ def _in_words(name: str, value: Any) -> str:
 def check_same_origin(
     first: str, ours: Origin | None, second: object, theirs: Origin | None, hint: str, but: Collection[str] = ()
 ) -> None:
-    """Refuse to put two things together that were not made in the same way; an unknown origin is not compared.
+    """Refuse to put two things together that were not made in the same way; warn where one of them does not say how.
 
     `first` is what is known, with its verb (`a.npz was`, `model embeds`); the hint says what follows, or what helps.
     """
+    if (ours is None) != (theirs is None):
+        _warn_of_trust(first, str(second), ours is None)
     if ours is not None and theirs is not None and (differing := theirs.differences(ours, but)):
         raise ValueError(f"{second}: not made as {first} ({', '.join(differing)}); {hint}")
+
+
+@lru_cache(maxsize=1024)  # once for each two things
+def _warn_of_trust(first: str, second: str, is_first: bool) -> None:
+    what = f"nothing says how {first} made" if is_first else f"nothing in it says how it was made, as {first}"
+    log.warning("%s: %s: that both were made in one way is taken on trust", second, what)
 
 
 def unrecorded(*origins: Origin | None) -> bool:

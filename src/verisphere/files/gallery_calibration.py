@@ -28,6 +28,10 @@ FORMAT = 1
 KIND = "gallery"
 NO_GALLERY = "this model ships no threshold for a gallery; find one with strangers who are not enrolled"
 UNTIED = "nothing ties the threshold of the gallery to this model: its calibration does not say which one it is of"
+GALLERY_UNTOLD = (
+    "nothing says which model made the gallery that the threshold was found in: that it was that of the strangers is "
+    "taken on trust"
+)
 _SEAL = re.compile("[0-9a-f]{16}-[0-9a-f]{16}")
 
 
@@ -134,6 +138,13 @@ class GalleryCalibration(Result):
         same = len({verdict.seal.partition("-")[0] for verdict in self.verdicts if verdict.word == "same"})
         if wrong := [found for found in self.thresholds if found.review.removed != same]:
             raise ValueError(f"{wrong[0].review.removed} strangers were removed, but the verdicts remove {same}")
+
+    @property
+    def untied(self) -> str:
+        """Which of its sides names no model, in words; empty where both name one."""
+        if self.origin is None:
+            return UNTIED
+        return GALLERY_UNTOLD if self.gallery_origin is None else ""
 
     @property
     def statistic(self) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Embeddings, Progress, check_bounds, check_rate, printable, quietly
 from verisphere.decide import FoundRate, binomial_bounds
-from verisphere.files.gallery_calibration import UNTIED, GalleryCalibration
+from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.measure.sides import ONE_WAY
 from verisphere.models.gallery import Gallery
 from verisphere.report.calibration_tables import tpir_text
@@ -49,7 +49,7 @@ def promised_rates(
     if calibration.cohort is not None:
         raise ValueError(f"the rule {calibration.statistic!r} of the calibration needs a cohort, not taken here")
     for what, origin in (("the gallery was", gallery.enrolled.origin), ("the probes were", probes.origin)):
-        for calibrated in (calibration.origin, calibration.gallery_origin):
+        for calibrated in filter(None, (calibration.origin, calibration.gallery_origin)):
             check_same_origin(what, origin, "the calibration", calibrated, ONE_WAY)
     calibration.strangers.check_probes("the calibration", probes.pooled_from is not None)
     searched = gallery.search(probes.embeddings, calibration.statistic, progress=progress)
@@ -57,7 +57,7 @@ def promised_rates(
     right = gallery.people[searched.person] == probes.identities
     known = len(gallery.people), gallery.digests
     why_not = calibration.why_not(*known)
-    weak = UNTIED if calibration.origin is None else "", calibration.part(*known)
+    weak = calibration.untied, calibration.part(*known)
     notes = tuple(note for note in weak if note)
 
     def at(target: str, threshold: float) -> PromisedRates:

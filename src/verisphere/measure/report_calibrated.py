@@ -7,7 +7,7 @@ from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import OperatingPoint, Origin, Redrawing
 from verisphere.decide import GuaranteedThreshold, Interval, point_at
 from verisphere.files.calibration import Calibration
-from verisphere.files.gallery_calibration import UNTIED, GalleryCalibration
+from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.redrawn import fars_over_people, tars_over_people
 from verisphere.measure.report_findings import ALL, Calibrated, File, Findings, Shipped, ShippedGallery
@@ -66,13 +66,14 @@ def of_gallery(calibration: GalleryCalibration, findings: Sequence[Findings]) ->
     """The thresholds of a gallery, with the sets that are not of its model."""
     strangers = File(calibration.strangers.file, calibration.strangers.sha256)
     if calibration.origin is None:
-        return ShippedGallery(strangers, calibration, (f"{UNTIED}.",))
+        return ShippedGallery(strangers, calibration, (f"{calibration.untied}.",))
     sets = [
         (finding.title, _not_made_as(calibration.origin, finding) or _untold(calibration.origin, finding))
         for finding in findings
     ]
     weak = "the promise is not shown to hold for its model"
-    notes = [f"{title}: {weak}; {why_not}." for title, why_not in sets if why_not]
+    notes = [f"{calibration.untied}."] if calibration.untied else []
+    notes += [f"{title}: {weak}; {why_not}." for title, why_not in sets if why_not]
     return ShippedGallery(strangers, calibration, tuple(notes))
 
 

@@ -25,7 +25,10 @@ def check_alike(
 
 def check_one_model(origins: Mapping[Path, Origin | None]) -> None:
     """Refuse embeddings of two models, or of one in two ways: their scores share no threshold."""
-    known = list(origins.items())
+    known = [(file, origin) for file, origin in origins.items() if origin is not None]
+    for file, origin in origins.items():
+        if origin is None and known:
+            check_same_origin(f"{known[0][0]} was", known[0][1], file, origin, ONE_WAY)
     for place, (file, origin) in enumerate(known):
         for first, other in known[:place]:  # each with each: one of them may not record what two others do
             check_same_origin(f"{first} was", other, file, origin, ONE_WAY)

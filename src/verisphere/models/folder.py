@@ -206,7 +206,8 @@ class Model:
             ("the gallery of the calibration", promised.gallery_origin),
         ):
             aligned = ImageSource("", None, f"{self.template} by {ANY_DETECTOR}")
-            check_same_origin(f"{self.folder} was", self.origin(aligned), what, origin, "embed it anew")
+            if origin is not None:  # arrays have none
+                check_same_origin(f"{self.folder} was", self.origin(aligned), what, origin, "embed it anew")
         promised.strangers.check_probes("calibration", pooled=False)
         probes, known = self.embed(faces), Gallery(gallery)
         if refused := promised.why_not(len(known.people), known.digests):

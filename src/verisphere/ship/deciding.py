@@ -218,7 +218,8 @@ class Promise:
             assert not isinstance(self.threshold, GalleryThreshold)
             return ByPair(self.threshold, opened.gallery)
         was, again = self.calibration.gallery_origin, "calibrate again"
-        check_same_origin(f"{opened.path} was", opened.enrolled.origin, self.file, was, again, but=("detector",))
+        if was is not None and opened.enrolled.origin is not None:  # else the notes say so
+            check_same_origin(f"{opened.path} was", opened.enrolled.origin, self.file, was, again, but=("detector",))
         refused = self.calibration.why_not(len(opened.gallery.people), opened.gallery.digests)
         if refused:
             otherwise = ", or name a --far (far=) to decide by a threshold for two photographs" if self.or_pairs else ""

@@ -12,7 +12,7 @@ from verisphere.base.vocabulary import Origin
 from verisphere.base.words import SMALLER_PRECISIONS
 from verisphere.files.calibration import Calibration, read_calibration
 from verisphere.files.disk import real_path, refuse_overwriting
-from verisphere.files.gallery_calibration import UNTIED, GalleryCalibration, read_gallery_calibration
+from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
 from verisphere.files.leak_figures import read_leak
 from verisphere.models.model_json import GALLERY, Description, taken_pixels
 from verisphere.ship.calibration_check import refuse_templates, refuse_trained_sources
@@ -154,7 +154,7 @@ class Results:
             refuse_templates(self.calibration, self.calibrated.sources)
         if self.gallery is not None and self.promised is not None:
             refuse_templates(self.gallery, [self.promised.strangers])
-            for origin in (self.promised.origin, self.promised.gallery_origin):
+            for origin in filter(None, (self.promised.origin, self.promised.gallery_origin)):
                 check_same_origin(f"{model} embeds", own, self.gallery, origin, _AGAIN)
                 check_recorded(self.gallery, origin, accept_unrecorded)
         if self.leak is not None:  # whether the mirror image is added may differ
@@ -167,8 +167,7 @@ class Results:
         """What weakens the threshold of a gallery."""
         if self.promised is None:
             return ()
-        untied = UNTIED if self.promised.origin is None else ""
-        return tuple(note for note in (self.promised.thresholds[0].warning(), untied) if note)
+        return tuple(note for note in (self.promised.thresholds[0].warning(), self.promised.untied) if note)
 
     def copies(self) -> dict[str, Path]:
         """The files by their names in the model folder."""

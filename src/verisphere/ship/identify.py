@@ -9,6 +9,7 @@ from verisphere.base.words import Names, check_at_least, counted
 from verisphere.decide import GalleryThreshold
 from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_templates
+from verisphere.files.gallery_calibration import GALLERY_UNTOLD
 from verisphere.files.image_suffixes import why_unread
 from verisphere.files.results import Result
 from verisphere.files.tables import csv_for_people
@@ -292,6 +293,7 @@ class _Search:
             part = promise.calibration.part(len(opened.gallery.people), opened.gallery.digests)
             notes += [SETS_IN_GALLERY] if sets else []
             notes += [sentence(printable(part))] if part else []
+            notes += [sentence(GALLERY_UNTOLD)] if promise.calibration.untied == GALLERY_UNTOLD else []
         return cls(opened, promise.within(opened, choice.cohort), tuple(notes), note)
 
 

@@ -1,0 +1,22 @@
+"""Two things of which one does not say how it was made are put together on trust, which is said."""
+
+from verisphere.base.provenance import Origin, check_same_origin
+
+KNOWN = Origin("ab" * 32, False, "float32", "here")
+
+
+def test_it_is_said_once_where_one_side_does_not_say_how_it_was_made(caplog):
+    trust = "that both were made in one way is taken on trust"
+    for _ in range(2):
+        check_same_origin("a.npz was", KNOWN, "untold.npz", None, "embed anew")
+        check_same_origin("untold.npz was", None, "b.npz", KNOWN, "embed anew")
+    assert caplog.messages == [
+        f"untold.npz: nothing in it says how it was made, as a.npz was: {trust}",
+        f"b.npz: nothing says how untold.npz was made: {trust}",
+    ]
+
+
+def test_of_two_sides_that_say_the_same_or_both_nothing_is_said(caplog):
+    check_same_origin("a.npz was", KNOWN, "b.npz", KNOWN, "embed anew")
+    check_same_origin("rows were", None, "others", None, "embed anew")
+    assert not caplog.messages
