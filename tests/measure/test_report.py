@@ -27,7 +27,7 @@ from verisphere.base.words import Names
 from verisphere.decide import point_at
 from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import write_embeddings
-from verisphere.files.gallery_calibration import UNTIED
+from verisphere.files.gallery_calibration import GALLERY_UNTOLD, UNTIED
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
@@ -411,6 +411,7 @@ def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path:
         (
             origin,
             [
+                f"{GALLERY_UNTOLD}.",
                 f"other: {weak}; not made as the calibration was (flip false against true).",
                 f"unknown: {weak}; its embeddings do not say which model made them.",
                 f"earlier: {weak}; the calibration or the set was {UNRECORDED}.",

@@ -74,7 +74,7 @@ def test_an_earlier_result_of_another_model_or_of_unrecorded_pixels_is_named(tmp
     cluster_folder(saved(tmp_path, replace(faces, origin=made)), first, ClusterOptions(T))
     for name, now, said in (
         ("same", made, ""),
-        ("unknown", None, ""),
+        ("unknown", None, "nothing in it says how it was made"),
         (
             "weights",
             replace(made, model="2" * 64),
@@ -435,3 +435,14 @@ def test_clusters_json_is_plain(tmp_path: Path):
     assert document["format"] == 1
     assert document["source"]["file"] == "library.npz"
     assert [face["score"] for cluster in document["clusters"] for face in cluster["faces"]] == [None, None]
+
+
+@pytest.mark.parametrize(("before", "now"), [(True, False), (False, True), (False, False)])
+def test_an_earlier_result_that_names_no_model_is_taken_on_trust(tmp_path: Path, caplog, before: bool, now: bool):
+    origin = Origin("ab" * 32, False, "float32", "here", None, None, Preprocessing((4, 4), "RGB", "NCHW", 0.0, 1.0))
+    for name, known in (("first", before), ("second", now)):
+        (tmp_path / name).mkdir()
+        saved(tmp_path / name, replace(library(), origin=origin if known else None))
+    cluster_folder(next((tmp_path / "first").iterdir()), tmp_path / "was", ClusterOptions(T))
+    cluster_folder(next((tmp_path / "second").iterdir()), tmp_path / "is", ClusterOptions(T, before=tmp_path / "was"))
+    assert ("taken on trust" in caplog.text) == (before != now)

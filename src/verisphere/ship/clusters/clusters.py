@@ -153,6 +153,7 @@ def _made(
 def _note_origin(before: Path, earlier: Origin | None, source: EvaluatedFile) -> None:
     """Say that an earlier result is of other embeddings than these: faces may move for this reason alone."""
     if earlier is None or source.origin is None:
+        check_same_origin(f"{before} was", earlier, source.file, source.origin, "")  # warns where one says nothing
         return
     if differing := earlier.differences(source.origin):
         moves = "confirmed faces stay, and others may be grouped otherwise for this reason alone"
