@@ -563,6 +563,7 @@ def test_the_card_says_what_is_decided_by(door, keys):
     assert card["people"] == 8
     assert card["role"] == "read"
     assert "at most 1 in 100 strangers are found in this gallery of 8 people" in card["gallery"]
+    assert card["gallery"].endswith("that it was this one is taken on trust.")  # its rows name no model
     assert card["pair"] == str(MODEL.thresholds[0])
     assert 'verisphere_requests_total{path="/v1/card",status="200"} 1' in figures
     assert "verisphere_people 8" in figures

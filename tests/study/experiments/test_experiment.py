@@ -111,7 +111,9 @@ def test_figures_are_those_of_the_embeddings(made):
 def test_the_table_says_first_that_a_set_is_of_the_training(made):
     """These figures say nothing of new people; the legend speaks of other people, too."""
     first, _, rest = made[1].text().partition("\n")
-    assert first.startswith("plain: base, seed 0: the model was trained on 5 of the 5 people (by name) and")
+    assert first.startswith(
+        "plain: base, seed 0 and 3 other trainings: the model was trained on 5 of the 5 people (by name) and"
+    )
     assert first.endswith("of the 20 images, so its figures say little about new people")
     assert json.loads((made[0] / "out" / "results.json").read_text())["known"] == made[1].known
     assert replace(made[1], known={}).text() in rest

@@ -123,12 +123,15 @@ class GalleryInfo(Result):
     trusted: bool
     threshold: GalleryThreshold | None
 
-    def text(self) -> str:
-        """The promise first, with what weakens it, and then the figures."""
-        lines = [str(self.threshold) if self.threshold else "Nobody is enrolled yet."]
+    def promised(self) -> list[str]:
+        """The threshold with its promise, and what weakens it, a sentence each."""
         weak = [UNTIED] if self.origin is None else []
         weak += [on_trust("the gallery", "some of its rows")] if self.trusted else []
-        lines += map(sentence, weak)
+        return [str(self.threshold) if self.threshold else "Nobody is enrolled yet.", *map(sentence, weak)]
+
+    def text(self) -> str:
+        """The promise first, with what weakens it, and then the figures."""
+        lines = self.promised()
         held = f"{counted(self.people, 'person')}, {counted(self.photographs, 'photograph')}"
         lines.append(f"{printable(self.gallery)}: {held}, {counted(self.strangers, 'stranger')}, {self.size:,} bytes")
         if self.expired:

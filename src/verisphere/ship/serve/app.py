@@ -118,7 +118,7 @@ def make_app(desk: Desk, keys: Keys | None = None, counts: Path | None = None) -
             model=desk.model.name,
             model_card=file.read_text("utf-8") if file.is_file() else "",
             people=info.people,
-            gallery=str(info.threshold or "Nobody is enrolled yet."),
+            gallery=" ".join(info.promised()),
             pair=str(desk.pair or ""),
             role=request.state.holder.role,
             limits=vars(desk.limits),

@@ -1,7 +1,7 @@
 """Measurements of finished trainings: embeddings of each set, and the figures computed from them."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from verisphere.base.vocabulary import Embeddings, Origin, Progress, Redrawing, quietly
+from verisphere.base.words import counted
 from verisphere.files.class_paths import present_name
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.metrics import METRICS, read_metrics
@@ -49,8 +50,7 @@ class Measurer:
         self.described = described
         self.device = device
         self.redrawing, self.progress = Redrawing(replicates, seed), progress
-        #: of each set on whose people or images a training was trained, in words
-        self.known: dict[str, str] = {}
+        self._knowing: dict[str, dict[str, list[str]]] = {}  # of each set what trainings knew of it, and which did
 
     def measure(self, run: Run) -> dict[str, SetFigures]:
         """The figures of a finished training on every set."""
@@ -59,9 +59,17 @@ class Measurer:
             embeddings = self._embeddings(run, name)
             rows = embeddings.in_training
             if rows is not None and (shared := rows.shared(embeddings.identities)):
-                self.known.setdefault(name, f"{run.title}: {shared.found()}")
+                self._knowing.setdefault(name, {}).setdefault(shared.found(), []).append(run.title)
             figures[name] = set_figures(name, asked, embeddings, self.redrawing)
         return figures
+
+    @property
+    def known(self) -> dict[str, str]:
+        """What trainings knew of each set on whose people or images they were trained, in words."""
+        return {
+            name: "; ".join(f"{_first_of(titles)}: {found}" for found, titles in knowing.items())
+            for name, knowing in self._knowing.items()
+        }
 
     def _embeddings(self, run: Run, name: str) -> Embeddings:
         """A training's embeddings of a set: those in its folder if they are still valid, else new ones."""
@@ -81,6 +89,11 @@ class Measurer:
         embeddings = embed(model, asked.faces, origin.images, flip=asked.flip, progress=self.progress)
         write_embeddings(path, embeddings)
         return embeddings
+
+
+def _first_of(titles: Sequence[str]) -> str:
+    """The first of some titles, and the number of the others."""
+    return titles[0] + (f" and {counted(len(titles) - 1, 'other training')}" if len(titles) > 1 else "")
 
 
 def _stored(path: Path, asked: MeasuredSet, origin: Origin) -> Embeddings | None:
