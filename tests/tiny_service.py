@@ -87,7 +87,8 @@ def gallery_at(folder: Path) -> LivingGallery:
     """A gallery of the enrolled people, with two photographs each."""
     gallery = create_gallery(folder, strangers(), "1e-2")
     rows = MODEL.embed(np.concatenate([FACES, again(FACES, 2)]))
-    gallery.enrol(NewPhotographs.of(Embeddings(rows, identities=NAMES * 2)))
+    made = MODEL.origin(ImageSource("photographs", None))
+    gallery.enrol(NewPhotographs.of(Embeddings(rows, identities=NAMES * 2, origin=made)))
     return gallery
 
 
