@@ -219,7 +219,7 @@ def check_same_origin(
 @lru_cache(maxsize=1024)  # once for each two things
 def _warn_of_trust(first: str, second: str, is_first: bool) -> None:
     what = f"nothing says how {first} made" if is_first else f"nothing in it says how it was made, as {first}"
-    log.warning("%s: %s: that both were made in one way is taken on trust", second, what)
+    log.warning("%s: %s: that both were made in one way is taken on trust", printable(second), printable(what))
 
 
 def unrecorded(*origins: Origin | None) -> bool:

@@ -208,8 +208,8 @@ def implausible_list(
     If there are none for the whole list, its domains are tested too, since a healthy domain hides one that is not. A
     domain is empty for comparisons across domains; those with fewer than ten of a kind are not tested. `score` gives
     the scores at some positions, and `whole` is that of `implausible`. `elsewhere` has, for other rows that the labels
-    may belong to, the comparisons that are of other people there, which have to show it too, and what gives scores
-    there: all could be of better images of the same people.
+    may belong to, the comparisons that are of other people there, and what gives scores there. These comparisons have
+    to show it too, since all of them together could be of better images of the same people.
 
     >>> labels = np.arange(40) % 3 == 0
     >>> implausible_list(labels, lambda rows: np.where(labels[rows], 0.9, 0.1) - rows / 1000)
