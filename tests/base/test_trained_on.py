@@ -8,6 +8,7 @@ import pytest
 
 from verisphere.base.trained_on import (
     RENAMED,
+    UNNAMED,
     RowsInTraining,
     SharedWithTraining,
     TrainedOn,
@@ -119,6 +120,26 @@ def test_sets_that_share_nothing_say_so_and_what_was_not_compared():
     assert unknown.described() == "images could not be compared with those of the training: it was adopted"
     both = record(["C"], digests[:0], "it was adopted").rows(people, digests).shared(people)
     assert both.described() == f"the model was trained on 1 of the 3 people (by name); {unknown.described()}"
+
+
+def test_a_training_of_which_some_people_have_no_names_says_so():
+    digests, people = image_digests(PIXELS), np.array(["a", "a", "b", "c"])
+    none = "none of the 4 images and, by name, none of the 3 people were in the training"
+    for after in (
+        record(["Ann"], digests[:0], UNNAMED),
+        record(["Ann"], digests[:0]).after([record(["17"], np.array([5]))]),
+        record(["17"], np.array([5])).after([record(["Ann"], digests[:0])]),
+    ):
+        assert after.gap == UNNAMED
+        assert after.rows(people, digests).shared(people).described() == f"{none}; {UNNAMED}"
+    old = record(["Ann"], digests[:0], UNNAMED).after([TrainedOn.unknown("it was adopted")])
+    of_images = "images could not be compared with those of the training: it was adopted"
+    assert old.rows(people, digests).shared(people).described() == f"{of_images}; {UNNAMED}"
+    for alike in (
+        record(["17"], np.array([5])).after([record(["18"], np.array([6]))]),
+        record(["Ann"], np.array([5])).after([record(["Bea"], np.array([6])), TrainedOn.unknown("")]),
+    ):
+        assert alike.gap == ""
 
 
 def test_renamed_people_are_known_by_what_is_known_of_their_new_names():

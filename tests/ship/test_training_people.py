@@ -135,6 +135,8 @@ def test_evaluate_says_it_first_and_in_the_json(sets: Path, tmp_path):
         "people": 0, "images": 6, "of_people": 12, "of_images": 36, "named": True, "gap": "", "nameless": 0,
     }  # fmt: skip
     assert evaluate_all_pairs(sets / NEW, Options([FAR])).text().startswith("| FAR target")
+    nameless = "none of the 36 images were in the training; people could not be compared, since the set or the training"
+    assert evaluate_all_pairs(sets / NUMBERS, Options([FAR])).text().startswith(f"{NUMBERS}: {nameless} has no names\n")
 
 
 def test_the_files_of_against_and_of_calibration_and_a_report_say_it_too(sets: Path, tmp_path):

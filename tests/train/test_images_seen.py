@@ -9,7 +9,8 @@ import torch
 from processes import run
 from tiny_runs import read
 from verisphere.base.distributed import world
-from verisphere.base.trained_on import TrainedOn, image_digests, name_digests
+from verisphere.base.trained_on import UNNAMED, TrainedOn, image_digests, name_digests
+from verisphere.base.vocabulary import NOBODY
 from verisphere.images import InMemory
 from verisphere.images.decoded_faces import in_memory
 from verisphere.images.loader import batches
@@ -48,6 +49,16 @@ def test_a_checkpoint_records_the_images_that_were_used(recipe: Path, tmp_path: 
 def test_people_under_wrong_labels_are_recorded_too():
     faces = InMemory(PIXELS, NAMES, ("Ann",) * 20, true_identities=("Ann", "-1", "out/Ben") + ("Ann",) * 17)
     assert ImagesSeen(faces, TrainedOn.unknown("")).people.tolist() == name_digests(["Ann", "Ben"]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("people", "gap"),
+    [(("Ann", "17"), UNNAMED), (("Ann", NOBODY), ""), (("16", "17"), ""), (("one/Ann", "two/0017"), UNNAMED)],
+)
+def test_a_set_in_which_only_some_people_have_names_says_so(people: tuple[str, str], gap: str):
+    record = ImagesSeen(InMemory(PIXELS, NAMES, people * 10), TrainedOn.unknown("")).record()
+    assert record.gap == gap
+    assert from_tensors(as_tensors(record), Path("run")).gap == gap
 
 
 def test_names_that_were_taken_exactly_are_recorded_as_written_too():

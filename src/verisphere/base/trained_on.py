@@ -16,8 +16,9 @@ from jaxtyping import Bool, Int64, UInt8
 from verisphere.base.identity import folded, form_of
 from verisphere.base.words import Names, counted
 
-#: The gap where names are new since the comparison, so that people could not all be compared.
+#: The gaps that are about people: names that are new since the comparison, and a training with people who have none.
 RENAMED = "people were renamed after the comparison with the training"
+UNNAMED = "people of the training who have no names could not be compared"
 _EMPTY = np.empty(0, np.int64)
 
 
@@ -123,13 +124,16 @@ class SharedWithTraining:
 
     def not_compared(self) -> str:
         """That images or people could not be compared, and why; empty if all were compared."""
-        if self.gap == RENAMED:
-            return RENAMED
-        return f"images could not be compared with those of the training: {self.gap}" if self.gap else ""
+        of_images = f"images could not be compared with those of the training: {self._of_images()}"
+        of_people = [gap for gap in (UNNAMED, RENAMED) if gap in self.gap]
+        return "; ".join([of_images] * bool(self._of_images()) + of_people)
+
+    def _of_images(self) -> str:
+        return "; ".join(gap for gap in self.gap.split("; ") if gap not in (RENAMED, UNNAMED))
 
     def described(self) -> str:
         """What is shared, and what could not be compared, in words."""
-        known = [self.found()] if self or self.gap in ("", RENAMED) else []
+        known = [self.found()] if self or not self._of_images() else []
         return "; ".join([*known, *([self.not_compared()] if self.gap else [])])
 
 
@@ -211,7 +215,7 @@ class TrainedOn:
 
     Attributes:
         people, images: sorted digests of names and of images; see `name_digests` and `image_digests`.
-        gap: why some training images, or all, are not recorded; empty if all are.
+        gap: why some training images or people, or all, are not recorded; empty if all are.
         written: sorted digests of the names as they are written, where `exact` decided in every training; else None.
     """
 
@@ -228,12 +232,15 @@ class TrainedOn:
     def after(self, earlier: Sequence["TrainedOn"]) -> "TrainedOn":
         """This training together with those before it."""
         every = [*earlier, self]
+        gaps = [record.gap for record in every]
+        if any(len(one.people) for one in every) and any(len(one.images) and not len(one.people) for one in every):
+            gaps.append(UNNAMED)
         written = [record.written for record in every if len(record.people)]
         exact = [names for names in written if names is not None]
         return TrainedOn(
             np.unique(np.concatenate([record.people for record in every])),
             np.unique(np.concatenate([record.images for record in every])),
-            "; ".join(dict.fromkeys(record.gap for record in every if record.gap)),
+            "; ".join(dict.fromkeys(filter(None, "; ".join(gaps).split("; ")))),
             np.unique(np.concatenate(exact)) if exact and len(exact) == len(written) else None,
         )
 

@@ -63,15 +63,15 @@ class EvaluatedFile:
 
 
 def first_lines(sources: Sequence[EvaluatedFile], implausible: Sequence[str] = ()) -> str:
-    """What is said before the figures: that the model was trained on a set, that this could not be compared; and the
-    reasons why the figures cannot be right.
+    """What is said before the figures: that the model was trained on a set, or that this could not be compared; and why
+    the figures cannot be right.
 
     A line for each note, with its files; empty for no notes.
     """
     files: dict[str, list[str]] = {}
     for source in sources:
         known = source.in_training
-        if known is not None and (known or known.gap):
+        if known is not None and (known or known.gap or not known.named):
             warning = "; these figures say nothing about new people" if known else ""
             files.setdefault(f"{known.described()}{warning}", []).append(source.file)
     notes = [f"{', '.join(dict.fromkeys(named))}: {note}" for note, named in files.items()]

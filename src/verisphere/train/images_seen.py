@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Int64
 
 from verisphere.base.collectives import counts, gathered
-from verisphere.base.trained_on import TrainedOn, image_digests, name_digests
+from verisphere.base.trained_on import UNNAMED, TrainedOn, image_digests, is_name, name_digests
+from verisphere.base.vocabulary import NOBODY
 from verisphere.images.faces import Faces
 from verisphere.images.loader import Batch
 from verisphere.models.checkpoint import Checkpoint
@@ -29,6 +30,7 @@ class ImagesSeen:
         people = {*faces.people, *(faces.true_identities or ())}
         self.before, self.people = before, name_digests(people)
         self.written = name_digests(people, written=True) if faces.names_rule == "exact" else None
+        self.gap = UNNAMED if len(self.people) and not all(is_name(name) for name in people - {NOBODY}) else ""
         self.digests: Int64[np.ndarray, " images"] = np.zeros(len(faces), np.int64)
         self.seen = np.zeros(len(faces), bool)
 
@@ -43,7 +45,7 @@ class ImagesSeen:
         """The people and images of all ranks so far; every rank must call this."""
         own = torch.from_numpy(self.digests[self.seen])
         images = gathered(own, counts(len(own))).numpy()
-        return TrainedOn(self.people, images, written=self.written).after([self.before])
+        return TrainedOn(self.people, images, self.gap, self.written).after([self.before])
 
 
 def trained_before(recipe: Recipe, checkpoint: Checkpoint | None) -> TrainedOn:
