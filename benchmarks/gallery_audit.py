@@ -22,8 +22,7 @@ from verisphere.report.tables import table as markdown
 from verisphere.score import unit_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.living.audit import audit_index
-from verisphere.ship.living.gallery import create_gallery
-from verisphere.ship.living.records import NewPhotographs
+from verisphere.ship.living.gallery import NewPhotographs, create_gallery
 
 ROWS = Path(__file__).with_name("gallery_audit.csv")
 FIELDS = ("index", "setting", "rows", "rate", "queries", "served", "lower", "upper", "exact")

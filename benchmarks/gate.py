@@ -26,8 +26,7 @@ from gate_lfw import Lfw
 from verisphere.base.vocabulary import Embeddings
 from verisphere.decide import gallery_threshold
 from verisphere.files.gate import MEASURES, Gate
-from verisphere.ship.gate import fit_gate, lengths_of
-from verisphere.ship.gate_fit import chosen, effects_of
+from verisphere.ship.gate import chosen, effects_of, fit_gate, lengths_of
 
 ROOT = Path(__file__).parents[1]
 FPIR = "1e-2"

@@ -20,7 +20,7 @@ from verisphere import losses
 from verisphere.base.device import keep_memory
 from verisphere.head import Head, HeadSGD, Streamed
 from verisphere.report.tables import table
-from verisphere.train.dry_run.traffic import Collective, head_collectives
+from verisphere.train.dry_run.training_cost import Collective, head_collectives
 from verisphere.train.recipe import read_recipe
 
 SIZE = 512

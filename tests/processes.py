@@ -54,7 +54,7 @@ LOADED = (
     *("verisphere.report.progress", "verisphere.measure.evaluate", "verisphere.study.experiments.run"),
 )
 #: Where ranks meet: a full run checks signatures here; elsewhere it does not, since that doubles the time.
-CHECKED = ["verisphere.base.collectives", "verisphere.head.sharded", "verisphere.score.gathered"]
+CHECKED = ["verisphere.base.collectives", "verisphere.head.sharded", "verisphere.score.listed"]
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _WHERE = signal.SIGUSR1
 _exit_code = 0  # of this process, once its command has ended

@@ -4,7 +4,7 @@ import numpy as np
 
 from verisphere.base.vocabulary import Redrawing
 from verisphere.decide.bootstrap import PairScores, draws_of, tars_at, thresholds_of
-from verisphere.decide.histogram import Histogram
+from verisphere.decide.curve import Histogram
 from verisphere.decide.weights import Weights
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from verisphere.study.clean.cleaning import Cleaning
-from verisphere.study.clean.found import Found
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import SubClasses
+from verisphere.study.clean.sub_classes import Found, SubClasses
 
 TRUTH = ("Ann", "Ann", "Cid", "Ben", "Ann", "Ben")
 #: The dominant sub-center of Ann is number 1, that of Ben number 0.

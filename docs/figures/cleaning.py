@@ -27,11 +27,9 @@ from verisphere.losses import ArcFace
 from verisphere.report.plots import INK, in_picture, save_plot
 from verisphere.score.cosine import unit
 from verisphere.study.clean.cleaning import Cleaning
-from verisphere.study.clean.found import Found
-from verisphere.study.clean.page_pictures import rows_of_identity, telling_identities
-from verisphere.study.clean.page_plots import angle_plots
+from verisphere.study.clean.page import angle_plots, rows_of_identity, telling_identities
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import sub_classes
+from verisphere.study.clean.sub_classes import Found, sub_classes
 
 SHEET = "one_identity"
 _DROPPED = "#e4572e"

@@ -9,7 +9,7 @@ from types import ModuleType
 import verisphere
 from reference.markdown import MADE, escaped
 from verisphere.cli.recipes import GROUPS
-from verisphere.files.bases import read_based
+from verisphere.files.definitions import read_based
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.packaged_recipes import LOSSES, comment, packaged_recipes
 from verisphere.images.packs.formats import FORMATS

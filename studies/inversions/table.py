@@ -20,7 +20,7 @@ import torch
 
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.base.words import unknown_name
-from verisphere.files.bases import read_based
+from verisphere.files.definitions import read_based
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
@@ -30,8 +30,7 @@ from verisphere.files.tables import csv_for_people
 from verisphere.report.tables import number, table
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
-from verisphere.study.invert.plan import Plan
-from verisphere.study.invert.run import INVERSION_JSON, Asked, prepare, run_inversion
+from verisphere.study.invert.run import INVERSION_JSON, Asked, Plan, prepare, run_inversion
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from studies.protocols.independent import answers
 from studies.protocols.published.sets import write_published_sets
 from verisphere.base.device import choose_device
 from verisphere.base.vocabulary import Progress, quietly
-from verisphere.measure.suite.figures import Figures
-from verisphere.measure.suite.result import SuiteResult
+from verisphere.measure.suite.result import Figures, SuiteResult
 from verisphere.measure.suite.run import run_suite
 from verisphere.measure.suite.task import SuiteOptions
 from verisphere.report.tables import table

@@ -15,7 +15,7 @@ from verisphere.images.packs.columns import Coded, coded
 from verisphere.study.clean.from_embeddings import Finder
 from verisphere.study.clean.rules import Reason, Rule
 from verisphere.study.clean.sub_classes import SubClasses
-from verisphere.study.experiments.grid import folder_name
+from verisphere.study.experiments.arms import folder_name
 
 _OUTSIDE = 1  # distinguishes the draw of images of people outside from that of the noise
 

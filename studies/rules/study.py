@@ -32,7 +32,7 @@ from verisphere.base.seeds import check_seed
 from verisphere.base.vocabulary import NOBODY, Progress, Redrawing, check_word, quietly
 from verisphere.base.words import unknown_name
 from verisphere.decide.bootstrap import draws_of
-from verisphere.files.bases import read_based
+from verisphere.files.definitions import read_based
 from verisphere.files.disk import digest
 from verisphere.files.documents import read_json_file
 from verisphere.files.embeddings import read_embeddings
@@ -45,8 +45,8 @@ from verisphere.report.plots import save_plot
 from verisphere.study.clean.from_embeddings import Finder
 from verisphere.study.clean.rules import Rule
 from verisphere.study.clean.spherical_k_means import unit_rows
+from verisphere.study.experiments.arms import check_folders, folder_name
 from verisphere.study.experiments.folder import write_text
-from verisphere.study.experiments.grid import check_folders, folder_name
 
 RULES, SEEDS = "rules", "seeds"
 

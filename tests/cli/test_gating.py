@@ -16,8 +16,7 @@ from verisphere.images import SyntheticFaces
 from verisphere.images.quality import measure
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model
-from verisphere.ship.gate import lengths_of
-from verisphere.ship.gate_fit import chosen
+from verisphere.ship.gate import chosen, lengths_of
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -132,7 +131,7 @@ def test_a_gate_from_people_of_the_training_is_refused_unless_accepted(
     images = SyntheticFaces(people=12, images=3, first_person=0).images([4])
     known = TrainedOn(np.empty(0, np.int64), np.sort(image_digests(images.numpy())))
     opened = EmbeddingModel(Pixels(8).eval(), "ab" * 32, trained_on=known)
-    monkeypatch.setattr("verisphere.ship.gate_fit.open_model", lambda *_: opened)
+    monkeypatch.setattr("verisphere.ship.gate.open_model", lambda *_: opened)
     fit = ("gate", "fit", others, "--model", model, "--out", gate)
     assert "the model was trained on 1 of the 36 images" in refused(*fit)
     first = "the model was trained on 1 of the 36 images of others, so it promises nothing about new people\n"

@@ -7,8 +7,7 @@ import yaml
 
 from verisphere.files.packaged_recipes import FOLDER, packaged_recipes
 from verisphere.study.experiments.arms import read_experiment
-from verisphere.train.print_recipe import printed_recipe
-from verisphere.train.recipe import resolve_recipe
+from verisphere.train.recipe import printed_recipe, resolve_recipe
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from verisphere.decide import Ordered, operating_point
-from verisphere.decide.highest import HighestScores
+from verisphere.decide.order import HighestScores
 
 #: 0.9, then 0.7 three times, 0.5, and five lower ones.
 SCORES = HighestScores(np.array([0.9, 0.7, 0.5]), np.array([1, 3, 1]), total=10)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from verisphere.decide.histogram import Histogram
+from verisphere.decide.curve import Histogram
 
 EDGES = np.array([0.0, 0.5, 1.0])
 

@@ -9,10 +9,9 @@ from PIL import Image
 
 from figures.cleaning import SHEET, DrawnSet, discriminants, draw_cleaning, trained_sub_centers
 from verisphere.study.clean.cleaning import Cleaning
-from verisphere.study.clean.found import Found
-from verisphere.study.clean.page_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT
+from verisphere.study.clean.page import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT
 from verisphere.study.clean.rules import ANGLES, Reason, Rule
-from verisphere.study.clean.sub_classes import sub_classes
+from verisphere.study.clean.sub_classes import Found, sub_classes
 
 PAGE = Path(__file__).parents[2] / "docs" / "cleaning.md"
 TEXT = PAGE.read_text(encoding="utf-8")

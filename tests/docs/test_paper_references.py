@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import DATA
-from verisphere.files.bases import read_based
+from verisphere.files.definitions import read_based
 from verisphere.files.packaged_recipes import comment, packaged_recipes
 
 ROOT = Path(__file__).parents[2]

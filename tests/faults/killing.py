@@ -198,7 +198,7 @@ def _convert_pack(folder: Path, version: int) -> None:
 
 def _read_pack(folder: Path) -> int:
     from verisphere.images.packs.folders import ZIP
-    from verisphere.measure.data.manifests import manifest_faults
+    from verisphere.measure.data.verify import manifest_faults
 
     found = [version for version in (OLD, NEW) if (folder / f"pack-{version}.zip").exists()]
     for version in found:

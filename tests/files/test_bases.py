@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.files.bases import merge, read_based
+from verisphere.files.definitions import merge, read_based
 from verisphere.files.documents import LARGEST_YAML
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.files.id_lists import read_ids
+from verisphere.files.people_lists import read_ids
 
 
 def listed(tmp_path: Path, text: str) -> Path:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.files.bases import read_based
+from verisphere.files.definitions import read_based
 from verisphere.files.packaged_recipes import FOLDER, LOSSES, description, find_recipe, packaged_recipes
 
 

@@ -40,7 +40,6 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import read_noise, read_pictures
 from verisphere.files.gallery_calibration import read_gallery_calibration
 from verisphere.files.growing import Place, growing_rows
-from verisphere.files.id_lists import read_ids
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.images import read_detector_scores
 from verisphere.files.ijb.images import read_images as read_ijb_images
@@ -54,7 +53,7 @@ from verisphere.files.leak_figures import read_leak
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.onnx_graph import read_graph
 from verisphere.files.pair_lists.layouts import read_pairs
-from verisphere.files.people_lists import read_people
+from verisphere.files.people_lists import read_ids, read_people
 from verisphere.files.purity import read_purity
 from verisphere.files.scores import read_scores
 from verisphere.files.streamed_rows import evaluated, open_templates
@@ -66,7 +65,7 @@ from verisphere.images.detect.yunet import _ends as yunet_ends
 from verisphere.images.packs.formats import format_of, open_pack
 from verisphere.images.packs.manifest import read_manifest
 from verisphere.images.photos import Photos
-from verisphere.measure.data.manifests import manifest_faults
+from verisphere.measure.data.verify import manifest_faults
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.precision import read_precision_drop
 from verisphere.models.checkpoint import SHARED, read_checkpoint
@@ -77,13 +76,13 @@ from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.onnx_to_network import read_network
 from verisphere.models.trained_on import read_trained_on
 from verisphere.score.exact.windows import Window
-from verisphere.ship.card_files import read_figures, read_settings
+from verisphere.ship.card import read_figures, read_settings
 from verisphere.study.clean.same_person.duplicates import read_pairs as read_pairs_to_merge
 from verisphere.study.experiments.arms import read_experiment
 from verisphere.study.experiments.folder import open_experiment
 from verisphere.study.experiments.recipes import resolve
+from verisphere.study.invert.inversion import read_settings as read_inversion
 from verisphere.study.invert.leak import leak_text
-from verisphere.study.invert.settings import read_settings as read_inversion
 from verisphere.study.search.candidate import read_reward
 from verisphere.study.search.definition import read_search
 from verisphere.study.search.folder import read_search_json

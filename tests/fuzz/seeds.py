@@ -386,7 +386,7 @@ def _sharded(folder: Path) -> Files:
 
     from verisphere.base.distributed import World
     from verisphere.files.disk import digest
-    from verisphere.models.shards import ByClass, Shard, write_shard
+    from verisphere.models.checkpoint import ByClass, Shard, write_shard
 
     path = folder / "checkpoints" / "step-00000003"
     path.mkdir(parents=True)

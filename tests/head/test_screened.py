@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from verisphere.head.screened import CenterScreen, Undecided, rounded_rows
-from verisphere.score import batch_tiles
+from verisphere.score import batch_pairs
 from verisphere.score.exact.screen import exact_int8
 
 TYPES = [torch.float32, torch.bfloat16, torch.int8, torch.float64]
@@ -176,7 +176,7 @@ def test_the_screen_has_the_type_that_takes_the_least_time(fast, monkeypatch):
     monkeypatch.setattr(batch_tiles, "products", products)
     monkeypatch.delattr(torch.cpu, "_is_vnni_supported", raising=False)  # not every torch has it
     offered = fast != torch.int8 or exact_int8(32)
-    assert (batch_tiles.fastest.__wrapped__("cpu", 32, None) == str(fast)[6:]) == offered
-    assert batch_tiles.fastest.__wrapped__("cpu", 32, torch.float32) != "int8"
-    assert batch_tiles.fastest.__wrapped__("cpu", 1, None) != "int8"  # whose products torch gets wrong
-    assert batch_tiles.fastest("cuda", 32, None) == "bfloat16"
+    assert (batch_pairs.fastest.__wrapped__("cpu", 32, None) == str(fast)[6:]) == offered
+    assert batch_pairs.fastest.__wrapped__("cpu", 32, torch.float32) != "int8"
+    assert batch_pairs.fastest.__wrapped__("cpu", 1, None) != "int8"  # whose products torch gets wrong
+    assert batch_pairs.fastest("cuda", 32, None) == "bfloat16"

@@ -11,7 +11,7 @@ from verisphere.images import SyntheticFaces
 from verisphere.measure.measured_set import MeasuredSet
 from verisphere.measure.pairs_of_set import accuracies, pair_rows
 from verisphere.measure.set_figures import Figure
-from verisphere.study.experiments.text import figure_title
+from verisphere.study.experiments.compare import figure_title
 
 #: Two folds of a genuine and an impostor pair each, in the layout of tables, and one that has the same images.
 FIRST = "left,right,label,fold\na/1,a/2,1,0\na/1,b/1,0,0\nb/1,b/2,1,1\nb/2,c/1,0,1\n"

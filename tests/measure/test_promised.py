@@ -6,7 +6,7 @@ import pytest
 import verisphere
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.gallery_calibration import UNTIED
-from verisphere.measure.promised import promised_rates, promised_text
+from verisphere.measure.identification import promised_rates, promised_text
 from verisphere.models.gallery import Gallery
 
 DRAWS = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)

@@ -31,8 +31,8 @@ from verisphere.measure.report_findings import (
     Training,
 )
 from verisphere.measure.report_first import leading
+from verisphere.measure.report_folder import write_tables
 from verisphere.measure.report_page import plot_name, report_page
-from verisphere.measure.report_tables import write_tables
 from verisphere.report.tables import one_in, tar_text
 
 EVIL = '<script>alert("1")</script> & $x$'

@@ -15,6 +15,8 @@ from verisphere.files import disk as files
 from verisphere.head.head import Head
 from verisphere.losses.margin import CosFace
 from verisphere.models.checkpoint import (
+    ByClass,
+    Shard,
     list_checkpoints,
     load_into,
     load_optimizer,
@@ -22,8 +24,8 @@ from verisphere.models.checkpoint import (
     read_checkpoint,
     save_checkpoint,
     shared_rows,
+    write_shard,
 )
-from verisphere.models.shards import ByClass, Shard, write_shard
 from verisphere.train.optimizer import Optimizer
 
 TENSORS = {

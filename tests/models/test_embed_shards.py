@@ -25,7 +25,7 @@ from verisphere.files.work import WorkFolder
 from verisphere.images.photos import Photos
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.measure.render import render_zip
-from verisphere.models import embed_shards
+from verisphere.models import embed as embedding
 from verisphere.models.embed import embed_faces, open_model
 
 CPU = torch.device("cpu")
@@ -64,7 +64,7 @@ def test_shards_of_any_size_hold_the_rows_of_one_file(there: Path, tmp_path: Pat
 
 def test_what_a_stopped_run_has_written_stands(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    first = embed_shards.embed
+    first = embedding.embed
 
     def stopping(*words: object, **how: object) -> object:
         calls.append(1)
@@ -72,7 +72,7 @@ def test_what_a_stopped_run_has_written_stands(there: Path, tmp_path: Path, monk
             raise KeyboardInterrupt
         return first(*words, **how)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(embed_shards, "embed", stopping)
+    monkeypatch.setattr(embedding, "embed", stopping)
     with pytest.raises(KeyboardInterrupt):
         in_shards(there, tmp_path / "out")
     kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("rows-*")}
@@ -87,7 +87,7 @@ def test_what_a_stopped_run_has_written_stands(there: Path, tmp_path: Path, monk
 def unfinished(there: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of all shards, without the manifest."""
     with monkeypatch.context() as patch:
-        patch.setattr(embed_shards, "write_manifest", lambda *_: (_ for _ in ()).throw(OSError("no space")))
+        patch.setattr(embedding, "write_manifest", lambda *_: (_ for _ in ()).throw(OSError("no space")))
         with pytest.raises(OSError, match="no space"):
             in_shards(there, out)
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from verisphere.pairs import soft_rates
-from verisphere.pairs.soft_rates import far_loss, soft_count_of_listed, soft_count_of_others, soft_step, tar_loss
+from verisphere.pairs import anchor_face
+from verisphere.pairs.anchor_face import far_loss, soft_count_of_listed, soft_count_of_others, soft_step, tar_loss
 from verisphere.score.stored import same_label
 
 # The equations ------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Case:
         apart = self.labels[:, None] != self.owners[None, :]
         return (units @ self.rows[self.filled].to(units).T)[apart]
 
-    def streamed(self, **options) -> soft_rates.SoftCount:
+    def streamed(self, **options) -> anchor_face.SoftCount:
         of = self.units, self.rows, self.filled, self.left, self.right
         return soft_count_of_others(*of, self.threshold, self.temperature, **options)
 
@@ -145,7 +145,7 @@ def test_nothing_stored_and_no_rows():
 def test_no_more_than_a_run_of_pairs_ever_lives(monkeypatch):
     case, sizes = Case(stored=400), []
     monkeypatch.setattr(
-        soft_rates, "products", lambda a, b, room: (sizes.append((len(a), len(b))), torch.mm(a, b.T))[1]
+        anchor_face, "products", lambda a, b, room: (sizes.append((len(a), len(b))), torch.mm(a, b.T))[1]
     )
     case.streamed(at_once=7 * 32)
     made = sizes[::2]  # the others turn a run's slopes into a gradient
@@ -154,7 +154,7 @@ def test_no_more_than_a_run_of_pairs_ever_lives(monkeypatch):
 
 
 def test_listed_pairs_equal_autograd(monkeypatch):
-    monkeypatch.setattr(soft_rates, "LISTED_AT_ONCE", 5)
+    monkeypatch.setattr(anchor_face, "LISTED_AT_ONCE", 5)
     case = Case()
     rows, (left, right) = case.rows[case.filled], (case.left, case.right)
     assert len(left) > 10

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import one_threshold, operating_point, short_far
-from verisphere.files.bases import read_based
+from verisphere.files.definitions import read_based
 from verisphere.files.packaged_recipes import FOLDER
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace

@@ -16,7 +16,7 @@ from verisphere.base.distributed import world
 from verisphere.base.vocabulary import NO_CLASS
 from verisphere.pairs import AngularTriplet, Step, Training
 from verisphere.pairs.pair_term import GlobalBatch
-from verisphere.pairs.triplet_mining import AT_ONCE, Mining, hinge, triplets
+from verisphere.pairs.triplet import AT_ONCE, Mining, hinge, triplets
 from verisphere.score.cosine import angle, unit
 from verisphere.score.stored import EMPTY, Stored
 
@@ -157,7 +157,7 @@ def test_not_all_triplets_at_once(monkeypatch: pytest.MonkeyPatch):
         largest.append(negative.numel())
         return hinge(positive, negative, margin)
 
-    monkeypatch.setattr("verisphere.pairs.triplet_mining.hinge", watched)
+    monkeypatch.setattr("verisphere.pairs.triplet.hinge", watched)
     units = unit(torch.randn(512, 8, generator=torch.Generator().manual_seed(0)))
     found = triplets(units, torch.arange(512) // 4, None, 0.35, "all", at_once=1 << 16)
     assert found.count == 512 * 3 * 508

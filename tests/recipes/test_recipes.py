@@ -14,7 +14,7 @@ import yaml
 
 from loss_examples import TABLE
 from verisphere import losses
-from verisphere.files.bases import read_based
+from verisphere.files.definitions import read_based
 from verisphere.files.documents import read_yaml
 from verisphere.files.packaged_recipes import FOLDER, LOSSES, comment, packaged_recipes, text_of_recipe
 from verisphere.losses.class_loss import ClassLoss

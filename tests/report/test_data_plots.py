@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from verisphere.report.data_plots import data_plot
+from verisphere.report.plots import data_plot
 
 IMAGES = [("1", 40_690), ("2", 0), ("1,025 to 2,048", 3)]
 YAW = [(first, first + 15, 10) for first in range(-90, 90, 15)]

@@ -13,9 +13,8 @@ from verisphere.decide.identification import (
     mean_rank,
     rank_rate,
 )
-from verisphere.report.identification_plots import identification_plot
-from verisphere.report.identification_tables import open_set_table, ranks_table
-from verisphere.report.plots import save_plot
+from verisphere.report.plots import identification_plot, save_plot
+from verisphere.report.tables import open_set_table, ranks_table
 
 
 def scores(seed: int = 0, mates: int = 50, strangers: int = 40, people: int = 30) -> ProbeScores:

@@ -13,10 +13,9 @@ from scipy.special import ndtri
 
 from redrawing import count_scores
 from verisphere.decide import Curve, OneThreshold, one_threshold, operating_point, roc
-from verisphere.decide.histogram import Histogram
-from verisphere.report.plots import det_plot, in_picture, roc_plot, save_image, save_plot
+from verisphere.decide.curve import Histogram
+from verisphere.report.plots import det_plot, in_picture, roc_plot, save_image, save_plot, training_plot
 from verisphere.report.score_plots import MOST_DOMAINS, curve_plot, domains_plot, histogram_plot
-from verisphere.report.training_plot import training_plot
 
 EDGES = np.linspace(-1, 1.5, 51)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from verisphere.report.recent_rate import RecentRate
+from verisphere.report.progress import RecentRate
 
 
 def worked(*portions: tuple[int, float]) -> tuple[RecentRate, float]:

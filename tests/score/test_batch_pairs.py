@@ -17,7 +17,7 @@ from processes import run
 from verisphere.base.distributed import ALONE, world
 from verisphere.base.vocabulary import NO_CLASS, PRECISIONS
 from verisphere.decide import accepted_impostors, operating_point, threshold_at
-from verisphere.score import batch_tiles, pair_scores, unit_rows
+from verisphere.score import batch_pairs, pair_scores, unit_rows
 from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints
 from verisphere.score.stored import EMPTY, Stored, same_label
 
@@ -137,7 +137,7 @@ def test_every_answer_is_that_of_a_sort(
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_more_rows_than_a_tile_has(precision):
-    one = case(1, rows=batch_tiles.TILE_ROWS + 90, stored=100, dim=3, kind="repeated", groups=2, unknown=0.1, empty=0.1)
+    one = case(1, rows=batch_pairs.TILE_ROWS + 90, stored=100, dim=3, kind="repeated", groups=2, unknown=0.1, empty=0.1)
     check(one, BatchPairs(one.units, one.labels, one.stored, one.groups, precision=precision, keys=1 << 16))
 
 

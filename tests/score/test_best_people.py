@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from verisphere.score import best_people as module
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.best_people import best_people
+from verisphere.score import top_k as module
+from verisphere.score.top_k import best_people
 
 
 def expected(probes, rows, person, count):

@@ -12,8 +12,7 @@ import torch
 from verisphere.base.vocabulary import PRECISIONS, RULES
 from verisphere.decide import operating_point
 from verisphere.score import listed, listing, pair_scores, unit_rows
-from verisphere.score.gathered import GatheredScores
-from verisphere.score.listed import ListedPairs
+from verisphere.score.listed import GatheredScores, ListedPairs
 from verisphere.score.listing import Listing, PackedListing, Strips, side_of, strips_of
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]  # left rows, right rows, genuine
@@ -125,7 +124,7 @@ def test_gathered_scores_are_those_of_a_sort(shape: str):
 
 @pytest.mark.parametrize("bits", [0, 2, 5])
 def test_groups_of_left_rows_change_nothing(bits: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.score.gathered._GROUP_BITS", bits)
+    monkeypatch.setattr("verisphere.score.listed._GROUP_BITS", bits)
     units, (left, right, _) = unit_rows(spread().astype(np.float32)), some_pairs(4000)
     scores = GatheredScores(units, left, right)
     assert scores.group == bits
@@ -158,7 +157,7 @@ def test_exact_scores_are_made_once_for_questions_about_one_value(monkeypatch: p
         asked.append(len(left))
         return pair_scores(units, left, right)
 
-    monkeypatch.setattr("verisphere.score.gathered.pair_scores", counted)
+    monkeypatch.setattr("verisphere.score.listed.pair_scores", counted)
     left, right, _ = some_pairs()
     scores = GatheredScores(unit_rows(np.ones((ROWS, 3), np.float32)), left, right)
     assert scores.above(scores.ranked(7)) == 0

@@ -10,7 +10,7 @@ from verisphere.cli import main
 from verisphere.files.disk import digest
 from verisphere.models.build import read_description
 from verisphere.models.folder import load
-from verisphere.ship.adopt_weights import adopt_weights
+from verisphere.ship.adopt import adopt_weights
 
 SMALL = "mobilefacenet_pytorch"
 

@@ -12,12 +12,12 @@ from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Preproce
 from verisphere.decide import TooFewComparisonsError, disjoint_pairs, operating_point
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.measure.promised import promised_rates
+from verisphere.measure.identification import promised_rates
 from verisphere.models.gallery import Gallery
 from verisphere.report.calibration_tables import calibration_text, thresholds_table
 from verisphere.ship.calibrate import Calibration, calibrate, calibrate_set, read_calibration
 from verisphere.ship.calibrated_files import AskedThresholds, EmbeddingsSet
-from verisphere.ship.export_inputs import Results
+from verisphere.ship.export import Results
 from verisphere.ship.gallery import StrangersInGallery
 from verisphere.ship.opened_gallery import OpenedGallery
 

@@ -16,8 +16,7 @@ from verisphere.files.embeddings import write_embeddings
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
 from verisphere.report.markdown import plain
 from verisphere.ship.calibrate import calibrate
-from verisphere.ship.card import model_card
-from verisphere.ship.card_files import read_figures, read_settings
+from verisphere.ship.card import model_card, read_figures, read_settings
 
 RECIPE = """\
 data: {class_path: verisphere.images.Photos, init_args: {path: /home/somebody/faces.zip, min_images: 2}}

@@ -318,7 +318,7 @@ def test_files_that_are_no_model_are_one_line(known, photos, tmp_path, capsys):
 
 @pytest.mark.parametrize("size", [(112, 112), (112, 96), (160, 160), (48, 64)])
 def test_drawn_faces_have_the_size_of_the_network(size):
-    from verisphere.ship.probe_faces import drawn_faces
+    from verisphere.ship.probe import drawn_faces
 
     faces = drawn_faces(size)
     assert faces.images([0]).shape == (1, 3, *size)

@@ -24,7 +24,7 @@ from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import Accepted
-from verisphere.ship.card_sections import gallery_section, people_of_training
+from verisphere.ship.card import gallery_section, people_of_training
 from verisphere.ship.deciding import Choice
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.gallery import StrangersInGallery

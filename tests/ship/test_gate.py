@@ -11,8 +11,7 @@ from verisphere.files.gate import Effect, Gate, Limit, read_gate
 from verisphere.images import InMemory
 from verisphere.images.worse import Worse
 from verisphere.score import unit_rows
-from verisphere.ship.gate import fit_gate, gate_of, lengths_of
-from verisphere.ship.gate_fit import chosen, effects_of
+from verisphere.ship.gate import chosen, effects_of, fit_gate, gate_of, lengths_of
 
 
 def people(count: int, images: int = 3, seed: int = 0) -> Embeddings:

@@ -26,9 +26,9 @@ from verisphere.models.model_json import taken_pixels
 from verisphere.ship import arrays
 from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.calibrate import calibrate, read_calibration
-from verisphere.ship.card_sections import gallery_section
+from verisphere.ship.card import gallery_section
 from verisphere.ship.deciding import Choice
-from verisphere.ship.export_inputs import Results, check_same
+from verisphere.ship.export import Results, check_same
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.identify import identify
 from verisphere.ship.pixels import Told

@@ -12,7 +12,7 @@ from foreign_graphs import SIDE, SIZE, graph, weights, written
 from verisphere.backbones import OnnxNetwork
 from verisphere.images import InMemory, Photos
 from verisphere.images.detect import TEMPLATES, Detections
-from verisphere.ship import probe_faces
+from verisphere.ship import probe as probing
 from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.pixels import Pixels, Told
 from verisphere.ship.probe import FEWEST_PEOPLE, probe, standing_out
@@ -151,7 +151,7 @@ def test_templates_are_cut_from_photographs_by_landmarks_that_are_found_once(net
     assert detector.searched == 60
     assert found.people == 29
     assert {(way.pixels.template, way.pixels.crop) for way in found.ways} == {
-        ("arcface_112x112", share) for share in probe_faces.SHARES
+        ("arcface_112x112", share) for share in probing.SHARES
     }
     assert found.declared == Pixels("RGB", 127.5, 127.5, template="arcface_112x112")
     # the faces fill the template's own view, and no part of it

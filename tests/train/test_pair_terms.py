@@ -13,13 +13,12 @@ from verisphere.losses.margin import CosFace
 from verisphere.models.checkpoint import load_into, read_checkpoint, save_checkpoint, shared_rows
 from verisphere.pairs.anchor_face import AnchorFace
 from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
-from verisphere.train.loop import Length, train
+from verisphere.train.loop import Length, gradients, train
 from verisphere.train.objective import Objective, Position
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.recipe import read_recipe
 from verisphere.train.sample import Part, Sample
 from verisphere.train.schedule import Schedule
-from verisphere.train.step import gradients
 
 
 class Line(Backbone):

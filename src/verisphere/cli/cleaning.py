@@ -25,8 +25,8 @@ from verisphere.cli.results import add_output
 if TYPE_CHECKING:
     from verisphere.images.faces import Faces
     from verisphere.study.clean.cleaning import Cleaning
-    from verisphere.study.clean.found import Found
     from verisphere.study.clean.rules import Rule
+    from verisphere.study.clean.sub_classes import Found
 
 _METHODS = ("sub-centers", "class-mean", "mean-of-others", "dbscan")
 _ANGLE = 75.0

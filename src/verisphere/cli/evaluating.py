@@ -2,13 +2,9 @@
 
 import zipfile
 
-from verisphere.cli.distractors import add_distractors
-from verisphere.cli.evaluation import add_all_pairs, add_pairs, add_scores
-from verisphere.cli.identification import add_identification
-from verisphere.cli.ijb import add_ijb
+from verisphere.cli.evaluation import add_all_pairs, add_distractors, add_pairs, add_scores, add_suite, add_two_sets
+from verisphere.cli.identification import add_identification, add_ijb
 from verisphere.cli.parsing import Parser, Verbs
-from verisphere.cli.suite import add_suite
-from verisphere.cli.two_sets import add_two_sets
 
 #: Every kind, in the order of `verisphere evaluate --help`; `make reference` adds those of new modules.
 KINDS = (add_scores, add_pairs, add_all_pairs, add_identification, add_distractors, add_two_sets, add_suite, add_ijb)

@@ -1,20 +1,244 @@
 """Measuring embeddings or scores: `evaluate` and its kinds."""
 
 import argparse
+import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from verisphere.base.words import FARS, REPLICATES, check_titles
-from verisphere.cli.dry_run import add_cost, cost_of_rows
-from verisphere.cli.evaluation_options import add_comparing, add_far, add_feature_norm, add_rule, given, refuse_unread
+from verisphere.base.words import (
+    FARS,
+    MEGAFACE_FARS,
+    REPLICATES,
+    TRILLION_FARS,
+    TRILLION_FPIRS,
+    check_titles,
+    printable,
+)
+from verisphere.cli.dry_run import add_cost, cost_of_images, cost_of_rows
+from verisphere.cli.evaluation_options import (
+    add_comparing,
+    add_far,
+    add_feature_norm,
+    add_fpir,
+    add_rank,
+    add_rule,
+    add_screen,
+    given,
+    refuse_unread,
+)
+from verisphere.cli.images import add_embedding_options, embedding_options
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Run, Verbs, add_names, new_verb, options_as
-from verisphere.cli.results import add_json, add_output, add_plot
+from verisphere.cli.results import add_json, add_output, add_plot, show_result
 from verisphere.cli.working import add_work
 
 if TYPE_CHECKING:
+    from verisphere.measure.distractors import DistractorOptions
     from verisphere.measure.evaluate import Options
+    from verisphere.measure.suite.result import SuiteResult
+
+log = logging.getLogger(__name__)
+
+
+def evaluate_two_sets(options: argparse.Namespace) -> Outcome:
+    """Operating points over all pairs of an image of one file and an image of another."""
+    from verisphere.measure import two_sets
+    from verisphere.measure.evaluate import Options
+
+    asked = options_as(Options, options, fars=options.far or FARS, progress=progress())
+    return two_sets.evaluate_two_sets(options.left, options.right, asked)
+
+
+def add_two_sets(kinds: Verbs) -> None:
+    """Add `evaluate two-sets`."""
+    verb = new_verb(
+        kinds,
+        "two-sets",
+        evaluate_two_sets,
+        examples=(
+            "verisphere evaluate two-sets masked.npz unmasked.npz --far 1e-4",
+            "verisphere evaluate two-sets visa.npz kiosk.npz --far 1e-6 --json figures.json",
+        ),
+        less_memory="drop the lowest --far, or compare fewer images at a time",
+    )
+    add_names(verb)
+    verb.add_argument("left", type=Path, help="embeddings file")
+    verb.add_argument("right", type=Path, help="another, of the same people; no two images of one file are compared")
+    add_far(verb)
+    add_rule(verb)
+    add_feature_norm(verb)
+    add_json(verb)
+    add_comparing(verb)
+    add_work(verb)
+    add_cost(verb, cost_of_rows("two-sets", "left", lists=lambda options: {"others": [options.right]}))
+
+
+#: The protocols, each with its target FARs of verification and FPIRs of identification.
+LAYOUTS = {"megaface": (MEGAFACE_FARS, ()), "trillion-pairs": (TRILLION_FARS, TRILLION_FPIRS)}
+
+
+def evaluate_distractors(options: argparse.Namespace) -> Outcome:
+    """MegaFace and Trillion-Pairs: each photo of a probe person as the mate among distractors."""
+    from verisphere.measure.distractors import evaluate_distractors as run
+
+    return run(options.layout, options.probes, options.distractors, _asked(options))
+
+
+def _asked(options: argparse.Namespace) -> "DistractorOptions":
+    from verisphere.measure.distractors import DistractorOptions, check_paths
+
+    fars, fpirs = LAYOUTS[options.layout]
+    asked = options_as(
+        DistractorOptions,
+        options,
+        ranks=options.rank or (1,),
+        fars=options.far or fars,
+        fpirs=options.fpir or fpirs,
+        progress=progress(),
+    )
+    check_paths(options.distractors, asked)
+    return asked
+
+
+def _counted(options: argparse.Namespace) -> dict[str, Any]:
+    return {"others": options.distractors, "ending": options.ending}
+
+
+def add_distractors(kinds: Verbs) -> None:
+    """Add `evaluate distractors`."""
+    verb = new_verb(
+        kinds,
+        "distractors",
+        evaluate_distractors,
+        examples=(
+            "verisphere evaluate distractors facescrub.npz --distractors megaface.npz --rank 1 --rank 10",
+            "verisphere evaluate distractors celebrities.npz --layout trillion-pairs --distractors flickr.npz",
+        ),
+        less_memory="search fewer probes at a time, or a higher --far",
+    )
+    add_names(verb)
+    verb.add_argument("probes", type=Path, help="embeddings file of the probe people, two photos or more of each")
+    verb.add_argument(
+        "--layout",
+        choices=tuple(LAYOUTS),
+        default="megaface",
+        help="the protocol: megaface (FAR 1e-6), or trillion-pairs (FPIR 1e-3, FAR 1e-9) (megaface)",
+    )
+    verb.add_argument(
+        "--distractors",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="embeddings file, matrix of features (.bin) or folder of MegaFace's feature files; repeat for several",
+    )
+    verb.add_argument("--noisy-probes", type=Path, metavar="LIST", help="probe photos to exclude, one a line")
+    verb.add_argument("--noisy-distractors", type=Path, metavar="LIST", help="distractors to exclude, one a line")
+    verb.add_argument(
+        "--probe-list",
+        type=Path,
+        metavar="LIST",
+        help="the probe photos to use: MegaFace's JSON with path and id, or one path a line",
+    )
+    verb.add_argument(
+        "--distractor-list", type=Path, metavar="LIST", help="the same for distractors; for a matrix, its rows in order"
+    )
+    verb.add_argument(
+        "--ending", default=".bin", metavar="END", help="what follows a picture's path in its feature file (.bin)"
+    )
+    add_rank(verb, (1,), "rank")
+    add_far(verb, ("those of the layout",), "target FAR of verification, a decimal number")
+    add_fpir(verb, ("those of the layout",), "target FPIR of identification, a decimal number")
+    add_rule(verb)
+    add_feature_norm(verb)
+    add_json(verb)
+    add_plot(verb, "the CMC")
+    add_screen(verb, "float32")
+    add_work(verb)
+    add_cost(verb, cost_of_rows("distractors", "probes", _asked, _counted))
+
+
+def evaluate_suite(options: argparse.Namespace) -> Outcome:
+    """Every published set in a folder, each image embedded once, in one table with the mean over sets."""
+    from verisphere.base.distributed import world
+
+    if options.json is not None:
+        _refuse_to_replace_what_is_read(options.json, options.folder, options.embeddings)
+    result = _run(options)
+    if not result.failed or not world().first:
+        return result
+    show_result(options, result)
+    failed = [f"{name} ({result.sets[name].error})" for name in result.failed]
+    raise ValueError(
+        f"{options.folder}: {len(failed)} of {len(result.sets)} sets could not be evaluated: "
+        f"{printable(', '.join(failed))}"
+    )
+
+
+def _up_to_first_pieces(options: argparse.Namespace) -> None:
+    """Run in a dry run; sets that are not counted, since they cannot be evaluated at all, are named."""
+    from verisphere.measure.cost import NotComputed
+    from verisphere.measure.suite.result import COMBINED
+
+    for name, found in _run(options).sets.items():
+        if found.error is not None and NotComputed.text not in found.error and name != COMBINED:
+            log.warning("%s is not counted: %s", printable(name), printable(found.error))
+
+
+def _run(options: argparse.Namespace) -> "SuiteResult":
+    from verisphere.measure.suite.run import run_suite
+    from verisphere.measure.suite.task import SuiteOptions
+
+    asked = options_as(SuiteOptions, options, fars=tuple(options.far or ()), progress=progress())
+    return options_as(run_suite, options, model=options.model, options=asked, **embedding_options(options))
+
+
+def _refuse_to_replace_what_is_read(out: Path, *folders: Path | None) -> None:
+    """Refuse to replace a list, an image or embeddings; a JSON directly in a folder counts as an earlier result."""
+    from verisphere.files.disk import real_path
+
+    place = real_path(out)
+    for folder in [real_path(path) for path in folders if path is not None]:
+        earlier = place.parent == folder and place.suffix == ".json"
+        if place.exists() and place.is_relative_to(folder) and not earlier:
+            raise FileExistsError(f"{out}: a file of {folder.name}, which is read here; write to another name")
+
+
+def add_suite(kinds: Verbs) -> None:
+    """Add `evaluate suite`."""
+    verb = new_verb(
+        kinds,
+        "suite",
+        evaluate_suite,
+        less_memory="lower --batch-size or --workers",
+        examples=(
+            "verisphere evaluate suite sets --model model --json suite.json",
+            "verisphere evaluate suite sets --model model --embeddings embeddings --far 1e-3",
+        ),
+    )
+    add_names(verb)
+    verb.add_argument(
+        "folder", type=Path, help="a sub-folder for each set as it is published, and .bin files (docs/protocols.md)"
+    )
+    verb.add_argument(
+        "--model",
+        type=Path,
+        help="the model that embeds the images, as `embed` takes it; without it, --embeddings must have the files",
+    )
+    verb.add_argument(
+        "--embeddings",
+        type=Path,
+        metavar="DIR",
+        help="keep the embeddings files here, and use those of earlier runs by the same model (a temporary folder)",
+    )
+    add_far(verb, ("the published ones of each set",), "target FAR of every set")
+    add_rule(verb)
+    add_feature_norm(verb)
+    add_json(verb)
+    add_embedding_options(verb)
+    add_work(verb)
+    add_cost(verb, cost_of_images("folder", _up_to_first_pieces))
 
 
 def evaluate_scores(options: argparse.Namespace) -> Outcome:

@@ -12,6 +12,7 @@ from verisphere.cli.calibrating import add_accept_training_people, add_accept_un
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import (
+    SET,
     Outcome,
     Parser,
     Run,
@@ -23,13 +24,80 @@ from verisphere.cli.parsing import (
     new_verb,
     options_as,
 )
-from verisphere.cli.results import add_input, add_json
+from verisphere.cli.results import add_input, add_json, add_output
 from verisphere.cli.shipping import add_probe, add_use, identify, shown
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
     from verisphere.ship.face_search import FindFaces
     from verisphere.ship.living.gallery import LivingGallery
+
+
+def bridge(options: argparse.Namespace) -> Outcome:
+    """Fit a map from an old model's embeddings to a new one's, with a promise, on photographs that both embedded."""
+    from verisphere.ship.bridge import make_bridge
+    from verisphere.ship.calibration_check import Accepted
+
+    accepted = Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
+    made = make_bridge(options.old, options.new, options.far, options.guarantee, options.seed, accepted)
+    made.write_json(options.out)
+    return made
+
+
+def add_bridge(verbs: Verbs) -> None:
+    """Add `bridge`."""
+    call = "verisphere bridge old.npz new.npz --far 1e-2"
+    examples = (f"{call} --out bridge.json", f"{call} --guarantee expected --out bridge.json")
+    verb = new_verb(verbs, "bridge", bridge, examples=examples)
+    add_names(verb)
+    add_input(verb, "old", "embeddings by the old model, of people who need not be enrolled", metavar=None)
+    add_input(verb, "new", "embeddings of the same photographs by the new model, under the same names", metavar=None)
+    add_output(verb, "--out", required=True, metavar="BRIDGE.json", help="file for the bridge")
+    verb.add_argument("--far", required=True, metavar="F", help="target FAR of new photographs against carried rows")
+    what = "confident: FAR is at most F with 95 %% confidence; expected: on average over bridges (confident)"
+    verb.add_argument("--guarantee", choices=("confident", "expected"), default="confident", help=what)
+    verb.add_argument("--seed", type=int, default=0, help="of the split of people into those of map and promise (0)")
+    verb.add_argument("--accept-implausible", action="store_true", help="accept signs that labels belong to other rows")
+    add_accept_training_people(verb)
+    add_accept_unrecorded(verb, "take files")
+
+
+def gate_fit(options: argparse.Namespace) -> Outcome:
+    """Choose what a gallery asks of photographs, on aligned faces of people who will not be enrolled."""
+    from verisphere.ship.calibration_check import Accepted
+    from verisphere.ship.gate import fit
+
+    accepted = Accepted(options.accept_implausible, options.accept_training_people)
+    gate = options_as(fit, options, accepted=accepted, progress=progress())
+    gate.write_json(options.out)
+    return gate
+
+
+def add_gate(verbs: Verbs) -> None:
+    """Add `gate` and its verb."""
+    text = "Refuse photographs that would spoil a gallery."
+    examples = (
+        "verisphere gate fit others.zip --model model --out gate.json",
+        "verisphere gate fit others.zip --model model --good 1e-2 --measure detail --measure length --out gate.json",
+    )
+    gate = verbs.add_parser("gate", help=text, description=text, examples=examples)
+    kinds = gate.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
+    verb = new_verb(kinds, "fit", gate_fit, examples=examples)
+    add_names(verb)
+    add_input(verb, "faces", SET, metavar=None)
+    verb.add_argument("--model", type=Path, required=True, help="run, checkpoint or model folder that embeds")
+    verb.add_argument("--landmarks", type=Path, metavar="FILE", help="points in the photographs, for size and pose")
+    add_device(verb)
+    add_trust_code(verb)
+    add_output(verb, "--out", required=True, metavar="GATE.json", help="file for the gate")
+    what = "choose the share of good photographs that may be refused by its effect on strangers at this FPIR (1e-2)"
+    verb.add_argument("--fpir", metavar="F", help=what)
+    verb.add_argument("--good", metavar="F", help="most good photographs that may be refused, by your own choice")
+    what = "ask for this alone; repeat for several (detail, and size with --landmarks)"
+    verb.add_argument("--measure", dest="measures", action="append", metavar="NAME", help=what)
+    verb.add_argument("--accept-implausible", action="store_true", help="see verisphere calibrate")
+    add_accept_training_people(verb)
+
 
 _EXAMPLES = {
     "create": ("--strangers strangers.npz --fpir 1e-2", "--strangers strangers.npz --fpir 1e-3 --guarantee expected"),

@@ -45,8 +45,7 @@ def invert(options: argparse.Namespace) -> str:
 
 def _asked(kind: Callable[..., T], options: argparse.Namespace) -> T:
     """The settings of an inversion or of a test, with the numbers of the recipe and of the command line."""
-    from verisphere.study.invert.inversion import Inversion
-    from verisphere.study.invert.settings import read_settings
+    from verisphere.study.invert.inversion import Inversion, read_settings
 
     refuse_misspelt(options, Inversion)
     settings = read_settings(Path(options.recipe), options.overrides)

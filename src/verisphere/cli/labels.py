@@ -58,7 +58,7 @@ def clean_duplicates(options: argparse.Namespace) -> Outcome:
     )
     page = None
     if faces is not None:
-        from verisphere.study.clean.same_person.duplicates_page import duplicates_page
+        from verisphere.study.clean.same_person.duplicates import duplicates_page
 
         page = duplicates_page(duplicates, faces)
     if world().first:
@@ -83,7 +83,7 @@ def clean_overlap(options: argparse.Namespace) -> Outcome:
 def _overlap(options: argparse.Namespace) -> Outcome:
     from verisphere.base.distributed import world
     from verisphere.files.disk import check_writable
-    from verisphere.files.id_lists import read_ids
+    from verisphere.files.people_lists import read_ids
     from verisphere.study.clean.same_person.overlap import KEPT, find_overlap, open_people
 
     check_writable(options.out / KEPT)

@@ -25,7 +25,7 @@ def recipes(options: argparse.Namespace) -> str:
     """List the recipes that come with verisphere, or print one with the values of all its fields."""
     if options.name is None:
         return _list()
-    from verisphere.train.print_recipe import printed_recipe
+    from verisphere.train.recipe import printed_recipe
 
     return printed_recipe(options.name)
 

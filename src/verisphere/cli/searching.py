@@ -15,8 +15,7 @@ def search(options: argparse.Namespace) -> Outcome:
     from verisphere.study.search.candidate import Computing
     from verisphere.study.search.definition import read_search
     from verisphere.study.search.dry_run import search_cost
-    from verisphere.study.search.search import run_search
-    from verisphere.study.search.text import result_text
+    from verisphere.study.search.search import result_text, run_search
     from verisphere.train.recipe import Recipe
 
     refuse_misspelt(options, Recipe)

@@ -18,14 +18,12 @@ from verisphere import __version__
 from verisphere.base.words import did_you_mean
 from verisphere.cli.adopting import add_adopt
 from verisphere.cli.asking import add_why
-from verisphere.cli.bridging import add_bridge
 from verisphere.cli.calibrating import add_calibrate
 from verisphere.cli.cleaning import add_clean
 from verisphere.cli.clustering import add_cluster, add_purity
 from verisphere.cli.data import add_data
 from verisphere.cli.evaluating import add_evaluate
-from verisphere.cli.galleries import add_gallery
-from verisphere.cli.gating import add_gate
+from verisphere.cli.galleries import add_bridge, add_gallery, add_gate
 from verisphere.cli.images import add_align, add_embed
 from verisphere.cli.inverting import add_invert, add_leak
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out

@@ -89,7 +89,7 @@ class GuaranteedThreshold:
         implausible: what follows from scores that cannot be right, as was accepted; empty for none.
         review: the review of the comparisons, and the wrong labels that are allowed for (`verisphere.decide.review`).
         assumption: what `capped`, `tail` and `convention` assume about people; None for the others.
-        domains: for `worst-group`, what each domain needs (`verisphere.decide.each_domain`); else empty.
+        domains: for `worst-group`, what each domain needs (`verisphere.decide.worst_group`); else empty.
         frr: the FRR that is promised beside the FAR, with which the confidence is of both at once
             (`verisphere.decide.both_errors`); None for none.
     """

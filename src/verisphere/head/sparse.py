@@ -30,7 +30,7 @@ from verisphere.head.screened import CenterScreen, Near, Undecided, parts
 from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
-from verisphere.score.batch_tiles import fastest
+from verisphere.score.batch_pairs import fastest
 
 log = logging.getLogger(__name__)
 

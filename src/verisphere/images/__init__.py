@@ -7,10 +7,9 @@ from verisphere.images.faces import Faces
 from verisphere.images.joined import Joined
 from verisphere.images.label_noise import LabelNoise
 from verisphere.images.loader import Batch, batches, epoch_order, grouped_order
-from verisphere.images.part_of_people import PartOfPeople
 from verisphere.images.photos import Photos
 from verisphere.images.relabelled import Relabelled
-from verisphere.images.select import require_people, split_people, with_images, with_people
+from verisphere.images.select import PartOfPeople, require_people, split_people, with_images, with_people
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 
 __all__ = [

@@ -28,13 +28,10 @@ from verisphere.measure.protocols.distractors import (
     require_mates,
     score_distractors,
 )
-from verisphere.measure.protocols.plausible import implausible_set
-from verisphere.measure.protocols.repeated_vectors import repeated_vectors
+from verisphere.measure.protocols.plausible import implausible_set, repeated_vectors
 from verisphere.measure.sides import check_alike, check_one_model
-from verisphere.report.identification_plots import identification_plot
-from verisphere.report.identification_tables import open_set_table, ranks_table
-from verisphere.report.plots import save_plot
-from verisphere.report.tables import operating_points_table
+from verisphere.report.plots import identification_plot, save_plot
+from verisphere.report.tables import open_set_table, operating_points_table, ranks_table
 
 DEPENDENT = (
     "The bounds take comparisons as independent; here every photo stands in many of them, so the bounds are too narrow."

@@ -12,7 +12,6 @@ from verisphere.decide import Accuracy, Curve, GroupDifferences, Interval, OneTh
 from verisphere.files.disk import write_text
 from verisphere.files.results import EvaluatedFile, Result, curve_csv, first_lines, people_csv
 from verisphere.measure.protocols.people import PeopleOfSet
-from verisphere.report.people_tables import people_table
 from verisphere.report.plots import save_plot
 from verisphere.report.score_plots import curve_plot
 from verisphere.report.tables import (
@@ -24,6 +23,7 @@ from verisphere.report.tables import (
     number,
     one_threshold_table,
     operating_points_table,
+    people_table,
     table,
 )
 

@@ -10,8 +10,19 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from verisphere.base.identity import among
-from verisphere.base.vocabulary import Embeddings, Precision, Progress, Rule, printable, quietly
+from verisphere.base.provenance import check_same_origin
+from verisphere.base.vocabulary import (
+    Embeddings,
+    Precision,
+    Progress,
+    Rule,
+    check_bounds,
+    check_rate,
+    printable,
+    quietly,
+)
 from verisphere.base.words import FPIRS, RANKS, FeatureNorm, check_at_least, check_titles
+from verisphere.decide import FoundRate, binomial_bounds
 from verisphere.decide.identification import ProbeScores, exact_fpir, identification_curve
 from verisphere.decide.point import Far
 from verisphere.files.disk import real_path, write_whole
@@ -22,7 +33,6 @@ from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.sharded import title_of
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.tables import plain_cell
-from verisphere.measure.promised import PromisedRates, promised_rates, promised_text
 from verisphere.measure.protocols.by_image import ByImage, ranked_by_image
 from verisphere.measure.protocols.identification import (
     IdentificationResult,
@@ -30,16 +40,90 @@ from verisphere.measure.protocols.identification import (
     score_probes,
     split_gallery,
 )
-from verisphere.measure.protocols.plausible import implausible_set, implausible_sides
-from verisphere.measure.protocols.repeated_vectors import repeated_vectors
-from verisphere.measure.sides import check_one_model, check_sides, with_distractors
+from verisphere.measure.protocols.plausible import implausible_set, implausible_sides, repeated_vectors
+from verisphere.measure.sides import ONE_WAY, check_one_model, check_sides, with_distractors
 from verisphere.models.gallery import Gallery
-from verisphere.report.identification_plots import identification_plot
-from verisphere.report.identification_tables import open_set_table, ranks_table
-from verisphere.report.plots import save_plot
-from verisphere.report.tables import number
+from verisphere.report.calibration_tables import tpir_text
+from verisphere.report.plots import identification_plot, save_plot
+from verisphere.report.tables import number, open_set_table, ranks_table, small, table
 from verisphere.score.pairs import unit_rows
 from verisphere.score.top_k import top_k
+
+
+@dataclass(frozen=True)
+class PromisedRates:
+    """The rates of a promised threshold in a gallery, of non-mated probes and of probes of enrolled people.
+
+    The bounds are exact binomial ones, which take probes as independent. `why_not` says why the promise does not cover
+    this gallery, empty where it does, and `notes` what weakens it.
+    """
+
+    fpir_target: str
+    threshold: float
+    strangers_found: int
+    strangers: int
+    fpir: float
+    fpir_lower_95: float
+    fpir_upper_95: float
+    identified: FoundRate
+    why_not: str
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_rate(self.fpir, self.strangers_found, self.strangers)
+        check_bounds(self.fpir, self.fpir_lower_95, self.fpir_upper_95)
+
+
+def promised_rates(
+    probes: Embeddings,
+    gallery: Gallery,
+    calibration: GalleryCalibration,
+    file: str,
+    progress: Progress = quietly,
+) -> tuple[PromisedRates, ...]:
+    """The rates at each threshold of a calibration, of mated and non-mated probes in a gallery."""
+    if calibration.cohort is not None:
+        raise ValueError(f"the rule {calibration.statistic!r} of the calibration needs a cohort, not taken here")
+    for what, origin in (("the gallery was", gallery.enrolled.origin), ("the probes were", probes.origin)):
+        for calibrated in filter(None, (calibration.origin, calibration.gallery_origin)):
+            check_same_origin(what, origin, "the calibration", calibrated, ONE_WAY)
+    calibration.strangers.check_probes("the calibration", probes.pooled_from is not None)
+    searched = gallery.search(probes.embeddings, calibration.statistic, progress=progress)
+    mated = np.isin(probes.identities, gallery.people)
+    right = gallery.people[searched.person] == probes.identities
+    known = len(gallery.people), gallery.digests
+    why_not = calibration.why_not(*known)
+    weak = calibration.untied, calibration.part(*known)
+    notes = tuple(note for note in weak if note)
+
+    def at(target: str, threshold: float) -> PromisedRates:
+        passing = searched.statistic > threshold
+        found, total = int((passing & ~mated).sum()), int((~mated).sum())
+        identified = FoundRate.of(file, int((passing & right).sum()), int(mated.sum()))
+        bounds = binomial_bounds(found, total)
+        return PromisedRates(target, threshold, found, total, found / total, *bounds, identified, why_not, notes)
+
+    return tuple(at(found.fpir_target, found.threshold) for found in calibration.thresholds)
+
+
+def promised_text(name: str, rates: tuple[PromisedRates, ...]) -> str:
+    """The rates as a table, and why the promise is about another gallery, if it is."""
+    rows = [
+        [
+            rate.fpir_target,
+            number(rate.threshold, 6),
+            f"{small(rate.fpir)} ({small(rate.fpir_lower_95)} .. {small(rate.fpir_upper_95)})",
+            f"{rate.strangers_found:,} / {rate.strangers:,}",
+            tpir_text(rate.identified),
+            f"{rate.identified.identified:,} / {rate.identified.total:,}",
+        ]
+        for rate in rates
+    ]
+    head = ["promised FPIR", "threshold", "FPIR (95 % bounds)", "strangers found", "TPIR (95 % bounds)", "identified"]
+    notes = [f"note: {printable(note)}" for note in rates[0].notes]
+    notes += [f"not covered: {rates[0].why_not}"] if rates[0].why_not else []
+    return "\n".join([f"{name}, at the thresholds of the calibration", *notes, table(head, rows)])
+
 
 CANDIDATE_COLUMNS = ("gallery", "probe", "probe_identity", "place", "name", "identity", "score", "mate")
 

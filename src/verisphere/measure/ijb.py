@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.base.vocabulary import FARS, Comparisons, Embeddings, Progress, Rule, quietly
+from verisphere.base.identity import decided, spellings
+from verisphere.base.vocabulary import FARS, NOBODY, Comparisons, Embeddings, Progress, Rule, quietly
 from verisphere.base.words import IJB_FPIRS, RANKS, FeatureNorm
 from verisphere.decide import Far, differences_of, exact_rate
 from verisphere.files.disk import check_file
@@ -16,17 +17,115 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.images import TemplateImages, read_detector_scores, read_images
 from verisphere.files.ijb.pairs import read_template_pairs
-from verisphere.files.ijb.people import TemplatePeople, one_spelling, read_people
+from verisphere.files.ijb.people import SUBJECT, TEMPLATE, TemplatePeople, one_spelling, read_covariate, read_people
 from verisphere.files.image_names import rows_named
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import StreamedRows, evaluated, open_rows
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import IdentificationEvaluation, IdentificationOptions, Search, evaluate_searches
-from verisphere.measure.ijb_people import contradicted_labels, groups_of_templates, subjects_of_templates
 from verisphere.measure.protocols.ijb import template_pairs
+from verisphere.measure.protocols.listed_pairs import repeated_text
 from verisphere.measure.protocols.plausible import implausible_pairs, implausible_sides
-from verisphere.measure.protocols.repeated_pairs import repeated_text
+from verisphere.score.listing import shares
 from verisphere.score.templates import Membership, kept_rows, pool_rows
+
+MOST_GROUPS = 100  # more values of a covariate are names or measurements, no groups
+
+
+def subjects_of_templates(
+    templates: Int64[np.ndarray, " templates"], people: Sequence[TemplatePeople], files: IjbFiles
+) -> np.ndarray:
+    """Person of each template, `NOBODY` if no file states it; `people` are galleries, followed by probes if any."""
+    subjects = np.full(len(templates), NOBODY, object)
+    stated: dict[int, TemplatePeople] = {}
+    for side in people:
+        place = np.searchsorted(templates, side.templates).clip(max=len(templates) - 1)
+        for position, template, subject, line in zip(
+            place.tolist(), side.templates.tolist(), side.subjects, side.lines, strict=True
+        ):
+            if templates[position] != template:
+                raise ValueError(f"{side.source}: line {line}: template {template} is not in {files.meta}")
+            before = stated.setdefault(template, side)
+            if before is not side and side.source == files.probes:
+                raise ValueError(
+                    f"{side.source}: line {line}: template {template} is enrolled in {before.source} too; a template "
+                    "that is compared with itself is always found"
+                )
+            if before is not side and subjects[position] != subject:
+                raise ValueError(
+                    f"{side.source}: line {line}: template {template} shows {subject!r}, but {subjects[position]!r} in "
+                    f"{before.source}"
+                )
+            subjects[position] = subject
+    return subjects.astype(str)
+
+
+def groups_of_templates(
+    templates: Embeddings, files: IjbFiles, group_by: str | None, group_names: Mapping[str, str] | None
+) -> tuple[dict[str, np.ndarray] | None, list[str]]:
+    """The templates of each group, None without covariates; and notes on the templates that have no group.
+
+    Values of the column `group_by` of the covariates are groups; those without a name in `group_names` keep their
+    spelling.
+    """
+    if files.covariates is None or group_by is None:
+        return None, []
+    covariate = read_covariate(files.covariates, group_by)
+    if covariate.by == SUBJECT and (templates.identities == NOBODY).all():
+        raise ValueError(
+            f"{files.covariates}: its values are of a {SUBJECT}, and it has no {TEMPLATE}; which template shows whom "
+            "is in the files of --gallery and --probes, which are not given"
+        )
+    whose, of_owner = templates.names, covariate.values
+    if covariate.by == SUBJECT:
+        whose, people, owners = templates.identities, np.unique(templates.identities).tolist(), list(of_owner)
+        where = [*(["of a template"] * len(people)), *([f"in {files.covariates}"] * len(owners))].__getitem__
+        new = spellings([*people, *owners], [*people, *owners], where, decided(), (people, owners))
+        of_owner = {new.get(name, name): value for name, value in of_owner.items()}
+    values = np.array(["" if name == NOBODY else of_owner.get(name, "") for name in whose.tolist()])
+    present = sorted(set(values.tolist()) - {""})
+    if not 0 < len(present) <= MOST_GROUPS:
+        raise ValueError(
+            f"{files.covariates}: {group_by} has {len(present):,} values for the templates of {files.meta}; "
+            f"1 to {MOST_GROUPS} can be groups"
+        )
+    renamed = dict(group_names or {})
+    if unknown := sorted(set(renamed) - set(present)):
+        raise ValueError(
+            f"--group-name {unknown[0]}={renamed[unknown[0]]}: no template has this {group_by}; its values are "
+            f"{', '.join(present)}"
+        )
+    names = [renamed.get(value, value) for value in present]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--group-name: two values of {group_by} are called {max(names, key=names.count)!r}")
+    groups = {name: values == value for name, value in zip(names, present, strict=True)}
+    lacking = int((values == "").sum())
+    notes = [f"{lacking:,} of {len(values):,} templates have no {group_by}: their pairs are in no group"]
+    if covariate.several:
+        whose_rows = "templates" if covariate.by == TEMPLATE else "people"
+        notes.append(f"{covariate.several:,} {whose_rows} have several values of {group_by}, and so none")
+    return groups, notes if lacking else notes[1:]
+
+
+def contradicted_labels(comparisons: Comparisons, subjects: np.ndarray, pairs: Path) -> list[str]:
+    """A note on the pairs whose label the people of galleries and probes contradict, if there are any."""
+    _, person = np.unique(subjects, return_inverse=True)
+    known, wrong, first = subjects != NOBODY, 0, 0
+    if not known.any():
+        return []
+    for share in shares(len(comparisons)):
+        left, right = comparisons.left[share], comparisons.right[share]
+        same = person[left] == person[right]
+        places = np.flatnonzero(known[left] & known[right] & (same != comparisons.genuine[share]))
+        if len(places) and not wrong:
+            first = share.start + int(places[0]) + 1
+        wrong += len(places)
+    if not wrong:
+        return []
+    return [
+        f"{wrong:,} labels of {pairs.name} contradict the people of the gallery and probe files, first on line "
+        f"{first}, and were used"
+    ]
 
 
 @dataclass(frozen=True)

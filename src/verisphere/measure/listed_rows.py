@@ -14,8 +14,7 @@ from verisphere.base.words import FeatureNorm, Names
 from verisphere.files.embeddings import pool_embeddings, rule_of_all
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.pair_list import PairList
-from verisphere.measure.protocols.listed_pairs import listed_folds
-from verisphere.measure.protocols.repeated_pairs import refuse_repeated, repeated_text
+from verisphere.measure.protocols.listed_pairs import listed_folds, refuse_repeated, repeated_text
 from verisphere.measure.sides import note_kinds
 from verisphere.score.templates import templates_of
 

@@ -8,7 +8,7 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from verisphere.decide import Curve, Far, Ordered, ScoresLike, SortedScores, ordered, roc, thinned_roc, threshold_at
-from verisphere.decide.histogram import Histogram
+from verisphere.decide.curve import Histogram
 from verisphere.measure.arrays import set_of
 from verisphere.measure.evaluate import MOST_CURVE_POINTS
 from verisphere.measure.protocols.all_pairs import PairsOfSet, require_pairs

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +11,12 @@ from typing import TypeVar
 import numpy as np
 
 from verisphere.base.collectives import on_first_rank
+from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import (
     FARS,
     Embeddings,
     ImageSource,
+    OperatingPoint,
     Origin,
     Progress,
     Redrawing,
@@ -23,7 +25,7 @@ from verisphere.base.vocabulary import (
     quietly,
 )
 from verisphere.base.work import divided
-from verisphere.decide import Far, OneThreshold, exact_rate
+from verisphere.decide import Far, GuaranteedThreshold, Interval, OneThreshold, exact_rate, point_at
 from verisphere.decide.identification import cmc
 from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration
@@ -35,21 +37,167 @@ from verisphere.files.lock import alone_at
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
-from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs, require_pairs
+from verisphere.measure.protocols.all_pairs import PairsOfSet, ScoredPairs, all_pairs, require_pairs
 from verisphere.measure.protocols.identification import score_probes, split_gallery
 from verisphere.measure.protocols.plausible import implausible_set
-from verisphere.measure.protocols.redrawn import intervals_of_set, tar_differences
+from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set, tar_differences, tars_over_people
 from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
-from verisphere.measure.report_calibrated import calibrated, of_gallery
 from verisphere.measure.report_control import control
-from verisphere.measure.report_findings import Asked, Comparison, Contents, File, Findings, Training
+from verisphere.measure.report_findings import (
+    ALL,
+    Asked,
+    Calibrated,
+    Comparison,
+    Contents,
+    File,
+    Findings,
+    SampleImage,
+    SamplePair,
+    Samples,
+    Shipped,
+    ShippedGallery,
+    Training,
+)
 from verisphere.measure.report_first import leading
 from verisphere.measure.report_folder import require_free, write_report
 from verisphere.measure.report_inputs import ReportInput, distinct_titles, report_inputs
-from verisphere.measure.report_samples import find_samples
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
+from verisphere.report.pictures import pictures, varied
 from verisphere.report.tables import number, table
+
+
+def calibrated(
+    calibration: Calibration, findings: Sequence[Findings], sets: Sequence[PairsOfSet], redrawing: Redrawing
+) -> Calibrated:
+    """The thresholds of a calibration, with their operating points on the sets that the same model made."""
+    warning = calibration.thresholds[0].warning()
+    notes, tried = [f"{warning[0].upper()}{warning[1:]}."] if warning else [], []
+    notes += [f"Probability: {calibration.probability.meaning()}."] if calibration.probability else []
+    cuts, tars = [shipped.threshold for shipped in calibration.thresholds], {}
+    for finding, pairs in zip(findings, sets, strict=True):
+        if calibration.origin is None:
+            notes.append(f"{finding.title}: tried on trust; the calibration does not say of which model it is.")
+        elif (finding.embeddings.pooled_from is not None) != calibration.source.pooled:
+            notes.append(f"{finding.title}: not tried; the rows calibrated on are {calibration.source.made_of}.")
+            continue
+        elif why_not := _not_made_as(calibration.origin, finding):
+            notes.append(f"{finding.title}: not tried; {why_not}.")
+            continue
+        elif untold := _untold(calibration.origin, finding):
+            notes.append(f"{finding.title}: tried on trust; {untold}.")
+        tried.append((finding.title, pairs))
+        tars[finding.title] = tars_over_people(pairs, finding.embeddings.embeddings, cuts, redrawing)
+    for _, pairs in tried:
+        pairs.prepare([], [], cuts)
+    thresholds = []
+    for place, shipped in enumerate(calibration.thresholds):
+        points = {title: _points_at(shipped, pairs, place, tars[title]) for title, pairs in tried}
+        redrawn = {title: fars_over_people(pairs, points[title], redrawing) for title, pairs in tried}
+        thresholds.append(Shipped(shipped, points, redrawn))
+    source = File(calibration.source.file, calibration.source.sha256)
+    own = frozenset(
+        finding.title for finding in findings if finding.title in tars and finding.file.sha256 == source.sha256
+    )
+    return Calibrated(source, tuple(thresholds), own, tuple(notes))
+
+
+def _not_made_as(known: Origin, finding: Findings) -> str:
+    """Why a set is not known to be made as a calibration was; empty where it is."""
+    if finding.embeddings.origin is None:
+        return "its embeddings do not say which model made them"
+    differing = finding.embeddings.origin.differences(known)
+    return f"not made as the calibration was ({', '.join(differing)})" if differing else ""
+
+
+def _untold(known: Origin, finding: Findings) -> str:
+    """That the pixels of a set could not be compared with those of a calibration; empty where they could."""
+    unknown = unrecorded(known, finding.embeddings.origin)
+    return f"the calibration or the set was {UNRECORDED}" if unknown else ""
+
+
+def of_gallery(calibration: GalleryCalibration, findings: Sequence[Findings]) -> ShippedGallery:
+    """The thresholds of a gallery, with the sets that are not of its model."""
+    strangers = File(calibration.strangers.file, calibration.strangers.sha256)
+    if calibration.origin is None:
+        return ShippedGallery(strangers, calibration, (f"{calibration.untied}.",))
+    sets = [
+        (finding.title, _not_made_as(calibration.origin, finding) or _untold(calibration.origin, finding))
+        for finding in findings
+    ]
+    weak = "the promise is not shown to hold for its model"
+    notes = [f"{calibration.untied}."] if calibration.untied else []
+    notes += [f"{title}: {weak}; {why_not}." for title, why_not in sets if why_not]
+    return ShippedGallery(strangers, calibration, tuple(notes))
+
+
+def _points_at(
+    shipped: GuaranteedThreshold, pairs: PairsOfSet, place: int, tars: Mapping[str, Sequence[Interval]]
+) -> dict[str, OperatingPoint]:
+    """The operating point of a threshold on all pairs of a set, and on each domain that has pairs of both kinds.
+
+    The place is that of the threshold among those of the TARs over people.
+    """
+    pools, points = {ALL: (pairs.everything(genuine=True), pairs.everything(genuine=False)), **pairs.by_domain()}, {}
+    for name, (genuine, impostor) in pools.items():
+        if genuine.total and impostor.total:
+            point = point_at(genuine, impostor, shipped.threshold, shipped.far_target, shipped.guarantee)
+            bounds = tars[name][place]
+            points[name] = replace(point, tar_lower_95=bounds.lower_95, tar_upper_95=bounds.upper_95)
+    return points
+
+
+COUNT = 8  # pairs of each kind
+_FIRST_PAIRS = 1 << 12  # impostor pairs taken first, to find pairs of different people among them
+_MOST_PAIRS = 1 << 18  # the maximum, since the closest pairs of a set may all show the same two people
+
+
+def find_samples(
+    report_input: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, genuine: ScoredPairs, threshold: float
+) -> Samples:
+    """The genuine pairs that score lowest and the impostor pairs that score highest, of different people each.
+
+    The rows of `embeddings` are in the order of `pairs`.
+    """
+    lowest = varied(pairs.person[genuine.rows[::-1]], COUNT)
+    impostor, highest = _closest(pairs)
+
+    def pair(scored: ScoredPairs, place: int) -> SamplePair:
+        left, right = (_image(embeddings, row) for row in scored.rows[place].tolist())
+        return SamplePair(left, right, float(scored.scores[place]), bool(scored.scores[place] > threshold))
+
+    last = len(genuine.scores) - 1
+    of_one = tuple(pair(genuine, last - place) for place in lowest)
+    of_two = tuple(pair(impostor, place) for place in highest)
+    names = [image.name for one in (*of_one, *of_two) for image in (one.left, one.right)]
+    return Samples(of_one, of_two, *_pictures(report_input, names))
+
+
+def _image(embeddings: Embeddings, row: int) -> SampleImage:
+    domain = None if embeddings.domains is None else str(embeddings.domains[row])
+    return SampleImage(str(embeddings.names[row]), str(embeddings.identities[row]), domain)
+
+
+def _pictures(report_input: ReportInput, names: list[str]) -> tuple[dict[str, str], str]:
+    """The images by their names, or the reason why there are none."""
+    if report_input.faces is None:
+        return {}, report_input.no_faces
+    try:
+        return pictures(report_input.faces, names), ""
+    except (ValueError, OSError) as error:  # a missing image removes the pictures, not the report
+        return {}, f"{error}."
+
+
+def _closest(pairs: PairsOfSet) -> tuple[ScoredPairs, list[int]]:
+    """The highest impostor scores, their rows, and the positions of some that share no person."""
+    total, wanted = pairs.everything(genuine=False).total, _FIRST_PAIRS
+    while True:
+        highest = pairs.highest_scores(min(wanted, total), genuine=False)
+        chosen = varied(pairs.person[highest.rows], COUNT)
+        if len(chosen) == COUNT or wanted >= min(total, _MOST_PAIRS):
+            return highest, chosen
+        wanted *= 8
+
 
 __all__ = ["ReportInput", "ReportResult", "make_report", "report_inputs"]
 

@@ -9,8 +9,8 @@ from jaxtyping import Float64, Int64
 
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Progress, Redrawing
 from verisphere.decide import Curve, Far, Interval, OneThreshold
+from verisphere.decide.curve import Histogram
 from verisphere.decide.guarantee import GuaranteedThreshold
-from verisphere.decide.histogram import Histogram
 from verisphere.decide.identification import Cmc
 from verisphere.decide.point import far_text
 from verisphere.files.gallery_calibration import GalleryCalibration

@@ -9,7 +9,7 @@ from verisphere.decide import exact_rate
 from verisphere.measure.report_findings import ALL, Calibrated, Contents, Findings, Shipped, Training
 from verisphere.measure.report_rates import above_promise
 from verisphere.report.html import Markup, definitions, joined, tag
-from verisphere.report.score_picture import score_picture
+from verisphere.report.score_plots import score_picture
 from verisphere.report.tables import number, one_in, one_in_bounds, tar_bounds, tar_text, target_text
 
 

@@ -11,13 +11,11 @@ from verisphere.measure.report_findings import Contents, File, Findings, SampleP
 from verisphere.measure.report_first import summary
 from verisphere.report.blocks import Page, Plot, Section
 from verisphere.report.html import Markup, breakable, definitions, fold, table, tag
-from verisphere.report.identification_plots import identification_plot
 from verisphere.report.outcome import training_outcome
 from verisphere.report.pictures import SHOWS_PEOPLE, face_row, image_line, pair_cards
-from verisphere.report.plots import det_plot, roc_plot
+from verisphere.report.plots import det_plot, identification_plot, roc_plot, training_plot
 from verisphere.report.score_plots import MOST_DOMAINS, domains_plot, histogram_plot
 from verisphere.report.tables import number, tar_text, target_text
-from verisphere.report.training_plot import training_plot
 
 
 def report_page(contents: Contents) -> Page:

@@ -9,9 +9,8 @@ from safetensors import SafetensorError, safe_open
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.seeds import seed_start_weights
-from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
-from verisphere.files.definitions import names_class
+from verisphere.files.definitions import names_class, read_based
 from verisphere.files.json_values import shown
 from verisphere.models.named_class import build_named
 

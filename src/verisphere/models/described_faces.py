@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from verisphere.base.identity import names_taken
-from verisphere.files.bases import read_based
-from verisphere.files.definitions import names_class
+from verisphere.files.definitions import names_class, read_based
 from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, packaged_recipes
 from verisphere.images.faces import Faces

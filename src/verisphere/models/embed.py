@@ -1,7 +1,12 @@
-"""Embedding images by a model: any kind of model on disk is opened, and the embeddings record which model made them."""
+"""Embedding images by a model: any kind of model on disk is opened, and the embeddings record which model made them.
+
+Embedding into a folder of shards takes memory that does not grow with the rows, and is continued after any stop.
+"""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +16,32 @@ import torch
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.base.collectives import on_first_rank
+from verisphere.base.device import device_of
 from verisphere.base.distributed import world
 from verisphere.base.identity import decided, settled
 from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Preprocessing, Progress, printable, quietly
-from verisphere.base.work import shared_by_ranks
+from verisphere.base.work import Arrays, ranges, results, shared_by_ranks, working
 from verisphere.decide import Far, promised_rate
 from verisphere.decide.sample_size import enough_people
 from verisphere.files.disk import check_writable, refuse_overwriting
-from verisphere.files.embeddings import write_embeddings
+from verisphere.files.embeddings import columns_of, write_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, nearest_recipes, packaged_recipes
-from verisphere.files.sharded import Store, holds_embeddings
+from verisphere.files.sharded import (
+    MANIFEST,
+    Manifest,
+    Store,
+    holds_embeddings,
+    moved,
+    read_manifest,
+    shortened_rows,
+    widened,
+    write_manifest,
+    write_shard,
+)
+from verisphere.files.work import WorkFolder, result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
@@ -35,6 +54,8 @@ from verisphere.models.onnx_file import OnnxBackbone, read_onnx
 from verisphere.models.trained_on import of_checkpoint
 
 log = logging.getLogger(__name__)
+
+ROWS = 1 << 15  # of a shard
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +237,60 @@ def origin_of(
     )
 
 
+def embed_in_shards(
+    model: EmbeddingModel,
+    faces: Faces,
+    images: str,
+    out: Path,
+    rows: int | None,
+    store: Store,
+    how: Mapping[str, Any],
+    progress: Progress = quietly,
+    part: tuple[int, int] | None = None,
+    merge: bool = False,
+) -> Manifest:
+    """Embed images into a folder of shards, and write its manifest last.
+
+    Shards are pieces of work, which the ranks of a joined group divide. A shard has whole batches, so its rows are
+    those of `embed` for the whole set, which has the options `how`. Images have a path, for the origin; a part, and
+    `merge`, are those of a `WorkFolder`.
+    """
+    rows, batch = ROWS if rows is None else rows, max(how["batch_size"], 1)  # `embed` refuses a wrong batch size
+    if rows < 1:
+        raise ValueError(f"--shards is {rows}; a shard has 1 row or more")
+    rows = -(-rows // batch) * batch
+    names, identities = np.array(faces.names), np.array(faces.identities)
+    rule = decided(faces.names_rule)
+    with errors_naming(images):
+        (people,) = settled([("", names, identities)], rule)
+    domains = None if faces.domains is None else np.array(faces.domains)
+    settings = [*(str(value) for name, value in how.items() if name != "workers"), device_of(model.backbone).type]
+    source = {"path": images, **asdict(faces.source)} if model.sha256 else None  # of the origin, which a set has once
+
+    def about() -> list[object]:
+        with errors_naming(images):
+            contents = faces.contents(range(len(faces))).hex()
+        settled_by = [model.made_by, source, rule, rows, store, settings]
+        return [names, identities, *([] if domains is None else [domains]), contents, settled_by]
+
+    def write(piece: range) -> Arrays:
+        place = slice(piece.start, piece.stop)
+        embedded = embed(model, faces.select(piece), images, **how)
+        kept, units = shortened_rows(embedded.embeddings, store)
+        stored = widened(kept, units)
+        spelled = frozenset(people[place].tolist())
+        # what readers read is checked before it is written
+        checked: Embeddings = replace(embedded, embeddings=stored, identities=people[place], spelled=spelled)
+        columns = columns_of(checked) | ({} if units is None else {"units": units})
+        return write_shard(out, piece.start // rows, kept, columns, moved(embedded.embeddings, stored))
+
+    task, pieces = f"{images}, {rows} rows a shard in {store}", ranges(len(faces), rows)
+    with result_folder(out, alone=part is None) as work, WorkFolder(work, task, part, merge) as folder, working(folder):
+        shards = [*results("shards", about, pieces, partial(map, write), progress, "embedding shards")]
+        on_first_rank(lambda: write_manifest(out, model.backbone.embedding_size, store, shards))
+    return read_manifest(out / MANIFEST)
+
+
 def is_one_file(out: Path, shards: int | None, store: Store) -> bool:
     """Whether embeddings are to be one file, not a folder of shards; a ValueError if the name fits neither."""
     whole = out.suffix == ".npz"
@@ -275,8 +350,6 @@ def embed_faces(
     if whole:
         write_embeddings(out, embed(opened, images, str(faces), **how, progress=progress, for_all=False))
     else:
-        from verisphere.models.embed_shards import embed_in_shards  # it embeds by this module
-
         manifest = embed_in_shards(opened, images, str(faces), out, shards, store, how, progress, part, merge)
         note = f", {len(manifest.shards)} shards of {store}"
         note += f"; no score moved by more than {2 * manifest.moved:.3g}" if manifest.moved else ""

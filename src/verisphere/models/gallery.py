@@ -16,7 +16,7 @@ from verisphere.decide.statistics import CANDIDATES, Best
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.json_values import shown
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.best_people import best_people
+from verisphere.score.top_k import best_people
 
 _PROBES_AT_ONCE = 1024
 _PAIRS_AT_ONCE = 1 << 20

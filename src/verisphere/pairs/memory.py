@@ -14,11 +14,18 @@ from torch import Tensor, nn
 from verisphere.base.collectives import total
 from verisphere.base.distributed import world
 from verisphere.base.vocabulary import NO_CLASS, check_word
-from verisphere.pairs.counts import check_count
 from verisphere.score.stored import EMPTY, Stored
 
 Storage = Literal["float32", "bfloat16"]
 Place = Literal["device", "host"]
+
+
+def check_count(name: str, count: int, least: int = 1, most: int = 10**6) -> None:
+    """Refuse a count out of range; the default maximum is beyond any use, and below what overflows a tensor's size."""
+    if count < least:
+        raise ValueError(f"{name} is {count}; it must be at least {least}")
+    if count > most:
+        raise ValueError(f"{name} is {count:,}; it must be at most {most:,}")
 
 
 class Memory(nn.Module):

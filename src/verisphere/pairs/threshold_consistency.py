@@ -18,9 +18,8 @@ from torch import Tensor
 from verisphere.base.distributed import world
 from verisphere.base.vocabulary import check_word
 from verisphere.decide import Far, accepted_impostors, exact_rate, short_far, threshold_at
-from verisphere.pairs.counts import check_count
 from verisphere.pairs.implicit_domains import CrossEntropy, ImplicitDomains, self_made_labels, self_made_loss
-from verisphere.pairs.memory import FeatureQueue, Place, Storage
+from verisphere.pairs.memory import FeatureQueue, Place, Storage, check_count
 from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.score.batch_pairs import BatchPairs, Hints
 

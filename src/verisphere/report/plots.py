@@ -1,8 +1,13 @@
 """ROC and DET plots in a common style, and what other plots share with them.
 
 A function returns a figure; `save_plot` writes it completely or not at all.
+
+Of a search in galleries (1:N) the CMC has over k the share of mated probes whose person is among the k best. TPIR, the
+share of mated probes that are found, stands over FPIR, the share of strangers who are.
+`verisphere.decide.identification` computes both.
 """
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +27,8 @@ from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 from verisphere.base.vocabulary import printable
-from verisphere.decide import Curve
+from verisphere.decide import Curve, binomial_bounds
+from verisphere.decide.identification import Cmc
 from verisphere.decide.point import short_far
 from verisphere.files.disk import write_whole
 
@@ -192,3 +198,261 @@ def tidy(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(PALE)
     axes.tick_params(colors=INK)
+
+
+_MOST_DOMAINS = 12  # bars of domains; one further bar stands for all others
+_LONGEST_DOMAIN = 20  # letters of a domain's name beside its bar
+_AROUND, _BAR = 0.8, 0.22  # inches: of the marks and the name of an axis, and of a bar across
+
+
+def data_plot(
+    title: str,
+    images_per_identity: Sequence[tuple[str, int]],
+    yaw: Sequence[tuple[int, int, int]] | None,
+    domains: Mapping[str, int] | None,
+) -> Figure:
+    """The distributions of a data set, a panel each, from top to bottom.
+
+    `images_per_identity` has intervals in words, and their people; `yaw` the first and last degree of intervals, and
+    their images; `domains` are in order of falling number.
+    """
+    heights = [_AROUND + _BAR * max(len(images_per_identity), 3)]
+    if yaw is not None:
+        heights.append(2.5)
+    if domains:
+        heights.append(_AROUND + _BAR * min(len(domains), _MOST_DOMAINS + 1))
+    figure = new_figure(sum(heights) + 0.4)
+    panels = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
+    panels[0].set_title(in_picture(title), loc="left", color=INK, fontsize=11)
+    _draw_images(panels[0], images_per_identity)
+    if yaw is not None:
+        _draw_yaw(panels[1], yaw)
+    if domains:
+        _draw_domains(panels[-1], domains)
+    for axes in panels:
+        tidy(axes)
+        axes.set_axisbelow(True)
+    return figure
+
+
+def _draw_images(axes: Axes, rows: Sequence[tuple[str, int]]) -> None:
+    _draw_across(axes, rows)
+    axes.set_ylabel("images")
+    axes.set_xscale("symlog", linthresh=1)  # this scale has a place for a count of 0
+    axes.set_xlim(0, 4 * max([1, *(count for _, count in rows)]) ** 1.2)  # room for the count behind its bar
+    axes.xaxis.set_major_formatter(lambda value, _: _few_letters(value))
+    axes.set_xlabel("identities with as many images")
+
+
+def _draw_yaw(axes: Axes, rows: Sequence[tuple[int, int, int]]) -> None:
+    total = max(sum(count for *_, count in rows), 1)
+    axes.bar(
+        [first for first, *_ in rows],
+        [100 * count / total for *_, count in rows],
+        width=[last - first for first, last, _ in rows],
+        align="edge",
+        color=SERIES[0],
+        edgecolor="white",
+    )
+    axes.set_xticks([rows[0][0], *(last for _, last, _ in rows)][::2])
+    axes.set_xlabel("estimated yaw, degrees")
+    axes.set_ylabel("% of images")
+    axes.grid(axis="y", color=LINES, linewidth=0.7)
+
+
+def _draw_domains(axes: Axes, domains: Mapping[str, int]) -> None:
+    names, counts = list(domains), list(domains.values())
+    rows = [(_short(name), count) for name, count in zip(names[:_MOST_DOMAINS], counts, strict=False)]
+    if len(names) > _MOST_DOMAINS:
+        rows.append((f"{len(names) - _MOST_DOMAINS:,} others", sum(counts[_MOST_DOMAINS:])))
+    _draw_across(axes, rows)
+    axes.xaxis.set_major_formatter(lambda value, _: _few_letters(value))
+    axes.locator_params(axis="x", nbins=5)
+    axes.set_xlim(0, 1.25 * max(counts))
+    axes.set_xlabel("images of a domain")
+
+
+def _few_letters(count: float) -> str:
+    """A short text for a number at a tick, so that neighbouring texts do not touch.
+
+    >>> _few_letters(500.0), _few_letters(2e4), _few_letters(2.5e6)
+    ('500', '20k', '2.5M')
+    """
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:g}{letter}"
+    return f"{count:g}"
+
+
+def _short(name: str) -> str:
+    return in_picture(name if len(name) <= _LONGEST_DOMAIN else f"{name[: _LONGEST_DOMAIN - 1]}\u2026")
+
+
+def _draw_across(axes: Axes, rows: Sequence[tuple[str, int]]) -> None:
+    """Bars from left to right, the first at the top: beside them is room for names of any length.
+
+    The count stands at the end of each bar, since the ticks do not show the length of a bar between them.
+    """
+    places = range(len(rows))
+    bars = axes.barh(places, [count for _, count in rows], height=0.75, color=SERIES[0])
+    axes.bar_label(bars, [f"{count:,}" for _, count in rows], padding=3, fontsize=8, color=INK)
+    axes.set_yticks(places, [name for name, _ in rows], fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(axis="x", color=LINES, linewidth=0.7)
+
+
+_TITLES = {
+    "loss": "loss",
+    "rate": "learning rate",
+    "margin_share": "share of the margin",
+    "gradient_norm": "gradient norm",
+    "validation_tar": "TAR in validation",
+    "anchor_tar": "TAR at the anchor, in training",
+    "anchor_threshold": "threshold at the anchor",
+    "anchor_set_fill": "fill of the online-updating set",
+    "anchor_negatives": "negative pairs a step",
+    "anchor_positives": "positive pairs a step",
+    "anchor_too_few": "share of steps with too few negatives",
+    "anchor_far_loss": "FAR loss",
+    "anchor_tar_loss": "TAR loss",
+    "tcp_queue_fill": "fill of the queue",
+    "tcp_capped": "share of rows whose weight was cut off",
+    "tcp_domain_loss": "loss of the implicit domains",
+    "tcp_gamma": "gamma on the queue",
+    "tcp_threshold": "thresholds on the queue",
+    "tcp_weight": "weights of the domains",
+    "tcp_share": "shares of the domains",
+}
+#: Figures whose names differ only in such an ending (a FAR or a domain) share a panel, with a line for each ending.
+_AT_FAR = re.compile(r"(.+?)_at_far_(.+)")
+_OF_DOMAIN = re.compile(r"(tcp_\w+?)_of_(.+)")
+#: Panels in which small differences matter, so that they do not begin at 0.
+_NOT_FROM_ZERO = {_TITLES[name] for name in ("anchor_tar", "anchor_threshold", "tcp_threshold", "tcp_weight")}
+_UNDRAWN = ("step", "epoch", "images_per_second")
+
+Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
+
+
+def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: str) -> Figure:
+    """All figures in the log of a run, over the epochs, with a panel for each kind of figure, such as validation TARs.
+
+    Entries are lines of `metrics.jsonl`; a figure that was not finite is None there, and is skipped.
+    """
+    panels = _panels(entries)
+    figure = new_figure(1.25 * max(len(panels), 1) + 0.8)
+    grid = figure.subplots(max(len(panels), 1), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (label, lines) in zip(grid, panels.items(), strict=False):
+        for (colour, dashes), (name, (epochs, values)) in zip(cycle(STYLES), lines.items(), strict=False):
+            mark = "." if len(epochs) < 30 else None
+            axes.plot(
+                epochs,
+                values,
+                color=colour,
+                linestyle=dashes,
+                linewidth=1.6,
+                marker=mark,
+                label=in_picture(name),
+                clip_on=False,  # a marker on the border is not clipped
+            )
+        axes.set_title(in_picture(label), loc="left", color=INK, fontsize=10)
+        axes.margins(y=0.12)
+        if label not in _NOT_FROM_ZERO:
+            axes.set_ylim(bottom=min([0.0, *(min(values) for _, values in lines.values())]))
+        if len(lines) > 1:
+            axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        tidy(axes)
+        axes.grid(color=LINES, linewidth=0.7)
+    grid[-1].set_xlim(left=0)
+    grid[-1].set_xlabel("epoch")
+    figure.suptitle(in_picture(title), x=0.02, ha="left", color=INK, fontsize=11)
+    return figure
+
+
+def _panels(entries: Sequence[Mapping[str, float | int | None]]) -> dict[str, Lines]:
+    """For each panel, the epochs and values of its lines; the log states only the step of a validation."""
+    epochs_a_step = 1.0
+    for entry in entries:
+        step, epoch = entry.get("step"), entry.get("epoch")
+        if step and epoch:
+            epochs_a_step = epoch / step
+    panels: dict[str, Lines] = {}
+    for entry in entries:
+        epoch = entry.get("epoch")
+        epoch = epochs_a_step * (entry.get("step") or 0) if epoch is None else epoch
+        for name, value in entry.items():
+            if name in _UNDRAWN or not isinstance(value, (int, float)):
+                continue
+            panel, line = _place(name)
+            epochs, values = panels.setdefault(panel, {}).setdefault(line, ([], []))
+            epochs.append(float(epoch))
+            values.append(float(value))
+    return panels
+
+
+def _place(name: str) -> tuple[str, str]:
+    """Title of the panel of a figure, and the name of its line there."""
+    at_far, of_domain = _AT_FAR.fullmatch(name), _OF_DOMAIN.fullmatch(name)
+    parts = at_far or of_domain
+    panel = name if parts is None else parts[1]
+    line = name if parts is None else f"FAR {parts[2]}" if at_far else parts[2]
+    return _TITLES.get(panel, panel.replace("_", " ")), line
+
+
+def identification_plot(cmcs: Mapping[str, Cmc], curves: Mapping[str, Curve], title: str) -> Figure:
+    """The CMC of each gallery and, if there are curves, TPIR over FPIR below it.
+
+    The curves are from `identification_curve`: TPIR as `tar` and FPIR as `far`.
+    """
+    figure = new_figure(6.4 if curves else 3.4)
+    panels = figure.subplots(2 if curves else 1, 1, squeeze=False)[:, 0]
+    _draw_cmc(panels[0], cmcs)
+    if curves:
+        _draw_curves(panels[1], curves)
+    alone = in_picture(next(iter(cmcs))) if len(cmcs) == 1 else ""
+    panels[0].set_title(in_picture(title) + (f": {alone}" if alone else ""), loc="left", color=INK, fontsize=11)
+    if not alone:
+        panels[0].legend(loc="best", frameon=False, fontsize=9)
+    for axes in panels:
+        tidy(axes)
+        axes.grid(color=LINES, linewidth=0.7)
+    return figure
+
+
+def _draw_cmc(axes: Axes, cmcs: Mapping[str, Cmc]) -> None:
+    """Closed set: the share of mated probes whose mate is among the k best people over k, with 95 % bounds."""
+    lowest = 1.0
+    for (colour, dashes), (name, cmc) in zip(cycle(STYLES), cmcs.items(), strict=False):
+        rank = np.r_[1, cmc.rank, max(cmc.people, 2)]
+        rate = np.r_[cmc.identified[0] if cmc.rank[0] == 1 else 0, cmc.identified, cmc.mated_total] / cmc.mated_total
+        axes.plot(rank, rate, color=colour, linestyle=dashes, label=in_picture(name), drawstyle="steps-post")
+        bounds = np.array([binomial_bounds(found, cmc.mated_total) for found in cmc.identified]).T
+        low, high = np.c_[bounds, bounds[:, -1:]]
+        axes.fill_between(
+            np.r_[cmc.rank, max(cmc.people, 2)], low, high, color=colour, alpha=0.2, linewidth=0, step="post"
+        )
+        lowest = min(lowest, float(rate[0]), float(bounds[0, 0]))
+    axes.set_xscale("log")
+    axes.set_xlim(1, max(2, *(cmc.people for cmc in cmcs.values())))
+    bottom = max(lowest - 0.1 * (1 - lowest) - 0.005, 0)
+    axes.set_ylim(bottom, 1 + 0.01 * (1 - bottom))
+    axes.set_xlabel("rank")
+    axes.set_ylabel("identified (closed set)")
+
+
+def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
+    """Open set: TPIR over FPIR, from the lowest FPIR that the non-mated probes resolve."""
+    for (colour, dashes), (name, curve) in zip(cycle(STYLES), curves.items(), strict=False):
+        seen = curve.impostor_accepted > 0
+        axes.plot(
+            curve.far[seen],
+            curve.tar[seen],
+            color=colour,
+            linestyle=dashes,
+            label=in_picture(name),
+            drawstyle="steps-post",
+        )
+    axes.set_xscale("log")
+    axes.set_xlim(min(0.5, *(1 / curve.impostor_total for curve in curves.values())), 1)
+    axes.set_ylim(0, 1.005)
+    axes.set_xlabel("FPIR (false-positive identification rate)")
+    axes.set_ylabel("TPIR (identified, open set)")

@@ -1,11 +1,22 @@
 """Results as plain tables for a terminal, a log or a README."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from verisphere.base.vocabulary import OperatingPoint, printable
 from verisphere.base.words import LARGEST_ONE_IN_N
-from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
+from verisphere.decide import (
+    Accuracy,
+    GroupDifferences,
+    Interval,
+    Measure,
+    OneThreshold,
+    Opis,
+    PeopleAtThreshold,
+    PointIntervals,
+    Spread,
+)
+from verisphere.decide.identification import IdentificationPoint, MeanPoint, MeanRank, RankRate
 from verisphere.decide.intervals import COVERAGE
 from verisphere.decide.one_threshold import DomainResult
 from verisphere.decide.point import Far, exact_rate, short_far
@@ -325,3 +336,86 @@ def noise_line(interval: Interval, what: str) -> str:
         f"{what}: {number(round(interval.value, 4) + 0.0)} is inside the noise: 95 % of redrawn people give "
         f"{number(interval.lower_95)} to {number(interval.upper_95)}"
     )
+
+
+_NAMED = 5  # people of the worst decile whose names a table shows
+
+
+def people_table(thresholds: Sequence[PeopleAtThreshold], inconsistency: Opis | None) -> str:
+    """The spread of people's FAR and FRR at each threshold, the people with the worst, and the inconsistency score."""
+    rows, worst = [], []
+    for at in thresholds:
+        for rate, spread in (("FAR", at.far), ("FRR", at.frr)):
+            rows.append([at.far_target, number(at.threshold), rate, *_figures(spread)])
+            if spread.without_errors < spread.people:
+                names = ", ".join(printable(name) for name in spread.worst_decile[:_NAMED])
+                more = f" and {hidden:,} more" if (hidden := len(spread.worst_decile) - _NAMED) > 0 else ""
+                worst.append(f"worst decile by {rate} at FAR {at.far_target}: {names}{more}")
+    header = ["FAR target", "threshold", "rate", "people", "without", "mean", "std", "Gini", "highest"]
+    header += ["worst decile", "its share of errors"]
+    lines = [f"rates of each person, rule: {thresholds[0].rule}", table(header, rows), *worst]
+    if inconsistency is not None:
+        lines.append(
+            f"OPIS {small(inconsistency.value)} over {inconsistency.thresholds} thresholds from "
+            f"{number(inconsistency.lowest)} (FAR {inconsistency.fars[0]}) to {number(inconsistency.highest)} "
+            f"(FAR {inconsistency.fars[1]}), {inconsistency.people:,} people with both kinds of comparison"
+        )
+    return "\n".join(lines)
+
+
+def _figures(spread: Spread) -> list[str]:
+    optional = ["-" if value is None else number(value) for value in (spread.gini, spread.worst_decile_share)]
+    rates = [small(rate) for rate in (spread.mean, spread.std, spread.highest, spread.worst_decile_rate)]
+    return [f"{spread.people:,}", f"{spread.without_errors:,}", *rates[:2], optional[0], *rates[2:], optional[1]]
+
+
+def open_set_table(
+    points: Mapping[str, Sequence[IdentificationPoint]], means: Sequence[MeanPoint] | None = None
+) -> str:
+    """TPIR at each target FPIR in each gallery, and the mean; no TPIR if too few non-mated probes show the target."""
+    rows = [
+        [
+            name,
+            point.fpir_target + ("*" if point.below_resolution else ""),
+            number(point.threshold, 6),
+            "-" if point.below_resolution else number(point.tpir),
+            "-" if point.below_resolution else f"{number(point.tpir_lower_95)} .. {number(point.tpir_upper_95)}",
+            f"{point.mated_identified:,} / {point.mated_total:,}",
+            small(point.fpir),
+            f"{small(point.fpir_lower_95)} .. {small(point.fpir_upper_95)}",
+            f"{point.nonmated_passed:,} / {point.nonmated_total:,}",
+        ]
+        for name, points_of_gallery in points.items()
+        for point in points_of_gallery
+    ]
+    for mean in means or ():
+        star = "*" if mean.below_resolution else ""
+        tpir = "-" if mean.below_resolution else number(mean.tpir)
+        rows.append([f"mean of {mean.galleries}", mean.fpir_target + star, "", tpir, "", "", small(mean.fpir), "", ""])
+    head = ["gallery", "FPIR target", "threshold", "TPIR", "95 % bounds", "mated", "FPIR", "95 % bounds", "non-mated"]
+    text = table(head, rows)
+    every = [point for points_of_gallery in points.values() for point in points_of_gallery]
+    if any(point.below_resolution for point in every):
+        text += "\n* below resolution: the non-mated probes are too few to show an FPIR this low"
+    if every[0].rank > 1:
+        text += f"\nidentified: the mate passes and is among the {every[0].rank} best people (ties lost)"
+    if every[0].rule != "at_most":
+        text += f"\nrule: {every[0].rule} (a realised FPIR may lie above its target)"
+    return text
+
+
+def ranks_table(rates: Mapping[str, Sequence[RankRate]], means: Sequence[MeanRank] | None = None) -> str:
+    """Rank-k rates of each gallery without a threshold, and their mean."""
+    rows = [
+        [
+            name,
+            str(rate.rank),
+            number(rate.rate),
+            f"{number(rate.lower_95)} .. {number(rate.upper_95)}",
+            f"{rate.identified:,} / {rate.mated_total:,}",
+        ]
+        for name, own in rates.items()
+        for rate in own
+    ]
+    rows += [[f"mean of {mean.galleries}", str(mean.rank), number(mean.rate), "", ""] for mean in means or ()]
+    return table(["gallery", "rank", "identified", "95 % bounds", "mated"], rows)

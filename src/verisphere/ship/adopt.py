@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,30 +10,32 @@ from typing import Any
 
 import torch
 import yaml
+from safetensors.torch import save
 
 import verisphere
 from verisphere.backbones.backbone import Backbone, Layout
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.vocabulary import Progress, TrainingRecord, printable, quietly
 from verisphere.base.words import unknown_name
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import digest, write_whole
 from verisphere.files.errors import errors_naming
 from verisphere.files.named_function import find_function
 from verisphere.files.results import Result
 from verisphere.images.detect import TEMPLATES, FaceDetector
+from verisphere.models.build import build_backbone
 from verisphere.models.callable_network import CallableNetwork
 from verisphere.models.described_faces import open_faces
-from verisphere.models.first_run import FirstRun, first_calls, first_run
+from verisphere.models.first_run import OF_NO_IMAGE, FirstRun, first_calls, first_run
 from verisphere.models.folder import Model, load
+from verisphere.models.foreign_names import SOURCES
 from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
+from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.model_json import FUNCTION, NETWORK, WEIGHTS, Adopted, Description, FileDigest, preprocessing
 from verisphere.models.named_class import CALLS
 from verisphere.models.onnx_to_network import read_trainable
-from verisphere.ship.export import check_template, file_digest, write_description
-from verisphere.ship.export_inputs import refuse_place
+from verisphere.ship.export import check_template, file_digest, refuse_place, write_description
 from verisphere.ship.pixels import PRESETS, Pixels, Preset, Told
-from verisphere.ship.probe import ProbeResult, probe
-from verisphere.ship.probe_faces import drawn_faces
+from verisphere.ship.probe import ProbeResult, drawn_faces, probe
 
 #: The file of an adopted folder that is the base of a recipe that trains its network further.
 BACKBONE = "backbone.yaml"
@@ -295,3 +298,56 @@ def _template(named: str | None, network: Backbone) -> str:
         return fitting[0]
     check_template(named, network)
     return named
+
+
+def adopt_weights(
+    path: Path,
+    out: Path,
+    source: str,
+    *,
+    template: str | None = None,
+    flip: bool = False,
+    name: str | None = None,
+    published: str | None = None,
+    licence: str | None = None,
+) -> AdoptResult:
+    """Create a model folder from another project's checkpoint; the folder appears only after the network has run.
+
+    The project (`source`, a name in `SOURCES`) determines the pixels that the network takes. The folder also holds
+    `backbone.yaml`, a base for a recipe that trains the network further.
+    """
+    refuse_place(out, [], [path])
+    backbone, weights = read_foreign_weights(path, source)
+    network = build_backbone(backbone)
+    template = SOURCES[source].template if template is None else template
+    check_template(template, network)
+    adopted = Adopted(path.name, digest(path), published, licence, source, flip)
+    runs: list[FirstRun] = []
+
+    def run(model: Model) -> None:
+        try:
+            runs.append(_first_run(model))
+        except ValueError as error:
+            raise ValueError(f"{path}: the network of {source} with these weights does not run: {error}") from None
+
+    name = path.stem if name is None else name
+    description = write_adopted(out, network, backbone, name, template, adopted, WEIGHTS, save(weights), run)
+    return AdoptResult(out, description, runs[0])
+
+
+def _first_run(model: Model) -> FirstRun:
+    """Embed a black image, and one of noise, by one thread."""
+    pixels = torch.randint(
+        0, 256, (1, 3, *model.backbone.input_size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        black = model.embed(torch.zeros_like(pixels))
+        start = time.perf_counter()
+        rows = model.embed(pixels)
+        if (rows == black).all():
+            raise ValueError(f"it {OF_NO_IMAGE}")
+        return FirstRun(rows.shape[1], None, time.perf_counter() - start)
+    finally:
+        torch.set_num_threads(threads)

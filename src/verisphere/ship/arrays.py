@@ -83,7 +83,7 @@ def calibrate(
         guarantee: `confident` (FAR at most the target with 95 % confidence), `expected` (on average over calibrations)
             or `approximate` (an estimate, for fewer people); see `verisphere.decide.guarantee`. Under an assumption,
             from far fewer people: `capped`, `tail` or `convention`; see `verisphere.decide.assumption`. Within every
-            domain at once: `worst-group`, which takes `Embeddings` with domains; see `verisphere.decide.each_domain`.
+            domain at once: `worst-group`, which takes `Embeddings` with domains; see `verisphere.decide.worst_group`.
         seed: seed of the random matching of people. Choosing among several seeds breaks the guarantee.
         replicates: redrawings of the people, for `approximate` and `tail` (1000).
         factor: for `worst-group`: how many times the target the FAR within a domain may be.

@@ -16,8 +16,7 @@ from verisphere.models.folder import Model
 from verisphere.models.foreign_names import SOURCES
 from verisphere.models.foreign_weights import SUFFIXES as CHECKPOINTS
 from verisphere.report.outcome import TrainingOutcome, training_outcome
-from verisphere.ship.adopt import AdoptResult, adopt_callable, adopt_onnx
-from verisphere.ship.adopt_weights import adopt_weights
+from verisphere.ship.adopt import AdoptResult, adopt_callable, adopt_onnx, adopt_weights
 from verisphere.ship.deciding import Choice
 from verisphere.ship.identify import Identification
 from verisphere.ship.identify import identify as identify_by

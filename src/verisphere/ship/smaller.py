@@ -54,17 +54,20 @@ from verisphere.models.model_json import (
 from verisphere.models.onnx_file import INPUT, OUTPUT, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
 from verisphere.models.smaller_onnx import in_float16, in_int8
 from verisphere.models.trained_on import FILE
-from verisphere.ship.card_sections import PRECISION
+from verisphere.ship.card import PRECISION
 from verisphere.ship.export import (
     ExportResult,
     ModelToShip,
+    Results,
     file_digest,
     notes_on,
     of_folder,
     of_run,
+    refuse_place,
+    say_flip,
+    shipped_origin,
     write_description,
 )
-from verisphere.ship.export_inputs import Results, refuse_place, say_flip, shipped_origin
 
 #: Of the people of a set, those whose images set the ranges of int8: a tenth, at most so many, with so many images.
 RANGE_SHARE, RANGE_PEOPLE, RANGE_IMAGES = 0.1, 100, 256

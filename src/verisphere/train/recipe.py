@@ -1,32 +1,195 @@
 """A recipe: a training described as data. Reads YAML into a typed object, and writes the resolved YAML."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_type_hints
 
+import yaml
+
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.seeds import seed_start_weights
+from verisphere.base.words import check_at_least, check_positive
 from verisphere.decide import exact_rate
-from verisphere.files.bases import Based
-from verisphere.files.definitions import build, complete, options, place_of, with_values
+from verisphere.files.definitions import Based, build, complete, options, place_of, read_based, with_values
+from verisphere.files.documents import YAML_FLOAT
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
-from verisphere.files.packaged_recipes import find_recipe
+from verisphere.files.packaged_recipes import comment, find_recipe
 from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.head.sparse import why_not_sparse
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling, SubCenters
 from verisphere.images.augment import Augment
 from verisphere.images.faces import Faces
+from verisphere.images.loader import MOST_WORKERS
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.pairs.pair_term import PairTerm
-from verisphere.train.distill.settings import Distillation
+from verisphere.train.distill.teachers import Distillation
 from verisphere.train.optimizer import Optimizer
-from verisphere.train.recipe_limits import EPOCHS, check_counts, check_length
-from verisphere.train.recipe_text import check_names, read_recipe_text, recipe_yaml, with_one_length, with_origin
-from verisphere.train.schedule import Schedule, Unit
+from verisphere.train.schedule import Schedule, Unit, check_whole_steps
+
+#: Length of a training whose recipe states none.
+EPOCHS = 20.0
+#: Smallest and largest value of each count. The largest are beyond any training, and small enough that a mistake is
+#: reported before it fills the memory or exceeds 64-bit sizes.
+_ALLOWED = {
+    "batch_size": (2, 2**20),
+    "accumulate": (1, 2**20),
+    "subcenters": (1, 1000),
+    "log_every": (1, 10**9),
+    "workers": (0, MOST_WORKERS),
+    "seed": (0, inf),
+    "images_per_identity": (1, 2**20),
+    "max_unreadable": (0, 2**20),
+}
+_MOST = {"epochs": 10**6, "steps": 10**9}
+_MOST_PULL = 10**6  # beyond it the loss would consist of this term alone
+
+
+def check_counts(fields: Mapping[str, Any]) -> None:
+    """Refuse counts and weights of a recipe that are too small or too large."""
+    for name, (least, most) in _ALLOWED.items():
+        check_at_least(name, fields[name], least)
+        if fields[name] > most:
+            raise ValueError(f"{name} must be at most {most:,}, got {fields[name]:,}")
+    if fields["seed"] >= 2**31:
+        raise ValueError(f"seed must be below 2^31, got {fields['seed']}")
+    if not 0 <= fields["pull_together"] <= _MOST_PULL:
+        raise ValueError(f"pull_together must lie in [0, {_MOST_PULL:,}], got {fields['pull_together']}")
+
+
+def check_length(fields: Mapping[str, Any]) -> None:
+    """Refuse a recipe that states no length or two, and lengths and intervals that are no training's."""
+    epochs, steps, unit = fields["epochs"], fields["steps"], fields["unit"]
+    if epochs is None and steps is None:
+        raise ValueError("epochs and steps are both null; one of them states the length of the training")
+    if epochs is not None:
+        check_positive("epochs", epochs)
+    if steps is not None and not 0 < steps <= _MOST["steps"]:
+        raise ValueError(f"steps must be at least 1 and at most {_MOST['steps']:,}, got {steps:,}")
+    if steps is not None and epochs not in (None, EPOCHS):
+        raise ValueError(f"epochs is {epochs:g} and steps is {steps:,}; a training has one length, so make one null")
+    check_positive("save_every", fields["save_every"])
+    if not (isfinite(fields["validate_every"]) and fields["validate_every"] >= 0):
+        raise ValueError(f"validate_every must not be negative, got {fields['validate_every']}")
+    if epochs is not None and epochs > _MOST["epochs"]:
+        raise ValueError(f"epochs must be at most {_MOST['epochs']:,} epochs, got {epochs:g}")
+    for name in ("save_every", "validate_every"):
+        if fields[name] > _MOST[unit]:
+            raise ValueError(f"{name} must be at most {_MOST[unit]:,} {unit}, got {fields[name]:g}")
+    if unit == "steps":
+        check_whole_steps({name: fields[name] for name in ("save_every", "validate_every")})
+        fields["schedule"].check_whole_steps()
+        if fields["save_every"] == 1:
+            raise ValueError(
+                "save_every is 1 step, since unit is steps: every step would write a checkpoint; state an interval "
+                "such as 1000"
+            )
+
+
+_CLASS_FIELDS = ("data", "backbone", "loss", "pair_terms", "validation")
+_FIRST_FIELD = re.compile(r"\W{0,2}([A-Za-z_]\w*(?:\.\w+)*)")  # most messages begin with the field
+_UNKNOWN_FIELD = re.compile(r"there is no field '(\w+)'")
+_LENGTHS = ("epochs", "steps")
+_WRITTEN_OUT = ("init_args", "class_path")  # which the command line may omit
+
+
+def read_recipe_text(path: Path) -> Based:
+    """The fields of a recipe's file, over those of its bases."""
+    based = read_based(path)
+    for file in based.files:
+        with errors_naming(file.path):
+            check_names(file.content)
+    return replace(based, content=_with_one_length(based))
+
+
+def with_one_length(given: Sequence[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+    """Values by name; a length in steps or epochs replaces the recipe's in either unit."""
+    values = dict(given)
+    for stated, other in (_LENGTHS, _LENGTHS[::-1]):
+        if values.get(stated) not in (None, "null") and other not in values:
+            return (*given, (other, None))
+    return tuple(given)
+
+
+def _with_one_length(based: Based) -> Any:
+    """The fields, in which the length of the nearest file that states one replaces that of a base."""
+    for file in based.files:
+        stated = [name for name in _LENGTHS if isinstance(file.content, dict) and file.content.get(name) is not None]
+        if stated:
+            others = {name: None for name in _LENGTHS if name in based.content and name not in file.content}
+            return {**based.content, **others}
+    return based.content
+
+
+def recipe_yaml(fields: Any) -> str:
+    """Fields as YAML, which reads back to the same values."""
+    return yaml.dump(fields, Dumper=_Dumper, sort_keys=False)
+
+
+def with_origin(message: str, place: str, name: str, based: Based | None, overrides: Sequence[str]) -> str:
+    """A message about a recipe, with the recipe's name before it and, where a file set the value, file and line.
+
+    Args:
+        place: dotted name of the object that refused its arguments; empty for an error that names the whole field.
+        overrides: names of values of the command line, which have no line.
+    """
+    found = None if based is None else _origin(message, place, based)
+    if based is None or found is None or _overridden(found[0], overrides):
+        return f"{name}: {message}"
+    path, line = found[1]
+    if path == based.files[0].path:
+        return f"{name}: {message} (line {line})"
+    return f"{name}: {message} (line {line} of its base {path})"
+
+
+def _origin(message: str, place: str, based: Based) -> tuple[list[str], tuple[Path, int]] | None:
+    """The keys that lead to the value that a message names, with the file and line that set it; None if none did."""
+    begin, unknown = _FIRST_FIELD.match(message), _UNKNOWN_FIELD.search(message)
+    word, of_place = begin[1].split(".") if begin else [], place.split(".") if place else []
+    field = [unknown[1]] if unknown else []
+    for parts in ([*word, *field], [*word, "init_args", *field], field, word, [*of_place, *word], of_place):
+        if parts and (origin := based.origin(parts)) is not None:
+            return parts, origin
+    return None
+
+
+def _overridden(parts: Sequence[str], overrides: Sequence[str]) -> bool:
+    """Whether the command line sets this value, or part of it."""
+    place = [part for part in parts if part not in _WRITTEN_OUT]
+    for override in overrides:
+        names = [name for name in override.removesuffix("+").split(".") if name not in _WRITTEN_OUT]
+        if all(name == part for name, part in zip(names, place, strict=False)):
+            return True
+    return False
+
+
+def check_names(content: object) -> None:
+    """Refuse names by which a recipe could set a field twice, or include another file."""
+    if not isinstance(content, dict):
+        return
+    if "recipe" in content and "space" in content:
+        raise ValueError("it is a search, not a recipe: verisphere search takes it")
+    if "recipe" in content:
+        raise ValueError("there is no field 'recipe': a recipe stands on another one by base: NAME")
+    for name, value in content.items():
+        if isinstance(name, str) and "." in name:
+            group, _, field = name.partition(".")
+            raise ValueError(f"{shown(name)}: write it as {shown(field)} under {shown(group)}")
+        if isinstance(value, dict) and name not in _CLASS_FIELDS:
+            check_names(value)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes strings such as 1e-3: PyYAML reads them as strings, but other readers as numbers."""
+
+
+_Dumper.add_implicit_resolver(*YAML_FLOAT)
+
 
 #: Values of recipe fields, by their names on the command line, such as `loss.init_args.margin`.
 Settings: TypeAlias = dict[str, Any]
@@ -333,3 +496,16 @@ def _built(resolved: Mapping[str, Any], shared: Mapping[str, Faces | None] | Non
     hints = get_type_hints(Recipe)
     fields = {name: build(hints[name], value, name) for name, value in resolved.items() if name not in built}
     return Recipe(**built, **fields)
+
+
+def printed_recipe(named: str | Path) -> str:
+    """The YAML of a recipe without bases, below its comment.
+
+    A recipe is printed with the values of all its fields. A base, a network alone or an experiment is printed with the
+    fields that it and its bases set, and no others.
+    """
+    file = find_recipe(named)
+    based = read_based(file.path)
+    whole = isinstance(based.content, dict) and {"data", "backbone", "loss"} <= based.content.keys()
+    fields = resolve_recipe(named, []) if whole else based.content
+    return f"{comment(file.path)}{recipe_yaml(fields)}".rstrip("\n")

@@ -1,21 +1,48 @@
 """The batches of a training: shuffled by the seed, read, augmented, and divided over ranks and parts."""
 
+import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 
+from verisphere.base.collectives import gather_text
 from verisphere.base.seeds import Stream, mixed_seed
+from verisphere.files.json_values import shown
 from verisphere.images.augment import augment, mirrored_images
 from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages, batches, buffered_order, grouped_order
 from verisphere.images.packs.columns import coded
+from verisphere.models.checkpoint import Checkpoint
 from verisphere.train.distill.taught import Taught
 from verisphere.train.images_seen import ImagesSeen
 from verisphere.train.loop import Length
 from verisphere.train.processes import Division
 from verisphere.train.recipe import Recipe
 from verisphere.train.sample import Part, Sample
+
+KEY = "unreadable"  # in the checkpoint's state
+
+
+def unreadable_of_ranks(unreadable: UnreadableImages) -> set[int]:
+    """Positions of the unreadable images that any rank has found; every rank must call this."""
+    positions: set[int] = set()
+    for text in gather_text(json.dumps(sorted(unreadable.positions))):
+        positions.update(json.loads(text))
+    if len(positions) > unreadable.allowed:
+        raise ValueError(
+            f"{len(positions)} images cannot be read, counted over all ranks, more than max_unreadable "
+            f"{unreadable.allowed} allows; the log of each rank names its own"
+        )
+    return positions
+
+
+def unreadable_before(checkpoint: Checkpoint) -> list[int]:
+    """Positions of the training images that could not be read before the checkpoint."""
+    positions = checkpoint.state.get(KEY, [])
+    if isinstance(positions, list) and all(type(position) is int and position >= 0 for position in positions):
+        return positions
+    raise ValueError(f"{checkpoint.path / 'state.json'}: {KEY} is {shown(positions)}, not a list of positions")
 
 
 def samples(

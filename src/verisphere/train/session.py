@@ -66,12 +66,11 @@ from verisphere.train.run_folder import (
     versions,
     write_run_json,
 )
-from verisphere.train.samples import samples
+from verisphere.train.samples import KEY as UNREADABLE
+from verisphere.train.samples import samples, unreadable_before, unreadable_of_ranks
 from verisphere.train.schedule import Plateau
 from verisphere.train.stopping import stop_requests
 from verisphere.train.threads import record_threads, training_threads
-from verisphere.train.unreadable import KEY as UNREADABLE
-from verisphere.train.unreadable import unreadable_before, unreadable_of_ranks
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ import pytest
 
 from tiny_packs import PNG, ROWS, canary_pickle, check_damaged, check_round_trip, contents
 from verisphere.images.packs.formats import format_of, open_pack
-from verisphere.images.packs.lmdb import LMDB, write_lmdb
-from verisphere.images.packs.lmdb_pages import Value, values_in
+from verisphere.images.packs.lmdb import LMDB, Value, values_in, write_lmdb
 from verisphere.images.packs.pack import Row
 
 lmdb = pytest.importorskip("lmdb", reason="needs lmdb (extra: data)")

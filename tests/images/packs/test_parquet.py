@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 
 from tiny_packs import PNG, ROWS, canary_pickle, check_damaged, check_round_trip, contents
-from verisphere.files.parquet_footer import Compact
+from verisphere.files.parquet_table import Compact
 from verisphere.images.packs.formats import open_pack
 from verisphere.images.packs.pack import Row
-from verisphere.images.packs.parquet import PARQUET, write_parquet
-from verisphere.images.packs.parquet_groups import GroupedImages
-from verisphere.images.packs.plain_images import PlainImages
+from verisphere.images.packs.parquet import PARQUET, GroupedImages, PlainImages, write_parquet
 
 pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (extra: data)")
 parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow (extra: data)")
@@ -197,7 +195,7 @@ def test_a_small_file_that_unpacks_to_much(tmp_path: Path, monkeypatch: pytest.M
     few = many[:60_000]
     names = pyarrow.array(map(str, range(len(few))))
     path = table(path, {"image": few, "identity": names}, compression="none", store_schema=False)
-    monkeypatch.setattr("verisphere.images.packs.parquet_groups.LARGEST_GROUP", 50_000_000)
+    monkeypatch.setattr("verisphere.images.packs.parquet.LARGEST_GROUP", 50_000_000)
     with pytest.raises(ValueError, match=r"row group 0 unpacks to more than 50,000,000 bytes"):
         contents(open_pack(path))
     path = table(path, {"image": [bytes(2**25)], "identity": ["x"]}, compression="zstd")

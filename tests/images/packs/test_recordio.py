@@ -11,7 +11,7 @@ import pytest
 import recordio_writer as writer
 from recordio_writer import IMAGES
 from verisphere.base.vocabulary import ImageSource
-from verisphere.images.packs import recordio_contents
+from verisphere.images.packs import recordio
 from verisphere.images.packs.formats import open_pack
 from verisphere.images.packs.manifest import Manifest, manifest_path
 from verisphere.images.packs.pack import Row
@@ -93,7 +93,7 @@ def test_keys_that_float32_cannot_state(tmp_path: Path):
     """Past 2**24 the ranges are rounded, as in Glint360K; the labels there are those of the images' own headers."""
     path = tmp_path / "faces.rec"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recordio_contents, "EXACT", 4)  # as if float32 had 2 bits: 5 images, but 7 for the key 6
+        patch.setattr(recordio, "EXACT", 4)  # as if float32 had 2 bits: 5 images, but 7 for the key 6
         records = [(key, writer.image(key, float(label), b"jpeg")) for key, label in enumerate([0, 0, 1, 1, 2], 1)]
         ranges = [(6, [1.0, 3.0]), (7, [3.0, 6.0]), (8, [4.0, 6.0])]
         records += [(0, writer.image(0, [7.0, 8.0], b""))]

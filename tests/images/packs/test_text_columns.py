@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.images.packs import text_columns
-from verisphere.images.packs.text_columns import NOT_WHOLE, blocks_of_lines
+from verisphere.images.packs import recordio_index
+from verisphere.images.packs.recordio_index import NOT_WHOLE, blocks_of_lines
 
 CELLS = {
     "0": 0,
@@ -45,7 +45,7 @@ LABELS = {
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, line_end: str):
     """Lines that lie across two blocks, blank ones between, and none after the last."""
-    monkeypatch.setattr(text_columns, "_BLOCK", block)
+    monkeypatch.setattr(recordio_index, "_BLOCK", block)
     path = tmp_path / "table"
     rows = [f"{cell}\t{label}\tnäme {cell}" for cell in CELLS for label in LABELS]
     path.write_bytes((2 * line_end).join(rows).encode())
@@ -74,7 +74,7 @@ def test_random_tables(tmp_path: Path):
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(text_columns, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(recordio_index, "_BLOCK", 1 << 16)
     path = tmp_path / "table"
     path.write_bytes(b"1\t2\n" + b"x" * (2 << 20))
     with pytest.raises(ValueError, match=r"table: line 2: longer than 1,048,576 bytes"):

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from verisphere.images.synthetic import camera as synthetic_camera
 from verisphere.images.synthetic import draws as synthetic_random
-from verisphere.images.synthetic import scene as synthetic_scene
+from verisphere.images.synthetic import render as synthetic_scene
+from verisphere.images.synthetic import synthetic_faces as synthetic_camera
 from verisphere.images.synthetic.identity import Columns, hair_colour, iris_colour, skin_colour, transmittance
 from verisphere.images.synthetic.render import render
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces

@@ -3,8 +3,13 @@ import pickle
 import pytest
 import torch
 
-from verisphere.images.synthetic.conditions import DIFFICULTIES, DOMAINS
-from verisphere.images.synthetic.synthetic_faces import SyntheticFaces, contact_sheet, mislabelled
+from verisphere.images.synthetic.synthetic_faces import (
+    DIFFICULTIES,
+    DOMAINS,
+    SyntheticFaces,
+    contact_sheet,
+    mislabelled,
+)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from verisphere.images.packs.columns import coded
 from verisphere.images.packs.formats import FORMATS, open_pack
 from verisphere.images.packs.pack import Row
 from verisphere.measure.data.convert import convert
-from verisphere.measure.data.labels import repeated_images
-from verisphere.measure.data.verify import png_damage, verify
+from verisphere.measure.data.verify import png_damage, repeated_images, verify
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.format}: {plant.name}")

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 from verisphere.base.vocabulary import Comparisons, Embeddings
-from verisphere.measure.protocols.listed_pairs import listed_operating_points, listed_pairs
-from verisphere.measure.protocols.repeated_pairs import repeated_pairs, repeated_text
+from verisphere.measure.protocols.listed_pairs import (
+    listed_operating_points,
+    listed_pairs,
+    repeated_pairs,
+    repeated_text,
+)
 
 MEASURES = (listed_pairs, listed_operating_points)
 

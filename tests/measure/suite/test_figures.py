@@ -4,7 +4,7 @@ from types import SimpleNamespace as Fields
 
 import pytest
 
-from verisphere.measure.suite.figures import figures_of, over_sets
+from verisphere.measure.suite.result import figures_of, over_sets
 
 
 def point(far: str, tar: float, coarse: bool = False) -> Fields:

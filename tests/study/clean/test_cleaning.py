@@ -10,9 +10,8 @@ import pytest
 from verisphere.base.vocabulary import NOBODY
 from verisphere.files.label_lists import read_labels
 from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning
-from verisphere.study.clean.found import Found
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import sub_classes
+from verisphere.study.clean.sub_classes import Found, sub_classes
 
 # Ann: two clean samples at 10 and 20 degrees, a noisy one at 80 that is nearest to the other sub-center, and a clean
 # one at 30 that is nearest to the other, too. Ben: one sample at 90 degrees, noisy, so nobody is left of him.

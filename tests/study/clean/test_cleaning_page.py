@@ -16,18 +16,20 @@ from verisphere.base.provenance import ImageSource
 from verisphere.images.decoded_faces import InMemory
 from verisphere.images.select import even_steps
 from verisphere.study.clean.cleaning import Cleaning
-from verisphere.study.clean.found import Found
 from verisphere.study.clean.nearest_class import NearestClass
-from verisphere.study.clean.page import MOST_LOST, cleaning_page, rule_in_words, write_page
-from verisphere.study.clean.page_pictures import (
+from verisphere.study.clean.page import (
+    MOST_LOST,
     Sheet,
+    cleaning_page,
     rows_of_identity,
+    rule_in_words,
     sheet_of_kept,
     sheets_of_dropped,
     telling_identities,
+    write_page,
 )
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import NONE, SubClasses, sub_classes
+from verisphere.study.clean.sub_classes import NONE, Found, SubClasses, sub_classes
 
 EVIL = '<script>alert("1")</script> & $x$'
 PERCENT = "\N{NO-BREAK SPACE}%"

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from verisphere.study.clean.cleaning import Cleaning
-from verisphere.study.clean.clusters import clusters_of
-from verisphere.study.clean.from_embeddings import Finder, Method, cosines_to_others, found_in_embeddings
+from verisphere.study.clean.from_embeddings import Finder, Method, clusters_of, cosines_to_others, found_in_embeddings
 from verisphere.study.clean.rules import Rule
 
 METHODS: list[Method] = ["sub-centers", "class-mean", "mean-of-others", "dbscan"]

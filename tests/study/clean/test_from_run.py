@@ -19,9 +19,9 @@ from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.models.embed import embed_faces
 from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning
-from verisphere.study.clean.found import Found
 from verisphere.study.clean.from_run import found_by_centers, found_in_run
 from verisphere.study.clean.rules import Rule
+from verisphere.study.clean.sub_classes import Found
 
 
 @pytest.fixture

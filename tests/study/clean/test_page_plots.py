@@ -11,7 +11,7 @@ from PIL import Image
 from six_images import SUB, one_center, six_images
 from verisphere.report.plots import save_plot
 from verisphere.study.clean.cleaning import Cleaning
-from verisphere.study.clean.page_plots import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT, angle_plots, bins
+from verisphere.study.clean.page import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT, angle_plots, bins
 from verisphere.study.clean.rules import Rule
 from verisphere.study.clean.sub_classes import NONE, SubClasses
 

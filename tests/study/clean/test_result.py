@@ -8,10 +8,9 @@ import torch
 
 from verisphere.images import InMemory
 from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning
-from verisphere.study.clean.found import Found
 from verisphere.study.clean.page import write_result
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import sub_classes
+from verisphere.study.clean.sub_classes import Found, sub_classes
 
 
 def test_a_list_is_not_written_beside_images_of_other_names(tmp_path: Path):

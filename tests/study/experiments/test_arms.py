@@ -8,12 +8,13 @@ import torch
 from verisphere.files.packaged_recipes import packaged_recipes
 from verisphere.images import InMemory
 from verisphere.measure.measured_set import MeasuredSet
-from verisphere.study.experiments.arms import Experiment, read_experiment
-from verisphere.study.experiments.grid import (
+from verisphere.study.experiments.arms import (
+    Experiment,
     check_folders,
     crossed,
     folder_name,
     parse_grid,
+    read_experiment,
     short_names,
 )
 
@@ -105,7 +106,7 @@ def test_folders_have_safe_names_that_are_told_apart():
 
 
 def test_names_that_would_share_a_folder_are_refused(experiment, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.study.experiments.grid._DIGITS", 0)
+    monkeypatch.setattr("verisphere.study.experiments.arms._DIGITS", 0)
     with pytest.raises(ValueError, match="arms 'a b' and 'a/b' would share the folder a_b~; rename one"):
         experiment("recipe: base.yaml\narms: {a b: {}, a/b: {}}\n")
     with pytest.raises(ValueError, match="sets 'a b' and 'a/b' would share the folder a_b~; rename one"):

@@ -24,12 +24,17 @@ from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import redrawn_set
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.study.experiments.arms import read_experiment
-from verisphere.study.experiments.compare import ArmFigure, ArmResult, Difference, TrainingFigure
+from verisphere.study.experiments.compare import (
+    ArmFigure,
+    ArmResult,
+    Difference,
+    TrainingFigure,
+    experiment_plot,
+    results_text,
+)
 from verisphere.study.experiments.experiment import ExperimentResult, run_experiment
-from verisphere.study.experiments.plot import experiment_plot
 from verisphere.study.experiments.recipes import resolve
 from verisphere.study.experiments.run import RunsFailed
-from verisphere.study.experiments.text import results_text
 from verisphere.train.recipe import read_recipe
 
 

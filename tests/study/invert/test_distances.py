@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import sqrtm
 
-from verisphere.study.invert.distances import frechet_distance, kernel_distance
+from verisphere.study.invert.likeness import frechet_distance, kernel_distance
 
 
 def test_frechet_of_two_boxes_by_hand():

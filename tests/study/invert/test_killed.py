@@ -19,7 +19,7 @@ MEASURED = """
 import json, sys, torch
 from pathlib import Path
 from verisphere.study.invert import Inversion, TowardEmbeddings, invert
-from verisphere.study.invert.plan import plan_of
+from verisphere.study.invert.run import plan_of
 from verisphere.models.embed import open_model
 torch.set_num_threads(1)
 count = int(sys.argv[2])

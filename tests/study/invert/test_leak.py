@@ -25,17 +25,15 @@ from verisphere.images.decoded_faces import InMemory
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.score.bridge import fit_map
-from verisphere.ship.card_sections import leak_section
+from verisphere.ship.card import leak_section
 from verisphere.ship.export import export_model
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
-from verisphere.study.invert.leak import LeakAsked, leak_text, run_leak
+from verisphere.study.invert.leak import LeakAsked, leak_text, pairs_to_translate, run_leak, translations
 from verisphere.study.invert.marks import read_unmarked
 from verisphere.study.invert.most_similar import MostSimilar
 from verisphere.study.invert.photographs import photographs_of, unit_embeddings, with_two_photographs
-from verisphere.study.invert.plan import plan_of
-from verisphere.study.invert.run import prepare
-from verisphere.study.invert.translated import pairs_to_translate, translations
+from verisphere.study.invert.run import plan_of, prepare
 
 CPU = torch.device("cpu")
 

@@ -20,9 +20,7 @@ from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.models.embed import EmbeddingModel, embed_faces, open_model
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
-from verisphere.study.invert.plan import plan_of
-from verisphere.study.invert.run import Asked, prepare, run_inversion
-from verisphere.study.invert.same_network import same_network
+from verisphere.study.invert.run import Asked, plan_of, prepare, run_inversion, same_network
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from verisphere.study.invert import Inversion
-from verisphere.study.invert.settings import read_settings
+from verisphere.study.invert.inversion import read_settings
 
 
 def test_the_packaged_ones():

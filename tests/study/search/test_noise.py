@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from verisphere.study.search.noise import another_wins, spread, too_high
-from verisphere.study.search.reward import Measured
+from verisphere.study.search.reward import Measured, another_wins, spread, too_high
 
 
 def candidates(rewards: list[float], noise: float, redrawings: int = 20_000) -> list[Measured | None]:

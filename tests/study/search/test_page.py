@@ -12,14 +12,19 @@ from tiny_runs import OWN
 from tiny_searches import searched, written
 from verisphere.losses import ArcFace, SearchSoftmax
 from verisphere.losses.search_softmax import modulating_function
-from verisphere.study.search.course import Course
 from verisphere.study.search.definition import read_search
 from verisphere.study.search.folder import SEARCH_JSON, read_search_json
-from verisphere.study.search.maps import ModulatingFactor
-from verisphere.study.search.page import write_page
-from verisphere.study.search.page_plots import draws_plot, loss_curve, losses_plot, probabilities_plot, rewards_plot
-from verisphere.study.search.search import SearchResult
-from verisphere.study.search.text import result_text
+from verisphere.study.search.page import (
+    Course,
+    draws_plot,
+    loss_curve,
+    losses_plot,
+    probabilities_plot,
+    rewards_plot,
+    write_page,
+)
+from verisphere.study.search.search import SearchResult, result_text
+from verisphere.study.search.space import ModulatingFactor
 
 WHOLE = """
 schedule: {class_path: verisphere.study.search.WholeTrainings, init_args: {trainings: 3, at_once: 2}}

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from verisphere.study.search.noise import another_wins, spread
-from verisphere.study.search.reward import Measured
+from verisphere.study.search.reward import Measured, another_wins, spread
 from verisphere.study.search.rounds import Round, Start, all_alike, epochs_trained, first_alike, starts_of
 
 NAN = float("nan")

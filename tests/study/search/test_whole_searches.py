@@ -28,8 +28,7 @@ from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.study.search.candidate import REWARD, Computing
 from verisphere.study.search.definition import read_search
 from verisphere.study.search.folder import SEARCH_JSON, read_search_json
-from verisphere.study.search.search import NoCandidate, run_search
-from verisphere.study.search.text import result_text
+from verisphere.study.search.search import NoCandidate, result_text, run_search
 from verisphere.train.loop import TrainingDiverged, TrainingStopped
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run

@@ -20,10 +20,8 @@ from verisphere.images.decoded_faces import InMemory
 from verisphere.models.embed import embed, open_model
 from verisphere.models.run_head import open_head
 from verisphere.train.distill import teachers
-from verisphere.train.distill.centers import mean_centers, own_centers
-from verisphere.train.distill.settings import Distillation
-from verisphere.train.distill.taught import Taught
-from verisphere.train.distill.teachers import open_teachers
+from verisphere.train.distill.taught import Taught, mean_centers, own_centers
+from verisphere.train.distill.teachers import Distillation, open_teachers
 from verisphere.train.recipe import Recipe
 
 CPU = torch.device("cpu")

@@ -38,8 +38,7 @@ from verisphere.pairs import AnchorFace
 from verisphere.pairs.pair_term import PairTerm, Training
 from verisphere.train.dry_run.measured import BackboneCost, measure_backbone, measure_dense, saved_bytes
 from verisphere.train.dry_run.text import DryRun, DryRunOptions, dry_run
-from verisphere.train.dry_run.traffic import Collective, head_collectives
-from verisphere.train.dry_run.training_cost import Measurements, Memory, training_cost
+from verisphere.train.dry_run.training_cost import Collective, Measurements, Memory, head_collectives, training_cost
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.train.recipe_head import centers_and_engine
 
@@ -190,7 +189,7 @@ def test_auto_takes_the_engine_that_the_head_would(known):
 def test_a_screen_has_the_bytes_of_its_type(known, monkeypatch):
     loss = "--loss", "verisphere.losses.QMargin"
     for name, number in (("int8", 1), ("bfloat16", 2), ("float32", 0)):
-        monkeypatch.setattr("verisphere.train.dry_run.head.fastest", lambda *_, name=name: name)
+        monkeypatch.setattr("verisphere.train.dry_run.training_cost.fastest", lambda *_, name=name: name)
         cost = training_cost(recipe(*loss, "--engine", "sparse"), 1_000_000, measurements=known)
         assert cost.engine == "sparse"
         assert cost.memory.screen == 1_000_000 * (512 * number + 32)

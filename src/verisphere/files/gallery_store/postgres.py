@@ -20,8 +20,8 @@ from torch import Tensor
 
 from verisphere.base.words import install_extra
 from verisphere.files.gallery_store.tables import Convert, Nearest, Tables
-from verisphere.score.best_people import best_people
 from verisphere.score.pairs import rough_error
+from verisphere.score.top_k import best_people
 
 _WAIT_S = 60
 _SCANNED = 16  # probes, for each of which the server scans the rows; for more of them all rows are fetched once

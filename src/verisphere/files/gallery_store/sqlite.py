@@ -27,7 +27,7 @@ from torch import Tensor
 
 from verisphere.files.disk import IN_MEMORY, regular
 from verisphere.files.gallery_store.tables import Convert, Nearest, Tables
-from verisphere.score.best_people import best_people
+from verisphere.score.top_k import best_people
 
 DATABASE = "gallery.db"
 JOURNAL = f"{DATABASE}-wal"

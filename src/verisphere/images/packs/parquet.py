@@ -4,36 +4,222 @@ Layout: Apache Parquet format 2 (github.com/apache/parquet-format). Image sets o
 `image` is a struct with `bytes` and `path`, of which only the bytes are used, and the identity is called `label`.
 
 pyarrow (extra: data) reads the columns of text when the file is opened. Images that are neither compressed nor
-dictionary-encoded are then read one row at a time, in microseconds (`verisphere.images.packs.plain_images`). pyarrow
-unpacks all others, a row group at a time (`verisphere.images.packs.parquet_groups`): in random order, an image then
+dictionary-encoded are then read one row at a time, in microseconds: each value lies in the file as its length (4 bytes)
+and its bytes (Encodings.md there), so that it can be read alone once its page is known
+(`verisphere.files.parquet_table`). pyarrow unpacks all others, a row group at a time: in random order, an image then
 costs as much as its row group, unless that row group was read lately and is kept (up to 256 MiB). `write_parquet`
 writes images of the first kind.
 """
 
 import os
+from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Int, Int64
 
 from verisphere.files.disk import regular
-from verisphere.files.errors import Fault, caught, errors_naming, fault_of
+from verisphere.files.errors import Fault, FaultError, caught, errors_naming, fault_of
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened, shown
-from verisphere.files.parquet_footer import BYTE_ARRAY, UNCOMPRESSED, Chunk, read_footer
-from verisphere.files.parquet_pages import DATA, DATA_V2, DICTIONARY, PLAIN, PREFIXED, Page, pages_of
-from verisphere.files.parquet_table import check_pyarrow, opened_by_pyarrow, pyarrow_errors
+from verisphere.files.parquet_table import (
+    BYTE_ARRAY,
+    DATA,
+    DATA_V2,
+    DICTIONARY,
+    PLAIN,
+    PREFIXED,
+    UNCOMPRESSED,
+    Chunk,
+    Page,
+    check_pyarrow,
+    opened_by_pyarrow,
+    pages_of,
+    pyarrow_errors,
+    read_footer,
+)
 from verisphere.files.text import LONGEST_NAME
-from verisphere.images.packs.columns import Coded, Numbers, Texts
+from verisphere.images.packs.columns import Coded, Numbers, Positions, Texts, take
 from verisphere.images.packs.image_files import ImageFiles
 from verisphere.images.packs.pack import Format, Pack, Row
-from verisphere.images.packs.parquet_groups import LARGEST_GROUP, GroupedImages, wrong_size
-from verisphere.images.packs.plain_images import PlainImages
 from verisphere.images.packs.records import LONGEST_IMAGE_NAME, as_text, repeated, source_of, text_fault
+from verisphere.images.packs.spans import Spans, Stamp, check_stamp, stamp_of
+
+LARGEST_GROUP = 2 * 2**30
+"""Most bytes of images in a row group; to read one image, its whole row group is unpacked."""
+
+_KEPT = 256 * 2**20  # bytes of row groups that are kept
+_IMAGES = 16  # images that pyarrow decodes at a time
+
+
+def wrong_size(image: bytes | None) -> str | None:
+    """The reason why a row holds no image, by the number of its bytes; None if an image can have so many."""
+    if image is not None and 0 < len(image) <= MAX_BYTES:
+        return None
+    size = "no image" if image is None else f"an image of {len(image)} bytes"
+    return f"{size}; allowed are 1 to {MAX_BYTES} bytes"
+
+
+class GroupedImages:
+    """Images that pyarrow unpacks, a row group at a time; the last row groups are kept, up to 256 MiB.
+
+    A copy in another process begins without any.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        names: Sequence[str],
+        rows: Int[np.ndarray, " images"],
+        group_ends: Int64[np.ndarray, " groups"],
+        leaf: str,
+        stamp: Stamp | None = None,
+    ) -> None:
+        self.path, self.names, self.rows, self._group_ends, self._leaf = path, names, rows, group_ends, leaf
+        self.unread: Sequence[str] = ()
+        self._stamp = stamp_of(path) if stamp is None else stamp
+        self._kept: OrderedDict[int, list[bytes | None]] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_kept": OrderedDict()}
+
+    def keep(self, positions: Positions) -> "GroupedImages":
+        """The images at these positions."""
+        rows = self.rows[np.asarray(positions, np.int64)]
+        return GroupedImages(self.path, take(self.names, positions), rows, self._group_ends, self._leaf, self._stamp)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """For each image its file, name and row group as a text for error messages, and its bytes."""
+        for position in positions:
+            row = int(self.rows[position])
+            group = int(np.searchsorted(self._group_ends, row, side="right"))
+            first = int(self._group_ends[group - 1]) if group else 0
+            name = f"{self.path}: record {shortened(self.names[position], 200)} in row group {group}"
+            images = self.group(group)
+            image = images[row - first] if row - first < len(images) else None
+            if image is None or not 0 < len(image) <= MAX_BYTES:
+                raise ValueError(f"{name}: {wrong_size(image)}")
+            yield name, image
+
+    def place(self, position: int) -> tuple[str, None]:
+        """The file."""
+        return str(self.path), None
+
+    def group(self, group: int) -> list[bytes | None]:
+        """The images of a row group; None where a row has none."""
+        if group in self._kept:
+            self._kept.move_to_end(group)
+            return self._kept[group]
+        check_stamp(self.path, self._stamp, stamp_of(self.path))
+        images: list[bytes | None] = []
+        size = 0
+        with pyarrow_errors(self.path):
+            batches = opened_by_pyarrow(self.path, ()).iter_batches(
+                _IMAGES, row_groups=[group], columns=[self._leaf], use_threads=False
+            )
+            for batch in batches:
+                batch.validate(full=True)
+                column = batch.column(0)
+                size += column.nbytes
+                if size > LARGEST_GROUP:
+                    raise ValueError(f"{self.path}: row group {group} unpacks to more than {LARGEST_GROUP:,} bytes")
+                images += (column if self._leaf == "image" else column.flatten()[0]).to_pylist()
+        self._kept[group] = images
+        while len(self._kept) > 1 and self._bytes_kept() > _KEPT:
+            self._kept.popitem(last=False)
+        return images
+
+    def _bytes_kept(self) -> int:
+        return sum(len(image or b"") for images in self._kept.values() for image in images)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainImages:
+    """Images in plain pages of one file, which is opened anew for each request.
+
+    The values of a page are found when the first of them is requested: 4 bytes are read for each value. A page has its
+    first row, offset, size in bytes and number of rows; pages begin with definition levels where they are `nullable`.
+    The first byte and the length of the image of each row of the file are 0 where they are not known yet. Stamps are
+    those of the file when its index was read, taken now if none are given; `unread` is always empty.
+    """
+
+    path: Path
+    names: Sequence[str]
+    rows: Int[np.ndarray, " images"]
+    pages: Int[np.ndarray, "pages 4"]
+    nullable: bool
+    begins: Int[np.ndarray, " rows"]
+    lengths: Int[np.ndarray, " rows"]
+    stamps: tuple[Stamp, ...] = ()
+    unread: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stamps", self.stamps or (stamp_of(self.path),))
+
+    def keep(self, positions: Positions) -> "PlainImages":
+        """The images at these positions."""
+        rows = self.rows[np.asarray(positions, np.int64)]
+        names = take(self.names, positions)
+        return replace(self, names=names, rows=rows)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """For each image its file, name and place as a text for error messages, and its bytes."""
+        chosen = np.asarray(positions, np.int64)
+        rows = self.rows[chosen]
+        self._find_pages_of(rows)
+        names = take(self.names, chosen)
+        spans = Spans((self.path,), names, self.begins[rows], self.lengths[rows], stamps=self.stamps)
+        yield from spans.read(range(len(chosen)))
+
+    def place(self, position: int) -> tuple[str, int | None]:
+        """The file, and the byte at which an image begins; None where its page is damaged."""
+        row = self.rows[position : position + 1]
+        with suppress(ValueError):
+            self._find_pages_of(row)
+        return str(self.path), int(self.begins[row[0]]) or None
+
+    def _find_pages_of(self, rows: Int[np.ndarray, " images"]) -> None:
+        """Finds the images in the pages of these rows of the file, as far as they are not known yet."""
+        unknown = rows[self.begins[rows] == 0]
+        if not len(unknown):
+            return
+        check_stamp(self.path, self.stamps[0], stamp_of(self.path))
+        places = np.searchsorted(self.pages[:, 0], unknown, side="right") - 1
+        try:
+            with open(self.path, "rb", buffering=0, opener=regular) as file:
+                for page in np.unique(places).tolist():
+                    if fault := self.find(file.fileno(), page):
+                        raise FaultError(fault)
+        except OSError as error:
+            raise FaultError(Fault(str(self.path), "", None, f"cannot be read ({error.strerror})")) from None
+
+    def find(self, descriptor: int, page: int) -> Fault | None:
+        """Finds the images of a page, up to the first with an impossible length; returns the fault of that row."""
+        first, place, size, rows = self.pages[page].tolist()
+        end = place + size
+        if self.nullable:
+            place += 4 + int.from_bytes(os.pread(descriptor, 4, place), "little")
+        for row in range(first, first + rows):
+            length = int.from_bytes(os.pread(descriptor, 4, place), "little") if place + 4 <= end else size
+            if place + 4 + length > end:
+                null = ", or does a row of it have no image" if self.nullable else ""
+                reason = f"no image of {length} bytes, its page ends at byte {end}; is the file damaged{null}?"
+                return Fault(str(self.path), str(row), place, reason)
+            self.lengths[row] = length
+            self.begins[row] = place + 4
+            place += 4 + length
+        if place != end:
+            null = "; does a row of the page have no image?" if self.nullable else ""
+            return Fault(
+                str(self.path), str(first + rows - 1), place, f"{end - place} bytes behind the last image{null}"
+            )
+        return None
+
 
 _ROWS = 1 << 16  # rows of text that are decoded at a time, and rows of a row group at most
 _GROUP = 64 * 2**20  # bytes of images in a row group that is written

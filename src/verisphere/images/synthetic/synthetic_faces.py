@@ -7,24 +7,260 @@ similarity of their people and in the quality of their images, so their threshol
 be wrong at a stated rate; the true identities are kept.
 
 Image `i` of a person is the same, bit for bit, for any batch, order, worker and number of threads.
+
+The camera works on luma and half-size chroma, as real ones do: exposure and contrast, blur, sensor noise, loss of
+detail, and rounding. The lossy step quantises an 8 x 8 block transform like that of JPEG, with the integer transform of
+H.264's High profile in place of the cosines: its products are sums of integers below 2^24, exact in float32, so a
+matrix product gives the same bits in every order of summation.
+
+Domains are capture conditions only: no domain represents a group of people.
 """
 
+import csv
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
 
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
 from verisphere.base.vocabulary import ImageSource, check_word
 from verisphere.files.images_json import SYNTHETIC
 from verisphere.images.faces import Faces
-from verisphere.images.synthetic.camera import photograph
-from verisphere.images.synthetic.conditions import DIFFICULTIES, DOMAINS, domain_columns, draw_person, draw_photo
-from verisphere.images.synthetic.draws import GOLDEN, keys, scramble
-from verisphere.images.synthetic.identity import Columns
+from verisphere.images.luma import LUMA
+from verisphere.images.synthetic.draws import GOLDEN, keys, noise, normals, scramble, uniforms
+from verisphere.images.synthetic.identity import PERSON, PHOTO, Columns, scaled
 from verisphere.images.synthetic.render import render
+
+Plane = Float[Tensor, "faces height width"]
+
+# ITU-T H.264, 8.5.13: rows are orthogonal, of squared lengths 512, 578, 320, 578, 512, 578, 320, 578
+TRANSFORM = (
+    (8, 8, 8, 8, 8, 8, 8, 8),
+    (12, 10, 6, 3, -3, -6, -10, -12),
+    (8, 4, -4, -8, -8, -4, 4, 8),
+    (10, -3, -12, -6, 6, 12, 3, -10),
+    (8, -8, -8, 8, 8, -8, -8, 8),
+    (6, -12, 3, 10, -10, -3, 12, -6),
+    (4, -8, 8, -4, -4, 8, -8, 4),
+    (3, -6, 10, -12, 12, -10, 6, -3),
+)
+
+
+@cache
+def _block_transform() -> tuple[Float[Tensor, "64 64"], Float[Tensor, " 64"], Float[Tensor, " 64"]]:
+    """The transform of a flattened block, the squared lengths of its rows, and each row's higher frequency."""
+    rows = torch.tensor(TRANSFORM, dtype=torch.float32)
+    squares = (rows * rows).sum(1)
+    frequency = torch.arange(8.0)
+    highest = torch.maximum(frequency[:, None], frequency[None, :]).flatten()
+    return torch.kron(rows, rows), torch.kron(squares, squares), highest
+
+
+def quantise(
+    plane: Float[Tensor, "faces height width"],
+    step: Float[Tensor, " faces"],
+    detail: Float[Tensor, " faces"],
+    grow: int,
+) -> Float[Tensor, "faces grown_height grown_width"]:
+    """Rounds the 8 x 8 block spectra of a plane, and returns the result at `grow` times its size.
+
+    Args:
+        plane: whole numbers in [-256, 255]; height and width are multiples of 8.
+        step: rounding step of the lowest frequency, in grey levels of an orthonormal transform; above 0.
+        detail: frequencies at or above this number are dropped: 8 keeps all, 4 halves the resolution.
+        grow: number of times that each pixel is repeated, horizontally and vertically.
+    """
+    transform, squares, frequency = (table.to(plane.device) for table in _block_transform())
+    faces, height, width = plane.shape
+    blocks = plane.view(faces, height // 8, 8, width // 8, 8).transpose(2, 3).reshape(-1, 64)
+    spectrum = (blocks @ transform.T).view(faces, -1, 64)  # exact: no sum exceeds 256 * 64 * 64 = 2^20
+    # steps grow with frequency, as in JPEG's tables; their unit is that of the spectrum, which is not normalised
+    steps = step[:, None] * (1 + frequency * 0.75) * squares.sqrt()
+    kept = (frequency < detail[:, None]).float()
+    # 2^-11 is the unit of the weights: sums below 2^13 of their products with whole numbers are exact as well
+    weights = (steps * kept / squares * 2.0**11)[:, None]
+    levels = spectrum.div_(steps[:, None]).round_().mul_(weights).round_().mul_(2.0**-11)
+    grown = transform.view(64, 8, 8).repeat_interleave(grow, 1).repeat_interleave(grow, 2).reshape(64, -1)
+    blocks = (levels.view(-1, 64) @ grown).view(faces, height // 8, width // 8, 8 * grow, 8 * grow)
+    return blocks.transpose(2, 3).reshape(faces, height * grow, width * grow)
+
+
+def blur(plane: Plane, across: Float[Tensor, " faces"], down: Float[Tensor, " faces"]) -> Plane:
+    """Mixes each pixel with its neighbours by weights in [0, 1], horizontally, then vertically, in place."""
+    for dimension, weight in ((2, across), (1, down)):
+        size = plane.shape[dimension]
+        middle = plane.narrow(dimension, 1, size - 2)
+        around = plane.narrow(dimension, 0, size - 2) + plane.narrow(dimension, 2, size - 2)
+        around.mul_(0.5).sub_(middle).mul_(weight[:, None, None] * 0.5)
+        middle.add_(around)
+    return plane
+
+
+def halved(plane: Plane) -> Float[Tensor, "faces half_height half_width"]:
+    """The mean of each block of 2 x 2 pixels."""
+    rows = plane[:, ::2] + plane[:, 1::2]
+    return (rows[:, :, ::2] + rows[:, :, 1::2]).mul_(0.25)
+
+
+def expose(picture: Float[Tensor, "faces 3 height width"], photo: Columns) -> Float[Tensor, "faces 3 height width"]:
+    """Exposure and a film-like curve, in place: v (1 + c) / (v + c), steep in the dark, and 1 at 1."""
+    gain = 1 + photo["exposure"].clamp(-0.65, 1.5)
+    curve = (1.5 + photo["contrast"] * 1.5).clamp(0.6, 4)[:, None]
+    picture.mul_(torch.stack((gain, gain * (1 + photo["tint"]), gain), 1)).clamp_(0, 1.2)
+    bend = picture + curve
+    return picture.mul_(1 + curve).div_(bend)
+
+
+def photograph(
+    picture: Float[Tensor, "faces 3 height width"], photo: Columns, key: Int64[Tensor, " faces"]
+) -> UInt8[Tensor, "faces 3 height width"]:
+    """The picture as a camera of the photograph's quality stores it. The picture is overwritten."""
+    faces, _, height, width = picture.shape
+    red, green, blue = expose(picture, photo).unbind(1)
+    luma = (red * LUMA[0]).add_(green * LUMA[1]).add_(blue * LUMA[2])
+    chroma_blue = halved(blue.sub_(luma).mul_(0.564))
+    chroma_red = halved(red.sub_(luma).mul_(0.713))
+    across, down = photo["blur_x"].flatten(), photo["blur_y"].flatten()
+    blur(luma, across, down)
+    pixels = height * width
+    grain = noise(key, pixels + pixels // 2)
+    luma.add_((grain[:, :pixels].view(faces, height, width)).mul(photo["grain"]))
+    chroma_grain = photo["grain"] * 0.7
+    chroma_blue.add_(grain[:, pixels : pixels * 5 // 4].view_as(chroma_blue).mul(chroma_grain))
+    chroma_red.add_(grain[:, pixels * 5 // 4 :].view_as(chroma_red).mul(chroma_grain))
+    step, detail = photo["loss"].flatten(), photo["detail"].flatten()
+    luma = quantise(luma.mul_(255).sub_(128).round_().clamp_(-256, 255), step, detail, 1)
+    chroma = torch.cat((chroma_blue, chroma_red)).mul_(255).round_().clamp_(-256, 255)
+    coarse = (step * 1.6).repeat(2)
+    blue_excess, red_excess = quantise(chroma, coarse, detail.repeat(2), 2).chunk(2)
+    stored = torch.empty_like(picture)
+    luma.add_(128.5)  # half a level more, since the conversion to bytes truncates
+    torch.add(luma, red_excess * 1.402, out=stored[:, 0])
+    torch.sub(luma, red_excess.mul_(0.714), out=stored[:, 1])
+    torch.add(luma, blue_excess * 1.772, out=stored[:, 2])
+    stored[:, 1].sub_(blue_excess.mul_(0.344))
+    return stored.clamp_(0, 255).to(torch.uint8)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A capture condition, a row of `domains.csv`: how alike people are, and the quality of camera and light.
+
+    Attributes:
+        spread: factor on the differences of people from the mean face.
+        kinship: share of the variance of every trait that a family (a few consecutive people) has in common; in [0, 1].
+        pose: factor on turns and framing.
+        light: factor on the variation of the light.
+        exposure: value that is added to the exposure; 1 doubles the usual light.
+        blur: largest weight of neighbouring pixels, in [0, 1].
+        grain: largest standard deviation of the sensor's noise, as a share of white.
+        loss: largest rounding step of the lossy storage, in grey levels.
+        detail: least number of the 8 frequencies in each direction that storage keeps.
+        worn: probability of glasses; caps and objects in front of the face are proportionally rarer.
+    """
+
+    spread: float
+    kinship: float
+    pose: float
+    light: float
+    exposure: float
+    blur: float
+    grain: float
+    loss: float
+    detail: float
+    worn: float
+
+    def __post_init__(self) -> None:
+        for name in ("kinship", "blur", "worn"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} of a domain is {getattr(self, name)}; it is a share, 0 to 1")
+        if not 1 <= self.detail <= 8:
+            raise ValueError(f"detail of a domain is {self.detail}; 1 to 8 of 8 frequencies survive")
+        if self.loss <= 0 or self.grain < 0:
+            raise ValueError(f"loss and grain of a domain are {self.loss} and {self.grain}; above 0 and at least 0")
+
+
+def _domains() -> dict[str, Domain]:
+    table = (files("verisphere.images.synthetic") / "domains.csv").read_text(encoding="utf-8")
+    names = [field.name for field in fields(Domain)]
+    return {row["name"]: Domain(*(float(row[name]) for name in names)) for row in csv.DictReader(table.splitlines())}
+
+
+DOMAINS = _domains()
+
+
+@dataclass(frozen=True)
+class Difficulty:
+    """Factors on every domain: on the differences between people, and on those between their photographs."""
+
+    spread: float
+    nuisance: float
+
+
+DIFFICULTIES: Mapping[str, Difficulty] = {
+    "easy": Difficulty(spread=1.3, nuisance=0.55),
+    "medium": Difficulty(spread=1.12, nuisance=1.0),
+    "hard": Difficulty(spread=0.9, nuisance=1.3),
+}
+
+SCALED_BY_POSE = ("yaw", "pitch", "roll", "shift_x", "shift_y", "zoom")
+SCALED_BY_LIGHT = ("light_x", "light_y", "warmth", "tint", "fill_warmth", "exposure", "contrast")
+
+# objects that are worn at random, and settings of the camera, in addition to the columns of `PHOTO`
+EXTRA = ("glasses", "sunglasses", "cap", "cover", "blur_x", "blur_y", "grain", "loss", "detail")
+
+
+def domain_columns(names: Sequence[str]) -> Columns:
+    """The numbers of these domains, one row for each domain."""
+    fieldnames = tuple(field.name for field in fields(Domain))
+    rows = [[float(getattr(DOMAINS[name], field)) for field in fieldnames] for name in names]
+    return Columns(torch.tensor(rows), fieldnames)
+
+
+def draw_person(
+    own: Int64[Tensor, " faces"], family: Int64[Tensor, " faces"], domain: Columns, level: Difficulty
+) -> Columns:
+    """The traits of the people with these keys, of these families."""
+    kinship, spread = domain["kinship"][:, 0], domain["spread"][:, 0] * level.spread
+    mixed = normals(own, len(PERSON)) * (1 - kinship).sqrt() + normals(family, len(PERSON)) * kinship.sqrt()
+    return scaled(mixed * spread, PERSON)
+
+
+def draw_photo(key: Int64[Tensor, " faces"], domain: Columns, level: Difficulty) -> Columns:
+    """The circumstances of the photographs with these keys: the columns of `PHOTO` and of `EXTRA`."""
+    factors = dict.fromkeys(SCALED_BY_POSE, domain["pose"]) | dict.fromkeys(SCALED_BY_LIGHT, domain["light"])
+    draws = normals(key, len(PHOTO))
+    for name, factor in factors.items():
+        draws[:, list(PHOTO).index(name)] *= factor.flatten() * level.nuisance
+    usual = scaled(draws, PHOTO)
+    usual.values[:, usual.names.index("exposure")] += domain["exposure"].flatten()
+    extra = _extra(uniforms(keys(key, torch.full_like(key, -1)), len(EXTRA)), domain, level)
+    return Columns(torch.cat([usual.values, extra], 1), usual.names + EXTRA)
+
+
+def _extra(chance: Float[Tensor, "faces extras"], domain: Columns, level: Difficulty) -> Float[Tensor, "faces extras"]:
+    """Objects that are worn (0 or 1) and settings of the camera, in the order of `EXTRA`, from uniform draws."""
+    draw = dict(zip(EXTRA, chance.unbind(1), strict=True))
+    worn, blur, grain, loss = (domain[name].flatten() * level.nuisance for name in ("worn", "blur", "grain", "loss"))
+    lost = (8 - domain["detail"].flatten()) * level.nuisance
+    columns = {
+        "glasses": draw["glasses"] < worn,
+        "sunglasses": draw["glasses"] < worn * 0.2,  # a fifth of the glasses are dark
+        "cap": draw["cap"] < worn * 0.33,
+        "cover": draw["cover"] < worn * 0.25,
+        "blur_x": (draw["blur_x"] * blur).clamp(max=1),
+        "blur_y": (draw["blur_y"] * blur).clamp(max=1),
+        "grain": (draw["grain"] * 0.7 + 0.3) * grain,
+        "loss": (draw["loss"] * 0.7 + 0.3) * loss,
+        "detail": 8 - draw["detail"] * lost,
+    }
+    return torch.stack([columns[name].float() for name in EXTRA], 1)
+
 
 FACES_AT_ONCE = 32  # enough to divide among threads, few enough for the cache
 MOST_IMAGES = 10_000_000  # in a set; the name and the identity of each take about 200 bytes

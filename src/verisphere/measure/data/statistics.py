@@ -17,8 +17,7 @@ from verisphere.files.results import Result
 from verisphere.images.detect.pose import yaw_of
 from verisphere.measure.data.info import domains_of, domains_table, images_of_people
 from verisphere.models.described_faces import open_faces
-from verisphere.report.data_plots import data_plot
-from verisphere.report.plots import save_plot
+from verisphere.report.plots import data_plot, save_plot
 from verisphere.report.tables import table
 
 ESTIMATOR = "yaw = arctan(2 a - 1), a = the nose's place from the left eye (0) to the right eye (1) on their line"

@@ -1,13 +1,14 @@
 """Every fault of a data set: in the structure of its format, its images, its labels and its manifest."""
 
 import hashlib
+import re
 import signal
 import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,125 @@ import torch
 from jaxtyping import Int32, UInt64
 from torch.utils.data import DataLoader, Dataset
 
-from verisphere.base.identity import crowds
-from verisphere.base.vocabulary import Progress, printable, quietly
+from verisphere.base.identity import crowds, decided, folded, is_missing
+from verisphere.base.vocabulary import NOBODY, Progress, printable, quietly
+from verisphere.files.disk import digest
 from verisphere.files.errors import Fault, fault_of
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
+from verisphere.files.text import LONGEST_NAME
 from verisphere.images.decode import decode
+from verisphere.images.packs.columns import coded
 from verisphere.images.packs.file_names import people_of
 from verisphere.images.packs.formats import format_of
-from verisphere.images.packs.image_files import counted
-from verisphere.images.packs.pack import Pack
-from verisphere.measure.data.labels import label_faults, repeated_images
-from verisphere.measure.data.manifests import manifest_faults
+from verisphere.images.packs.image_files import FilesOnDisk, counted
+from verisphere.images.packs.manifest import manifest_path, read_manifest
+from verisphere.images.packs.pack import Format, Pack
+
+_NEGATIVE = re.compile(r"-[0-9]+(\.0*)?")
+
+
+def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
+    """Faults of the identities and domains of a pack, one for each image that has a faulty one."""
+    reasons: dict[str, str] = {}
+    how = decided()
+    column = coded(pack.identities)
+    spelled: dict[str, str] = {}
+    for person, count in zip(column.values, column.counts().tolist(), strict=True):
+        if not count or person == NOBODY:
+            continue
+        first = spelled.setdefault(folded(person), person)
+        if wrong := _wrong_text(person):
+            reasons[person] = f"the identity {shown(person, 80)} {wrong}"
+        elif first != person and how is None:
+            reasons[person] = (
+                f"the identity {person!a} is {first!a} but for case, blanks, Unicode form, invisible letters or the "
+                "spelling of a number"
+            )
+        elif _NEGATIVE.fullmatch(person):
+            reasons[person] = f"the label {person} is out of range; allowed are 0 and more, and {NOBODY} for nobody"
+        elif count == 1 and not allow_single:
+            reasons[person] = f"the only image of the identity {shown(person, 80)}; no genuine pair can be made of it"
+    faulty = np.array([value in reasons for value in column.values], bool)[column.codes]
+    faults = [
+        pack.fault(position, reasons[column.values[column.codes[position]]])
+        for position in faulty.nonzero()[0].tolist()
+    ]
+    if pack.domains is not None:
+        groups = coded(pack.domains)
+        bad = {value: wrong for value in groups.values if (wrong := _wrong_text(value))}
+        faulty = np.array([value in bad for value in groups.values], bool)[groups.codes]
+        for position in faulty.nonzero()[0].tolist():
+            domain = groups.values[groups.codes[position]]
+            faults.append(pack.fault(position, f"the domain {shown(domain, 80)} {bad[domain]}"))
+    return faults
+
+
+def _wrong_text(name: str) -> str:
+    """The fault of the name of a person or a domain; empty if there is none."""
+    if not name.strip():
+        return "is empty"
+    if is_missing(name):
+        return "is the text of a missing value"
+    return f"has {len(name)} characters; allowed are {LONGEST_NAME}" if len(name) > LONGEST_NAME else ""
+
+
+def repeated_images(pack: Pack, digests: UInt64[np.ndarray, "images 2"]) -> Iterator[tuple[int, int, bool]]:
+    """Images with the bytes of an earlier one.
+
+    `digests` has 128 bits of each image, zeros for one that cannot be read. Yields, equal images together and in order:
+    the position of the image; that of an earlier image with these bytes, if possible of the same identity; and whether
+    no earlier one has the same identity, which is label noise.
+    """
+    order = np.lexsort((digests[:, 1], digests[:, 0]))  # a stable sort: equal digests stay in the order of the pack
+    ordered = digests[order]
+    equal = (ordered[1:] == ordered[:-1]).all(axis=1) & ordered[1:].any(axis=1)
+    earlier: dict[str, int] = {}  # by identity, in the current run of equal digests
+    for place in equal.nonzero()[0].tolist():
+        before, here = int(order[place]), int(order[place + 1])
+        if not place or not equal[place - 1]:
+            earlier = {pack.identities[before]: before}
+        person = pack.identities[here]
+        yield here, earlier.get(person, next(iter(earlier.values()))), person not in earlier
+        earlier.setdefault(person, here)
+
+
+def manifest_faults(path: Path, form: Format, pack: Pack | None, progress: Progress = quietly) -> list[Fault]:
+    """The differences between the manifest of a pack and its files."""
+    about = manifest_path(path)
+    try:
+        manifest = read_manifest(path, None if pack is None else len(pack), must_agree=False)
+    except (ValueError, OSError) as error:
+        return [Fault(str(about), "", None, str(error).removeprefix(f"{about}: "))]
+    if manifest is None:
+        return []
+    faults = []
+    if manifest.pack != form.name:
+        faults.append(Fault(str(about), "", None, f"it is of a {shown(manifest.pack, 80)}, and this is a {form.name}"))
+    if pack is not None and manifest.images != len(pack):
+        faults.append(Fault(str(about), "", None, f"it states {manifest.images:,} images, but there are {len(pack):,}"))
+    for name, sha256 in progress(manifest.sha256.items(), "SHA-256", len(manifest.sha256)):
+        if reason := _wrong(about.parent, name, sha256):
+            faults.append(Fault(str(about.parent / name), name, None, reason))
+    if pack is not None and path.is_dir() and isinstance(pack.files, FilesOnDisk):
+        added = [name for name in pack.files.names if name not in manifest.sha256]
+        faults += [Fault(str(path / name), name, None, f"not in {about.name}; was it added later?") for name in added]
+    return faults
+
+
+def _wrong(folder: Path, name: str, sha256: str) -> str:
+    """How a file differs from its entry in the manifest; empty if it does not."""
+    parts = PurePosixPath(name).parts
+    if not parts or ".." in parts or PurePosixPath(name).is_absolute():
+        return "the manifest names a file outside its folder"
+    try:
+        actual = digest(folder / name)
+    except FileNotFoundError:
+        return "the manifest names this file, which is not there"
+    except (ValueError, OSError) as error:
+        return f"cannot be read ({error})"
+    return "" if actual == sha256 else f"its SHA-256 is {actual}, but the manifest states {sha256}; it has changed"
+
 
 MAX_STRETCH = 1.5
 """Largest change of the aspect ratio by resampling to the size of most images, as for `verisphere.images.Photos`."""

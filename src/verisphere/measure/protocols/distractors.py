@@ -19,7 +19,6 @@ from jaxtyping import Float32, Float64, Int64
 
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Precision, Rule
 from verisphere.base.work import About, Arrays, divided, results
-from verisphere.decide.highest import HighestScores
 from verisphere.decide.identification import (
     Cmc,
     IdentificationPoint,
@@ -29,6 +28,7 @@ from verisphere.decide.identification import (
     identification_point,
     rank_rate,
 )
+from verisphere.decide.order import HighestScores
 from verisphere.decide.point import Far, accepted_impostors, far_text, operating_point
 from verisphere.measure.protocols.all_pairs import refuse_nobody
 from verisphere.score.exact.scan import runs

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from verisphere.decide import Curve
-from verisphere.decide.histogram import Histogram
+from verisphere.decide.curve import Histogram
 from verisphere.measure.protocols.all_pairs import PairsOfSet, ScoredPairs
 from verisphere.score import StreamedScores
 

@@ -13,9 +13,8 @@ from verisphere.base.vocabulary import printable
 from verisphere.base.work import steps_of
 from verisphere.images.loader import MOST_WORKERS
 from verisphere.measure.suite.embedding import EmbedOnce
-from verisphere.measure.suite.listed_sets import command_of_lists, evaluate_lists
 from verisphere.measure.suite.result import COMBINED, SetResult, SuiteResult
-from verisphere.measure.suite.sets import KNOWN_SETS, find_sets
+from verisphere.measure.suite.sets import KNOWN_SETS, command_of_lists, evaluate_lists, find_sets
 from verisphere.measure.suite.task import SuiteOptions, Task
 from verisphere.models.embed import open_model
 

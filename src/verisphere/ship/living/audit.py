@@ -20,7 +20,7 @@ from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import as_number, table_rows
 from verisphere.report.tables import number, table
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.best_people import best_people
+from verisphere.score.top_k import best_people
 from verisphere.ship.living.gallery import LivingGallery
 
 _NAMED = 5  # worst queries that are printed; all are in the JSON

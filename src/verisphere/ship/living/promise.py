@@ -28,7 +28,7 @@ from verisphere.files.gallery_calibration import check_fpirs
 from verisphere.files.gallery_store import Store
 from verisphere.files.json_values import from_json, shown
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.best_people import best_people
+from verisphere.score.top_k import best_people
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted, known_of, refuse_templates
 from verisphere.ship.living.records import Alarm

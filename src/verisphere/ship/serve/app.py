@@ -16,8 +16,7 @@ from verisphere import __version__
 from verisphere.decide import TooFewComparisonsError
 from verisphere.ship.export import CARD
 from verisphere.ship.notes import sentence
-from verisphere.ship.serve.answers import Card, Change, Decision, Refusal
-from verisphere.ship.serve.desk import Desk, Photograph
+from verisphere.ship.serve.desk import Card, Change, Decision, Desk, Photograph, Refusal
 from verisphere.ship.serve.guard import INTERNAL, Guard, Keys, Refused, Role
 from verisphere.ship.serve.metrics import Metrics
 

@@ -17,8 +17,8 @@ from verisphere.files.label_lists import LabelList, write_labels
 from verisphere.files.results import to_json
 from verisphere.images.packs.columns import take
 from verisphere.report.tables import table
-from verisphere.study.clean.found import Found
 from verisphere.study.clean.rules import ANGLES, Reason, Rule, images_left
+from verisphere.study.clean.sub_classes import Found
 from verisphere.study.clean.truth import NoiseDropped, agreement, noisy_labels
 
 KEPT, JSON = "kept.txt", "clean.json"

@@ -26,9 +26,8 @@ from verisphere.images.faces import Faces
 from verisphere.images.packs.columns import Texts, coded
 from verisphere.models.embed import EmbeddingModel, embed, open_model
 from verisphere.models.run_head import RunHead, open_head
-from verisphere.study.clean.found import Found
 from verisphere.study.clean.nearest_class import NearestClass, nearest_is_own
-from verisphere.study.clean.sub_classes import SubClasses, sub_classes
+from verisphere.study.clean.sub_classes import Found, SubClasses, sub_classes
 from verisphere.train.restore import data_digest
 from verisphere.train.run_folder import versions
 

@@ -27,10 +27,10 @@ from verisphere.files.work import WORK, changed_values, check_folder_of, refuse_
 from verisphere.images.faces import Faces
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning, cleaned_data
-from verisphere.study.clean.found import Found
 from verisphere.study.clean.from_run import found_in_run
 from verisphere.study.clean.page import write_result
 from verisphere.study.clean.rules import Rule
+from verisphere.study.clean.sub_classes import Found
 from verisphere.study.clean.truth import truth_of_list
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of

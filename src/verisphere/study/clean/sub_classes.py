@@ -4,10 +4,14 @@ Sub-center ArcFace (Deng et al. 2021, arXiv:1801.07698v4, section 3.2) trains K 
 the clean samples gather at one of them, the dominant sub-center; noisy and hard samples go to the others.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
+
+from verisphere.base.words import Names
+from verisphere.study.clean.nearest_class import NearestClass
 
 #: Sub-center of a sample of no class, or of a class without sub-centers.
 NONE = -1
@@ -91,3 +95,30 @@ def sub_classes(
 def degrees(cosines: Float32[np.ndarray, " samples"]) -> Float32[np.ndarray, " samples"]:
     """Angles in degrees; cosines past +-1 by rounding count as +-1."""
     return np.degrees(np.arccos(np.clip(cosines.astype(np.float64), -1.0, 1.0))).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The samples of a data set, each in its sub-class.
+
+    Attributes:
+        people: the identities; a label of `sub` is a position in them.
+        sub: sub-classes of the samples.
+        method: how the sub-centers were found, in words, such as "sub-centers of runs/k3".
+        domains: domain of each image; None if the set has none.
+        true_identities: true identity of each image, if known.
+        nearest_class: whether the nearest class of each image is its own; None if this was not requested.
+    """
+
+    names: Sequence[str]
+    identities: Sequence[str]
+    people: Sequence[str]
+    sub: SubClasses
+    method: str
+    domains: Sequence[str] | None = None
+    true_identities: Sequence[str] | None = None
+    nearest_class: NearestClass | None = None
+    names_rule: Names | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)

@@ -22,14 +22,12 @@ from verisphere.files.json_values import shown
 from verisphere.files.work import changed_values, check_folder_of, refuse_other
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.study.clean.cleaning import cleaned_data
-from verisphere.study.experiments.arms import SEED, START
+from verisphere.study.experiments.arms import SEED, START, folder_name
 from verisphere.study.experiments.cleaned import CLEANED, CleanedFrom
-from verisphere.study.experiments.grid import folder_name
 from verisphere.study.experiments.recipes import Resolved, ResolvedRecipe
 from verisphere.study.experiments.searched import SEARCH, search_yaml
 from verisphere.study.search.folder import SEARCH_JSON, SEARCH_YAML, SEARCHED_RECIPE
-from verisphere.train.recipe import with_defaults
-from verisphere.train.recipe_text import recipe_yaml
+from verisphere.train.recipe import recipe_yaml, with_defaults
 
 FINISHED, STOPPED = "finished.json", "stopped.json"
 _BESIDE = {CLEANED, SEARCH}  # keys of an arm beside the fields of its recipe

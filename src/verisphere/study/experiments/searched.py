@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from verisphere.files.bases import read_based
+from verisphere.files.definitions import read_based
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe

@@ -1,7 +1,16 @@
 """Inversion: images that a network takes for given people, found by gradient descent on their pixels."""
 
-from verisphere.study.invert.inversion import Identity, Inversion, TowardCenters, TowardEmbeddings, invert
-from verisphere.study.invert.terms import BatchNormStatistics, energy, total_variation, toward_embeddings
+from verisphere.study.invert.inversion import (
+    BatchNormStatistics,
+    Identity,
+    Inversion,
+    TowardCenters,
+    TowardEmbeddings,
+    energy,
+    invert,
+    total_variation,
+    toward_embeddings,
+)
 
 __all__ = [
     "BatchNormStatistics",

@@ -3,15 +3,19 @@
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from verisphere import __version__
+from verisphere.backbones.backbone import Backbone
+from verisphere.base.device import device_of
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.seeds import Stream, mixed_seed
 from verisphere.base.vocabulary import ImageSource, Progress, quietly
@@ -24,10 +28,19 @@ from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model, origin_of
+from verisphere.score.cosine import unit
 from verisphere.study.invert.closed_set import open_closed_set
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.generated_pairs import GeneratedPairs
-from verisphere.study.invert.inversion import Identity, Inversion, TowardCenters, TowardEmbeddings, invert
+from verisphere.study.invert.inversion import (
+    BatchNormStatistics,
+    Identity,
+    Inversion,
+    TowardCenters,
+    TowardEmbeddings,
+    followed,
+    invert,
+)
 from verisphere.study.invert.likeness import INVERTED, JUDGE, Compared
 from verisphere.study.invert.marks import IMAGES, UNDER_MARKS, write_grid, write_marked, write_under_marks
 from verisphere.study.invert.most_similar import MostSimilar, Strangers
@@ -40,10 +53,102 @@ from verisphere.study.invert.photographs import (
     unit_embeddings,
     with_two_photographs,
 )
-from verisphere.study.invert.plan import Plan, plan_of
-from verisphere.study.invert.same_network import same_network
+from verisphere.train.dry_run.measured import saved_bytes
 
 log = logging.getLogger(__name__)
+
+_FEW, _MORE = 2, 4
+_FLOAT = 4
+_BACKWARD = 2  # memory of the backward, as a multiple of what the forward keeps for it
+_OF_IMAGES = 6  # values, their gradient, two averages of Adam, the network's input, and a temporary one
+_STEP = 2  # work of a step as a multiple of a forward: images need gradients, weights do not
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Memory and work of an inversion; `bytes` are of weights, and of the largest batch with its backward."""
+
+    images: int
+    batches: int
+    steps: int
+    bytes: int
+    flops: int
+
+    def text(self) -> str:
+        """The plan in a line."""
+        batches = f"{self.batches:,} batch{'es' if self.batches > 1 else ''}"
+        return (
+            f"{self.images:,} images in {batches} of {self.steps:,} steps: {self.bytes / 2**30:.2f} GiB beside the "
+            f"libraries, {self.flops / 1e12:,.1f} TFLOP"
+        )
+
+
+def plan_of(backbone: Backbone, images: int, settings: Inversion) -> Plan:
+    """The plan, measured in two forwards on few images."""
+    backbone.eval().requires_grad_(False)
+    device = device_of(backbone)
+    followed(backbone, torch.zeros(1, 3, *backbone.input_size, device=device).requires_grad_())
+    states = [*backbone.parameters(), *backbone.buffers()]
+    counter = FlopCounterMode(display=False)
+
+    def saved(batch: int) -> int:
+        pixels = torch.zeros(batch, 3, *backbone.input_size, device=device).requires_grad_()
+        with BatchNormStatistics(backbone) if settings.batch_norm else nullcontext() as statistics:
+
+            def forward() -> torch.Tensor:
+                embeddings = backbone(pixels)
+                return embeddings.sum() + (statistics.distance() if statistics is not None else 0.0)
+
+            return saved_bytes(forward, [*states, pixels])
+
+    few = saved(_FEW)
+    with counter:
+        more = saved(_MORE)
+    batch = min(images, settings.batch_size)
+    an_image = (more - few) // (_MORE - _FEW)
+    height, width = backbone.input_size
+    weights = sum(tensor.nbytes for tensor in states)
+    held = _BACKWARD * (few + (batch - _FEW) * an_image) + batch * _OF_IMAGES * 3 * height * width * _FLOAT
+    work = counter.get_total_flops() // _MORE * _STEP * settings.steps * images
+    return Plan(images, -(-images // settings.batch_size), settings.steps, weights + held, work)
+
+
+_IMAGES, _CELLS = 32, 14  # images on which two models are compared, and their cells in each direction
+_ALIKE = 0.85  # correlation of their cosines; docs/inversion.md has that of one network and of two
+
+
+def same_network(one: EmbeddingModel, other: EmbeddingModel) -> bool:
+    """Whether two models distinguish images alike, as one network does that was adopted, exported or changed twice.
+
+    The cosines between images are compared, which remain where a network was made smaller, resamples its images, or has
+    an output that was turned or padded; each embedding is added to that of the mirror image, as a changed network may
+    do. The other model takes the images as its own pixels and as those of the first, in both orders of the colours.
+    """
+    coarse = torch.rand((_IMAGES, 3, _CELLS, _CELLS), generator=torch.Generator().manual_seed(0)) * 255
+    drawn = [_resized(coarse, model.backbone.input_size).round().to(torch.uint8) for model in (one, other)]
+    ours, theirs = (model.backbone.normalise(images) for model, images in zip((one, other), drawn, strict=True))
+    first, as_ours = _cosines(one.backbone, ours), _resized(ours, other.backbone.input_size)
+    return any(
+        float(first @ _cosines(other.backbone, pixels)) > _ALIKE
+        for given in ([theirs] if torch.equal(theirs, as_ours) else [theirs, as_ours])
+        for pixels in (given, given.flip(1))
+    )
+
+
+def _resized(images: Float[Tensor, "images 3 _ _"], size: tuple[int, int]) -> Float[Tensor, "images 3 height width"]:
+    return torch.nn.functional.interpolate(images, size, mode="bilinear", antialias=True)
+
+
+def _cosines(backbone: Backbone, pixels: Float[Tensor, "images 3 height width"]) -> Float64[np.ndarray, " pairs"]:
+    """The cosines of all pairs of images, less their mean and at length 1; zero if they are all equal."""
+    pixels = pixels.to(next(iter(backbone.parameters()), pixels).device)
+    with torch.inference_mode():
+        rows = unit((backbone(pixels) + backbone(pixels.flip(3))).double().cpu())
+    cosines = (rows @ rows.T).numpy()[np.triu_indices(len(rows), 1)]
+    cosines -= cosines.mean()
+    length = np.linalg.norm(cosines)
+    return cosines / length if length > 1e-9 else np.zeros_like(cosines)
+
 
 INVERSION_JSON, GRID = "inversion.json", "grid.png"
 _CHOICE, _DIRECTION = 4, 5  # purposes of random numbers; see photographs.py

@@ -2,7 +2,6 @@
 
 from verisphere.study.search.grid import GridDraws
 from verisphere.study.search.halving import SuccessiveHalving
-from verisphere.study.search.maps import Linear, Logarithmic, Map, ModulatingFactor
 from verisphere.study.search.maximize import Maximum, maximize
 from verisphere.study.search.method import Method, RandomDraws
 from verisphere.study.search.population import PopulationBased
@@ -10,6 +9,7 @@ from verisphere.study.search.q_learning import QLearning
 from verisphere.study.search.reinforce import Reinforce
 from verisphere.study.search.sampler import Optuna
 from verisphere.study.search.schedule import EachEpoch, SearchSchedule, WholeTrainings
+from verisphere.study.search.space import Linear, Logarithmic, Map, ModulatingFactor
 
 __all__ = [
     "EachEpoch",

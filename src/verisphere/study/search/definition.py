@@ -25,18 +25,16 @@ from typing import Any
 
 from verisphere.backbones.extract import extract
 from verisphere.base.words import unknown_name
-from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
-from verisphere.files.definitions import build, complete, options
+from verisphere.files.definitions import build, complete, options, read_based
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe, locate_recipe
-from verisphere.study.search.maps import Map
 from verisphere.study.search.method import Method
 from verisphere.study.search.reward import Reward
 from verisphere.study.search.rounds import Round
 from verisphere.study.search.schedule import SearchSchedule
-from verisphere.study.search.space import Space
+from verisphere.study.search.space import Map, Space
 from verisphere.train.preparation import domains_for_loss, length_of
 from verisphere.train.recipe import ReadRecipe, Settings, changed_recipe, read_recipe
 

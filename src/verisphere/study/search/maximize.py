@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from verisphere.study.search.maps import Map
 from verisphere.study.search.method import Method
 from verisphere.study.search.rounds import Round
 from verisphere.study.search.schedule import SearchSchedule
-from verisphere.study.search.space import Space
+from verisphere.study.search.space import Map, Space
 from verisphere.train.recipe import Settings
 
 

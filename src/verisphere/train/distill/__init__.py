@@ -1,5 +1,5 @@
 """Distillation: a network is trained beside teachers, whose embeddings and class centers it follows (ArcFace, 4.5)."""
 
-from verisphere.train.distill.settings import Distillation
+from verisphere.train.distill.teachers import Distillation
 
 __all__ = ["Distillation"]

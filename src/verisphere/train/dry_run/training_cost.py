@@ -4,30 +4,348 @@ Bytes of weights, centers and their momentum are exact. What autograd keeps is m
 loss of the allocator between blocks is a share derived from measured peaks; tests compare the total with peaks.
 """
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
+from math import ceil
+from typing import Literal
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from verisphere.base.distributed import World
-from verisphere.head.sampled import SAMPLE_RATE
+from verisphere.head import Auto, Streamed, SubCenters
+from verisphere.head.passes import chunk_size, known_shift
+from verisphere.head.sampled import SAMPLE_RATE, sample_size
+from verisphere.head.sparse import why_not_sparse
+from verisphere.head.streamed import CHUNK_ELEMENTS
+from verisphere.losses.class_loss import ClassLoss, Rows
+from verisphere.losses.similarity_kl import TeacherNormaliser
+from verisphere.pairs.pair_term import PairTerm
+from verisphere.score.batch_pairs import fastest
+from verisphere.score.cosine import unit
 from verisphere.train.distill.taught import embeds_batches
 from verisphere.train.distill.teachers import open_teachers
-from verisphere.train.dry_run.head import FLOAT, HeadWork, states
 from verisphere.train.dry_run.measured import (
     BackboneCost,
     DenseCost,
     TeacherCost,
+    copied_loss,
     measure_backbone,
     measure_dense,
     measure_teachers,
 )
-from verisphere.train.dry_run.terms import center_copies, memories, prepared_terms
-from verisphere.train.dry_run.traffic import Collective, collectives
-from verisphere.train.preparation import loss_of, terms_of
+from verisphere.train.preparation import loss_of, terms_of, training_without_data
 from verisphere.train.processes import divided
 from verisphere.train.recipe import Recipe
 from verisphere.train.recipe_head import centers_and_engine
+
+FLOAT = 4
+#: Bytes for each product of a chunk while a loss works on it, and for each number of the chunk's centers.
+_PER_PRODUCT, _PER_CENTER_NUMBER = 24, 10
+#: Bytes that the sparse engine knows of a center: its length, momentum, rounding, and step, and how far it has turned.
+_KNOWN_OF_A_CENTER = 32
+
+
+def states(recipe: Recipe) -> int:
+    """The number of values that the optimizer keeps for each weight."""
+    return 2 if recipe.optimizer.name == "adamw" else int(recipe.optimizer.momentum > 0)
+
+
+class HeadWork:
+    """The head of one rank, with the classes that the rank holds, for one part of the global batch.
+
+    Attributes:
+        engine: the name of the engine: dense, streamed, sparse, or sampled.
+        seen: number of classes that a step compares with.
+        batch: rows of the largest part of the global batch.
+        columns: number of entries of a center.
+        deferred: whether the head updates its centers itself, without their gradient.
+    """
+
+    def __init__(self, recipe: Recipe, held: int, device: str, teacher_size: int = 0) -> None:
+        self.recipe, self.held, self.teacher_size = recipe, held, teacher_size
+        self.batch = ceil(recipe.batch_size / recipe.accumulate)
+        self.columns = recipe.backbone.embedding_size + recipe.loss.class_bias
+        sampled = recipe.engine == "sampled"
+        self.seen = sample_size(recipe.sample_rate, held, min(self.batch, held)) if sampled else held
+        fused = recipe.optimizer.name == "sgd" and recipe.accumulate == 1
+        centers = SubCenters(recipe.subcenters, recipe.pooling, recipe.temperature, recipe.pull_together)
+        many = recipe.engine == "auto" and self.products > Auto().dense_before_sparse(device)
+        sparse = fused and (recipe.engine == "sparse" or many) and why_not_sparse(recipe.loss, centers) is None
+        few = recipe.engine == "auto" and self.products <= Auto().logits and not sparse
+        self.dense = recipe.engine == "dense" or few
+        self.engine = "sampled" if sampled else "sparse" if sparse else "dense" if self.dense else "streamed"
+        self.deferred = fused and (sampled or not self.dense)
+        self._device, self._elements = device, CHUNK_ELEMENTS.get(device, CHUNK_ELEMENTS["cuda"])
+
+    @property
+    def row(self) -> int:
+        """Bytes of a class's centers."""
+        return self.recipe.subcenters * self.columns * FLOAT
+
+    @property
+    def centers(self) -> int:
+        """Bytes of the centers of the held classes."""
+        return self.held * self.row
+
+    @property
+    def center_gradient(self) -> int:
+        """Bytes of the centers' gradient: 0 if it is deferred; with several parts, one gradient beside their sum."""
+        return 0 if self.deferred else self.centers * (1 if self.recipe.accumulate == 1 else 2)
+
+    @property
+    def update(self) -> int:
+        """Bytes of a copy of the gradient with the weight decay, or of AdamW's denominator and step."""
+        return 0 if self.deferred else self.centers * (2 if self.recipe.optimizer.name == "adamw" else 1)
+
+    @property
+    def sampled(self) -> int:
+        """Bytes of the drawn classes' centers, of their gradient if computed, and of their momentum in the update."""
+        return (1 + self.dense + states(self.recipe)) * self.seen * self.row if self.engine == "sampled" else 0
+
+    @property
+    def screen(self) -> int:
+        """Bytes of the sparse engine's screen, and of what it knows of each center; a screen in float32 has no copy."""
+        if self.engine != "sparse":
+            return 0
+        number = {"int8": 1, "bfloat16": 2, "float32": 0}[fastest(self._device, self.columns, None)]
+        return self.held * self.recipe.subcenters * (number * self.columns + _KNOWN_OF_A_CENTER)
+
+    @property
+    def products(self) -> int:
+        """Number of pairs of a row and a center, in one part of the batch."""
+        return self.batch * self.seen * self.recipe.subcenters
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether the streamed engine's first pass computes the centers' gradient; a deferred one is computed later."""
+        return self.recipe.loss.one_pass(self.recipe.pull_together) and not self.deferred
+
+    @property
+    def terms(self) -> Iterator[tuple[ClassLoss, bool]]:
+        """The losses that compare with other centers, and whether exponentials are kept, as by `StreamedView.rest`."""
+        budget = Streamed().keep_bytes
+        for _, loss in self.recipe.loss.terms:
+            if loss.query == "none":
+                continue
+            bfloat16 = self.recipe.head_precision == "bfloat16" and not loss.exact_products
+            keeps = bfloat16 and not self.one_pass and 2 * self.products <= budget
+            keeps = keeps and not self.dense
+            budget -= 2 * self.products * keeps
+            yield loss, keeps
+
+    @property
+    def kept(self) -> int:
+        """Bytes of the exponentials that are kept for the second pass."""
+        return sum(2 * self.products for _, keeps in self.terms if keeps)
+
+    def logits(self, cost: DenseCost) -> int:
+        """Bytes that dense autograd keeps, and those of its backward: two numbers a product, a copy of the centers."""
+        saved = cost.saved(self.batch, self.seen)
+        return saved + 2 * FLOAT * self.products + self.seen * self.row
+
+    @property
+    def chunks(self) -> int:
+        """Bytes of one chunk of classes while it is processed, and of the lengths of all centers."""
+        if self.dense:
+            return 0
+        most = max(self._elements // (self.recipe.subcenters * max(self.batch, self.columns)), 64)
+        centers = chunk_size(self.seen, most, self._device) * self.recipe.subcenters
+        lengths = self.seen * self.recipe.subcenters * FLOAT
+        return centers * (self.batch * _PER_PRODUCT + self.columns * _PER_CENTER_NUMBER) + lengths
+
+    @property
+    def rows(self) -> int:
+        """Bytes of embeddings, unit rows, own centers, unit own centers, and the gradients of all of them."""
+        return self.batch * self.columns * FLOAT * (4 + 4 * self.recipe.subcenters)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of a step's products, a multiplication and its addition counting as two.
+
+        3 products for each row and center, and a fourth if the streamed engine computes them again in its second pass;
+        more for a loss that looks for the nearest centers or has a teacher."""
+        each = 2 * self.products * self.columns
+        if self.engine == "sparse":  # the screened product; those of the few classes that remain are not counted
+            return each * self.recipe.accumulate
+        count = of_teacher = 0
+        for loss, keeps in self.terms:
+            again = not (keeps or self.one_pass or self.dense)
+            count += 3 + again + loss.teacher  # a teacher's normaliser takes a pass of its own
+            count += loss.nearest > 0
+            of_teacher += loss.teacher * (2 + again)
+        with_teacher = 2 * self.batch * self.seen * self.teacher_size
+        return (count * each + of_teacher * with_teacher) * self.recipe.accumulate
+
+
+_PLACEHOLDER_DOMAINS = "one", "other"  # a dry run does not read the data
+
+
+def prepared_terms(recipe: Recipe, classes: int, teacher_size: int | None = None) -> list[PairTerm]:
+    """Copies of the recipe's pair terms, prepared for a number of classes on the meta device."""
+    training = training_without_data(recipe, classes, _PLACEHOLDER_DOMAINS, teacher_size=teacher_size)
+    terms = copy.deepcopy(recipe.pair_terms)
+    with torch.device("meta"):
+        for term in terms:
+            term.prepare(training)
+    return terms
+
+
+def center_copies(terms: list[PairTerm], centers: int) -> int:
+    """Bytes of the copies that terms make of the centers in a step: one, and another while it is normalised."""
+    return 2 * centers if any(term.copies_centers for term in terms) else 0
+
+
+def memories(terms: list[PairTerm], processes: int) -> int:
+    """Bytes of the terms' memories on the process with the largest share."""
+    total = 0
+    for term in terms:
+        shared = term.held()
+        for name, buffer in term.named_buffers():
+            total += -(-buffer.nbytes // processes) if name in shared else buffer.nbytes
+    return total
+
+
+Kind = Literal["gather", "scatter", "sum", "maximum", "broadcast"]
+_FLOAT, _LABEL, _COUNT, _DOUBLE, _FLAG = 4, 8, 8, 8, 4
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective between the ranks.
+
+    Attributes:
+        what: the exchanged values, in words.
+        kind: "gather" (every rank gets the rows of all ranks), "scatter" (every rank gets the sum for its own rows),
+            "sum" or "maximum" (every rank gets the result), or "broadcast" (every rank gets the values of rank 0).
+        payload: bytes that a rank contributes during a step, summed over all `times`.
+        times: number of such collectives in a step.
+    """
+
+    what: str
+    kind: Kind
+    payload: int
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        if self.payload < 1 or self.times < 1:
+            raise ValueError(f"{self.what}: {self.payload} bytes, {self.times} times, is no exchange")
+
+    def sent(self, processes: int) -> int:
+        """Bytes that a rank sends in a step, if this many ranks exchange them in a ring.
+
+        >>> Collective("gradients", "sum", 1000).sent(4)  # each part goes round once to be summed, and once to be known
+        1500
+        """
+        others = processes - 1
+        if self.kind == "gather":
+            return self.payload * others
+        rounds = 1 if self.kind in ("scatter", "broadcast") else 2
+        return rounds * self.payload * others // processes
+
+
+def collectives(recipe: Recipe, processes: int, teacher_size: int = 0) -> tuple[Collective, ...]:
+    """Those of a training step by several processes, at least 2."""
+    return (*head_collectives(recipe, processes, teacher_size), *_backbone(recipe))
+
+
+def head_collectives(recipe: Recipe, processes: int, teacher_size: int = 0) -> Iterator[Collective]:
+    """Those of the head, as the table at `verisphere.head.sharded.Sharded` has them."""
+    parts = recipe.accumulate
+    sizes = [World(size=parts).share(recipe.batch_size, part) for part in range(parts)]
+    most = sum(len(World(size=processes).share(len(size), 0)) for size in sizes)  # shares are padded to the largest
+    row, column = recipe.backbone.embedding_size * _FLOAT, recipe.batch_size * _FLOAT
+    loss = recipe.loss
+
+    yield Collective("numbers of rows", "gather", _COUNT * parts, parts)
+    yield Collective("embeddings", "gather", most * row, parts)
+    yield Collective("labels", "gather", most * _LABEL, parts)
+    if any(term.teacher for _, term in loss.terms):
+        yield Collective("the teacher's embeddings", "gather", most * teacher_size * _FLOAT, parts)
+        scale = max(term.scale for _, term in loss.terms if term.teacher)
+        if known_shift(TeacherNormaliser(scale), 1) is None:
+            yield Collective("the teacher's largest logits", "maximum", column, parts)
+        yield Collective("the teacher's sums over the classes", "sum", column, parts)
+    if loss.partial_losses(recipe.pull_together):
+        yield Collective("losses of the rows", "sum", column, parts)
+    else:
+        yield from _softmax(recipe, column, parts)
+    for _, term in loss.terms:
+        for a_row in _learned_context(term, recipe.backbone.embedding_size):
+            yield Collective("gradient of the loss's context", "sum", column if a_row else _FLOAT * parts, parts)
+    if any(_reaches_embeddings(term, recipe.backbone.embedding_size) for _, term in loss.terms):
+        yield Collective("gradients of the embeddings", "scatter", most * processes * row, parts)
+
+
+def _softmax(recipe: Recipe, column: int, parts: int) -> Iterator[Collective]:
+    """The collectives of losses that reduce each row over all classes, or that need the own cosines first."""
+    loss, columns = recipe.loss, recipe.backbone.embedding_size + recipe.loss.class_bias
+    yield Collective("own cosines", "sum", column, parts)
+    by_centers = sum(term.query == "own_center" for _, term in loss.terms)
+    if by_centers:
+        yield Collective("own centers", "sum", column * columns, parts)
+        yield Collective("gradients of the own centers", "sum", column * columns * by_centers, parts * by_centers)
+    if nearest := max(term.nearest for _, term in loss.terms):
+        yield Collective("nearest other classes", "gather", column * nearest, parts)
+    for _, term in loss.terms:
+        if term.query == "none":
+            continue
+        if term.reduce == "logsumexp" and known_shift(term, 1) is None:
+            yield Collective("largest logits", "maximum", column, parts)
+        yield Collective("sums over the classes", "sum", column, parts)
+    if recipe.pull_together:
+        yield Collective("spread of the sub-centers", "sum", _FLOAT * parts, parts)
+
+
+def _learned_context(loss: ClassLoss, embedding_size: int) -> Iterator[bool]:
+    """For each item of the context that needs a gradient, whether the item has a number for each row."""
+    if loss.query == "none":
+        return
+    rows = _example_rows(loss, embedding_size)
+    for item in copied_loss(loss, 2).context(rows):
+        if item.requires_grad:
+            yield item.ndim > 0
+
+
+def _reaches_embeddings(loss: ClassLoss, embedding_size: int) -> bool:
+    """Whether the loss has a gradient in the embeddings; a loss that compares only centers with centers has none."""
+    if loss.query == "embedding":
+        return True
+    rows, prepared = _example_rows(loss, embedding_size), copied_loss(loss, 2)
+    prepared.requires_grad_(False).prepare(2)
+    context = tuple(item.expand(2) for item in prepared.context(rows))
+    own = prepared.own(rows.own, *context)
+    return prepared.finish(own, torch.zeros(2), *context).requires_grad
+
+
+def _example_rows(loss: ClassLoss, embedding_size: int) -> Rows:
+    """Two rows whose embeddings need a gradient; they show which results of the loss depend on embeddings."""
+    embeddings = torch.ones(2, embedding_size, requires_grad=True)
+    own = embeddings[:, 0] * 0.5
+    nearest = torch.zeros(2, loss.nearest) if loss.nearest else None
+    labels = torch.zeros(2, dtype=torch.int64)
+    length, teacher = torch.linalg.vector_norm(embeddings, dim=1), torch.zeros(2) if loss.teacher else None
+    return Rows(own, length, unit(embeddings), labels, nearest, teacher=teacher)
+
+
+def _backbone(recipe: Recipe) -> Iterator[Collective]:
+    """The collectives of DistributedDataParallel, of synchronised batch norm, and of the check before the update."""
+    trained = [one for one in recipe.backbone.parameters() if one.requires_grad]
+    buffers = sum(one.nbytes for one in recipe.backbone.buffers())
+    norms = [one.num_features for one in recipe.backbone.modules() if isinstance(one, _BatchNorm)]
+    parts = recipe.accumulate
+    if recipe.sync_batch_norm and norms:
+        forward = sum(2 * channels + 1 for channels in norms) * _DOUBLE
+        yield Collective("batch statistics", "gather", forward * parts, len(norms) * parts)
+        yield Collective("their gradients", "sum", sum(norms) * 2 * _DOUBLE * parts, len(norms) * parts)
+    if trained:
+        yield Collective("gradients of the backbone", "sum", sum(one.nbytes for one in trained))
+        yield Collective("which parameters were used", "sum", len(trained) * _FLAG)
+        if buffers:
+            yield Collective("running means", "broadcast", buffers)
+    yield Collective("is all finite, and shall we stop", "maximum", 4 * _FLOAT)
+
 
 #: Memory that an allocator takes beyond what is requested, as a share of what is allocated and freed in a step: for
 #: glibc's heap 0.35 to 0.75 were measured, with or without keeping freed memory; for PyTorch's on a GPU it is assumed.

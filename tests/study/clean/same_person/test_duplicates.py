@@ -18,13 +18,13 @@ from verisphere.score.near_pairs import near_pairs
 from verisphere.study.clean.same_person.centers import class_centers
 from verisphere.study.clean.same_person.duplicates import (
     ImagePair,
+    duplicates_page,
     equal_images,
     find_duplicates,
     merged_identities,
     merged_labels,
     read_pairs,
 )
-from verisphere.study.clean.same_person.duplicates_page import duplicates_page
 
 # Degrees in the plane. Ann's images lie at 0 and 40, so her center lies at 20; Anne's one at 30; Ben's at 90 and 100,
 # so his lies at 95; nobody is known at 20. The centers of Ann and Anne: cos 10 = 0.9848, Anne and Ben: cos 65 = 0.4226.
