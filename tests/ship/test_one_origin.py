@@ -258,6 +258,17 @@ def test_a_file_that_records_no_pixels_is_refused_unless_accepted(tmp_path):
     assert note.startswith("The file older.npz was made by an earlier version, which did not record the pixels")
 
 
+def test_a_calibration_is_not_said_to_hide_how_its_own_file_was_made(tmp_path, caplog):
+    file, other = rows(tmp_path / "own.npz", OURS, 0), rows(tmp_path / "plain.npz", None, 1)
+    check_same(tmp_path, OURS, calibrate(file, ["0.2"], "expected"), tmp_path / "own.json", (), False)
+    assert not caplog.records
+    checked = calibrate(file, ["0.2"], "expected", checks=[other])
+    caplog.clear()
+    check_same(tmp_path, OURS, checked, tmp_path / "checked.json", (), False)
+    (record,) = caplog.records
+    assert "its check on plain.npz: nothing in it says how it was made" in record.getMessage()
+
+
 # --- one file, adopted twice ---
 
 
