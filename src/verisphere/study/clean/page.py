@@ -416,7 +416,7 @@ def cleaning_page(cleaning: Cleaning, faces: Faces | None, title: str) -> Page:
         "Beside this page lie kept.txt, the list of the kept images, clean.json, each image with its angles and the "
         "reason, and plots/, the plots as PNG and SVG."
     )
-    return Page(title, sections, made, "cleaning.css")
+    return Page(f"Cleaning of {title}", sections, made, "cleaning.css")
 
 
 def rule_in_words(rule: Rule) -> str:
@@ -483,14 +483,11 @@ def _summary(cleaning: Cleaning) -> list[Markup]:
     stated = [("Method", f"{cleaning.found.method}; {most}."), ("Rule", rule_in_words(cleaning.rule))]
     if sub_centers > 1:
         dominant = counted(int(sub.in_dominant.sum()), int(sub.known.sum()), "images")
-        empty = _opening(counted(cleaning.empty, identities * sub_centers, "sub-centers"))
-        stated.append(
-            (
-                "Sub-classes",
-                f"{dominant} are nearest to the dominant sub-center of their identity. {empty} are empty: no image is "
-                "nearest to them.",
-            )
-        )
+        told = f"{dominant} are nearest to the dominant sub-center of their identity."
+        if cleaning.empty:
+            empty = _opening(counted(cleaning.empty, identities * sub_centers, "sub-centers"))
+            told += f" {empty} are empty: no image is nearest to them."
+        stated.append(("Sub-classes", told))
     if nobody := int((sub.labels < 0).sum()):
         stated.append(("Without identity", f"{images_text(nobody)}. No rule applies to them; they are kept."))
     counts = {**_dropped_by(cleaning), "all dropped images": dropped}
@@ -621,15 +618,12 @@ def _identities(cleaning: Cleaning) -> list[Markup]:
         "sub-center where sub-centers are found from these images, so it cannot be dropped by an angle; sub-centers of "
         "a trained model can also lie far from a single image."
     )
-    parts = [
-        table("The loss by number of images of an identity", header, _by_images(cleaning)),
-        tag("p", told, class_="note"),
-        tag("h3", "Identities lost"),
-    ]
+    parts = [table("What is lost, by the number of images of an identity", header, _by_images(cleaning)),
+             tag("p", told, class_="note")]  # fmt: skip
     images, gone = cleaning.images, cleaning.is_lost
     ranked = [place for place in np.argsort(-images, kind="stable").tolist() if gone[place]]
     if not ranked:
-        return [*parts, tag("p", "None: at least one image of every identity is kept.")]
+        return parts
     more = len(ranked) - MOST_LOST
     named = table(
         "Identities of which no image is kept, those with most images first",
@@ -637,7 +631,7 @@ def _identities(cleaning: Cleaning) -> list[Markup]:
         [[cleaning.found.people[place], f"{images[place]:,}"] for place in ranked[:MOST_LOST]],
         f"And {more:,} more; clean.json names all." if more > 0 else "",
     )
-    return [*parts, named]
+    return [*parts, tag("h3", "Identities lost"), named]
 
 
 def _by_images(cleaning: Cleaning) -> list[list[str]]:
