@@ -157,7 +157,7 @@ def test_a_gallery_without_anybody_above_finds_nobody():
 
 def test_what_is_said_of_counts():
     tar, far = binomial_bounds(90, 100), binomial_bounds(3, 1000)
-    texts = [tar_text(0.9), tar_bounds(*tar), one_in(0.003), one_in_bounds(*far)]
+    texts = [tar_text(0.9), tar_bounds(*tar), one_in(0.003), one_in_bounds(0.003, *far)]
     assert said([3, 1000, 90, 100]) == [*texts, 0.003, *(float(f"{bound:.4g}") for bound in far)]
     assert texts == ["90.00\xa0%", "82.38 to 95.10\xa0%", "1 in 333", "1 in 1,620 to 114"]
 
@@ -268,7 +268,7 @@ def test_the_page_shows_what_python_counts_at_fifty_stops(page, place: Path):
                 assert row[0] == pool
                 tars = tar_bounds(*binomial_bounds(accepted, len(genuine)))
                 assert row[1] == f"{tar_text(accepted / len(genuine))}|{tars}"
-                assert row[2] == f"{one_in(far)}|{one_in_bounds(*binomial_bounds(passed, len(impostor)))}"
+                assert row[2] == f"{one_in(far)}|{one_in_bounds(far, *binomial_bounds(passed, len(impostor)))}"
                 daily = row[3].partition("|")[0]
                 assert daily == ("none" if passed == 0 else f"{1_000_000 * far:,.0f}")
             fpir = page.locator(f"[data-set='{number}'] .fpir").inner_text()

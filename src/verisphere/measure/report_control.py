@@ -134,7 +134,7 @@ def said(counts: Sequence[int]) -> list[str | float]:
     passed, impostors, accepted, genuine = counts
     tar, far = binomial_bounds(accepted, genuine), binomial_bounds(passed, impostors)
     texts = [tar_text(accepted / genuine), tar_bounds(*tar)]
-    texts += [one_in(passed / impostors), one_in_bounds(*far)]
+    texts += [one_in(passed / impostors), one_in_bounds(passed / impostors, *far)]
     return [*texts, passed / impostors, *(float(f"{bound:.4g}") for bound in far)]
 
 

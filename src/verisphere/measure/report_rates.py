@@ -79,7 +79,7 @@ def _points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
             NONE if point.below_resolution else tar_bounds(point.tar_lower_95, point.tar_upper_95),
             f"{point.genuine_accepted:,} of {point.genuine_total:,}",
             one_in(point.far),
-            one_in_bounds(point.far_lower_95, point.far_upper_95),
+            one_in_bounds(point.far, point.far_lower_95, point.far_upper_95),
             f"{point.impostor_accepted:,} of {point.impostor_total:,}",
         ]
         for point in points
@@ -114,7 +114,7 @@ def _domains_table(title: str, result: OneThreshold) -> Markup:
             name,
             tar_text(domain.tar),
             _far(domain),
-            one_in_bounds(domain.far_lower_95, domain.far_upper_95),
+            one_in_bounds(domain.far, domain.far_lower_95, domain.far_upper_95),
             number(domain.threshold),
             NONE if domain.below_resolution else tar_text(domain.tar_own),
             f"{domain.genuine_total:,}",
@@ -206,7 +206,7 @@ def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
             tar_text(point.tar),
             tar_bounds(point.tar_lower_95, point.tar_upper_95),
             one_in(point.far),
-            one_in_bounds(point.far_lower_95, point.far_upper_95),
+            one_in_bounds(point.far, point.far_lower_95, point.far_upper_95),
             f"{point.genuine_total:,}",
             f"{point.impostor_total:,}",
         ]

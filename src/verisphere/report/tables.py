@@ -98,17 +98,25 @@ def one_in(rate: float) -> str:
     """
     if rate == 0 or rate > LARGEST_ONE_IN_N:
         return f"{100 * rate:.3g}\N{NO-BREAK SPACE}%" if rate else "none"
-    return f"1 in {float(f'{1 / rate:.3g}'):,g}" if rate > 1e-5 else f"1 in {int(float(f'{1 / rate:.3g}')):,}"
+    return f"1 in {_of_how_many(rate)}"
 
 
-def one_in_bounds(low: float, high: float) -> str:
-    """Bounds of a rate, in the format of `one_in`.
+def _of_how_many(rate: float) -> str:
+    """The N of a rate of 1 in N, with three digits."""
+    return f"{float(f'{1 / rate:.3g}'):,g}" if rate > 1e-5 else f"{int(float(f'{1 / rate:.3g}')):,}"
 
-    >>> one_in_bounds(0.001, 0.002), one_in_bounds(0.0, 0.002), one_in_bounds(0.01, 0.2)
-    ('1 in 1,000 to 500', 'none to 1 in 500', '1 in 100 to 20\\xa0%')
+
+def one_in_bounds(rate: float, low: float, high: float) -> str:
+    """Bounds of a rate, both in the notation in which `one_in` writes the rate.
+
+    >>> one_in_bounds(0.0015, 0.001, 0.002), one_in_bounds(0.0, 0.0, 0.002), one_in_bounds(0.15, 0.01, 0.2)
+    ('1 in 1,000 to 500', 'none to 1 in 500', '1 to 20\\xa0%')
+    >>> one_in_bounds(0.1, 0.099, 0.101)
+    '1 in 10.1 to 9.9'
     """
-    first, second = one_in(low), one_in(high)
-    return f"{first} to {second.removeprefix('1 in ') if first.startswith('1 in ') else second}"
+    if rate > LARGEST_ONE_IN_N:
+        return f"{100 * low:.3g} to {100 * high:.3g}\N{NO-BREAK SPACE}%"
+    return f"{one_in(low)} to {_of_how_many(high) if low else one_in(high)}"
 
 
 def target_text(far: Far) -> str:
