@@ -103,7 +103,7 @@ def ask(page, question: str, **fields) -> None:
             page.get_by_label(label.replace("_", " "), exact=True).set_input_files(value)
         else:
             page.get_by_label(label.replace("_", " ")).fill(value)
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Enrol" if question.startswith("Enrol") else "Ask").click()
 
 
 def verdict(page) -> str:
@@ -157,6 +157,18 @@ def test_a_picture_of_the_camera_is_sent(page):
     page.get_by_role("button", name="Ask").click()
     assert verdict(page) == "No answer"  # this model takes aligned crops of 12 x 12 pixels
     playwright.expect(page.locator("#reasons")).to_contain_text("640 x 480 pixels, but aligned crops are 12 x 12")
+
+
+def test_no_line_breaks_within_a_rate_and_a_question_stands_beside_its_button(page):
+    assert "95\N{NO-BREAK SPACE}%" in page.locator("#promise").text_content()
+    assert "1\N{NO-BREAK SPACE}in\N{NO-BREAK SPACE}100" in page.locator("#promise").text_content()
+    page.set_viewport_size({"width": 240, "height": 740})
+    places = "[...document.querySelectorAll('#tasks label')].map((one) => {" \
+             " const words = document.createRange(); words.selectNodeContents(one.lastChild);" \
+             " return Math.min(...[...words.getClientRects()].map((line) => line.left))" \
+             " - one.firstChild.getBoundingClientRect().right; })"  # fmt: skip
+    assert all(place >= 0 for place in page.evaluate(places))
+    page.set_viewport_size({"width": 360, "height": 740})
 
 
 def test_light_and_dark_differ(page, request):

@@ -15,9 +15,13 @@ function part(kind, text, className = "") {
   return Object.assign(document.createElement(kind), { textContent: text, className });
 }
 
+// A rate, such as 1 in 100 or 95 %, stays on one line.
+const whole = (text) => text.replace(/1 in (?=\d)/g, "1\u00a0in\u00a0").replace(/(\d) %/g, "$1\u00a0%");
+
 function choose() {
   for (const one of document.querySelectorAll("[data-for]")) one.hidden = !one.dataset.for.split(" ").includes(task());
   at("person").required = ["claim", "enrol"].includes(task());
+  at("ask").textContent = task() === "enrol" ? "Enrol" : "Ask";
 }
 
 function picture(id, file) {
@@ -76,9 +80,9 @@ function show(answer) {
     row.append(part("th", one.person), part("td", one.score.toFixed(4)), part("td", one.passes ? "passes" : "does not pass"));
     return row;
   }));
-  at("rests").textContent = answer.promise ?? "";
-  const told = !answer.misses || at("rests").textContent.includes(answer.misses);
-  at("misses").textContent = told ? "" : `In exact words: ${answer.misses}.`;
+  const promise = answer.promise ?? "", told = !answer.misses || promise.includes(answer.misses);
+  at("rests").textContent = whole(promise);
+  at("misses").textContent = told ? "" : whole(`In exact words: ${answer.misses}.`);
   at("answer").className = found || ["same", "unsure", "enrolled", "known"].includes(answer.verdict) ? "" : "bad";
   at("answer").hidden = false;
   at("answer").focus();
@@ -106,7 +110,7 @@ function axis({ score, threshold, unsure_from: unsure }) {
 
 async function about() {
   const card = await call("v1/card").catch((error) => ({ gallery: error.message, role: "read" }));
-  at("promise").textContent = card.gallery;
+  at("promise").textContent = whole(card.gallery);
   document.querySelector("[value=enrol]").disabled = card.role === "read";
   document.querySelector("[value=verify]").disabled = !card.pair;
 }
