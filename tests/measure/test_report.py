@@ -380,9 +380,9 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     assert bounds == [over_people.lower_95, over_people.upper_95] != [expected.tar_lower_95, expected.tar_upper_95]
     assert shipped["sets"]["same"]["domains"] == {}
     assert found["notes"] == [
-        f"same: tried on trust; the calibration or the set was {UNRECORDED}.",
-        "other: not tried; not made as the calibration was (flip false against true).",
-        "unknown: not tried; its embeddings do not say which model made them.",
+        f"same: the thresholds were tried on trust; the calibration or the set was {UNRECORDED}.",
+        "other: the thresholds were not tried; it was not made as the calibration was (flip false against true).",
+        "unknown: the thresholds were not tried; its embeddings do not say which model made them.",
     ]
     assert found["file"]["name"] == "cal.npz"
     recorded = replace(origin, preprocessing=Preprocessing((4, 4), "RGB", "NCHW", 0.0, 1.0))
@@ -393,7 +393,7 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     halves = np.char.add(singles.identities, np.char.mod("/%d", np.arange(len(singles)) % 2))
     pooled = written(tmp_path / "pooled.npz", replace(singles, domains=None, templates=halves))
     assert report(tmp_path / "pooled", pooled, calibration=calibration)["calibrated"]["notes"] == [
-        "pooled: not tried; the rows calibrated on are single photographs."
+        "pooled: the thresholds were not tried; the rows calibrated on are single photographs."
     ]
 
 
@@ -412,7 +412,7 @@ def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path:
             origin,
             [
                 f"{GALLERY_UNTOLD}.",
-                f"other: {weak}; not made as the calibration was (flip false against true).",
+                f"other: {weak}; it was not made as the calibration was (flip false against true).",
                 f"unknown: {weak}; its embeddings do not say which model made them.",
                 f"earlier: {weak}; the calibration or the set was {UNRECORDED}.",
             ],
@@ -509,7 +509,9 @@ def test_the_calibration_s_own_set_is_known_again_and_domains_have_their_rows(tm
     found = report(tmp_path / "out", path, calibration=calibration)["calibrated"]
     assert found["own"] == ["cal"]
     assert found["notes"][0] == f"Probability: {calibration.probability.meaning()}."
-    assert [note[:21] for note in found["notes"][1:]] == ["cal: tried on trust; "]  # its pixels are not recorded
+    assert [note[:41] for note in found["notes"][1:]] == [
+        "cal: the thresholds were tried on trust; "
+    ]  # its pixels are not recorded
     assert html.escape(found["notes"][0], quote=False) in page(tmp_path / "out")
     tried = found["shipped"][0]["sets"]["cal"]
     (check,) = calibration.checks  # the calibration's own check is over the same pairs

@@ -153,6 +153,7 @@ def test_sets_are_compared_side_by_side():
     page = shown(contents(findings(), findings("theirs"), comparisons=(pair,)))
     assert "At FAR 1 in 100 (1e-2) ours and theirs recognise equally many." in page.text
     assert "TAR at each FAR" in page.text
+    assert "\N{EN DASH}: the set has too few pairs of strangers to show this FAR." in page.text
     assert "Compared" not in shown(contents(findings())).text
 
 

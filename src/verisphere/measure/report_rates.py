@@ -29,7 +29,9 @@ def comparison(contents: Contents) -> list[Markup]:
         for points in zip(*(findings.points for findings in contents.findings), strict=True)
     ]
     header = ["FAR target", *(findings.title for findings in contents.findings)]
-    parts = [table("TAR at each FAR, each set at its own threshold", header, rows)]
+    few = any(point.below_resolution for findings in contents.findings for point in findings.points)
+    note = f"{NONE}: the set has too few pairs of strangers to show this FAR." if few else ""
+    parts = [table("TAR at each FAR, each set at its own threshold", header, rows, note)]
     if contents.comparisons:
         told = (
             "Sets of the same images of the same people, each at its own threshold. People are redrawn "
