@@ -1,6 +1,7 @@
 """The page about a search, and the numbers that its plots show."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def test_a_search_leaves_a_page_with_its_plots_and_what_its_method_learned(ended
     assert "optimizer.rate" in page
     assert "TAR at FAR 0.1" in page
     assert "so far" not in page
+    assert "TAR at FAR 0.1 is " in page
+    assert re.findall(r"<td>(\d+)(.)%</td>", page.partition("Another wins")[2])[0][1] == "\N{NO-BREAK SPACE}"
     assert {path.name for path in (out / "plots").iterdir()} == {
         f"{name}.{kind}" for name in ("draws", "rewards", "losses") for kind in ("png", "svg")
     }

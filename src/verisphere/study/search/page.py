@@ -359,10 +359,10 @@ def _result(course: Course) -> Markup:
     values = ", ".join(f"{name} {value:.4g}" for name, value in result.values.items())
     epochs = epochs_trained([entry.round for entry in course.whole], [entry.values for entry in course.whole])
     return facts(
-        ("Result", f"{values}{' so far; the search has not ended' if course.learned is None else ''}."),
+        ("Values", f"{values}{' so far; the search has not ended' if course.learned is None else ''}."),
         (
             "Reward",
-            f"{search.reward.title} {number(result.reward)}. "
+            f"{search.reward.title} is {number(result.reward)}. "
             + ("The result was selected by this figure, so it is too high. " if course.several else "")
             + "Measure the result on people of neither the training nor the reward.",
         ),
@@ -378,7 +378,8 @@ def _result(course: Course) -> Markup:
 
 def _draws(course: Course) -> Plot:
     learned = " The line is the mean of the distribution from which they were drawn." if course.means else ""
-    caption = f"The searched values of every candidate; the best one of each round stands out.{learned}"
+    beside = " Those of one round stand side by side." if course.several else ""
+    caption = f"The searched values of every candidate; the best one of each round stands out.{beside}{learned}"
     tried = course.tried
     ranges = "; ".join(
         f"{name} from {min(one.values[name] for one in tried):.4g} to {max(one.values[name] for one in tried):.4g}"
@@ -466,6 +467,6 @@ def _row(entry: RoundShown, names: list[str]) -> list[str]:
         *(f"{best.values[name]:.4g}" for name in names),
         number(best.reward),
         "-" if best.spread is None else number(best.spread),
-        f"{entry.another_wins:.0%}" if len(entry.tried) > 1 else "-",
+        f"{100 * entry.another_wins:.0f}\N{NO-BREAK SPACE}%" if len(entry.tried) > 1 else "-",
         number(entry.too_high) if len(entry.tried) > 1 else "-",
     ]
