@@ -104,3 +104,7 @@ def test_several_galleries_are_told_apart_and_saved(tmp_path):
     )
     assert [text.get_text().strip() for text in figure.axes[0].get_legend().get_texts()] == ["G1", "_G2"]
     assert save_plot(figure, tmp_path / "search.png").stat().st_size > 10_000
+    ranks, rates = figure.axes
+    marks = [label.get_text() for label in (*ranks.get_xticklabels(), *ranks.get_xticklabels(minor=True))]
+    assert {"1", "2", "5", "10", "20"} <= set(marks) <= {"", "0", "1", "2", "5", "10", "20", "50", "100"}
+    assert {"1e-1", "1"} <= {label.get_text() for label in rates.get_xticklabels()}

@@ -1,6 +1,7 @@
 """Plots: they show the numbers they are given, whatever the names, and are written whole."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,19 @@ def test_det_lies_on_normal_deviates_without_rates_of_0_or_1():
     assert line.get_ydata().tolist() == [pytest.approx(-0.674490)]
     # ten of a thousand impostors: no further left
     assert axes.get_xlim() == (pytest.approx(ndtri(0.01)), 0.0)
+
+
+def test_marks_of_rates_do_not_touch_and_have_one_notation():
+    passed, million = np.array([0, 10, 500_000, 10**6]), 10**6
+    figure = det_plot({"ours": Curve(det_curve().thresholds, passed, np.array([1, 3, 4, 4]), million, 4)}, "DET")
+    figure.draw_without_rendering()
+    boxes = sorted((box.x0, box.x1) for box in (one.get_window_extent() for one in figure.axes[0].get_xticklabels()))
+    assert min(right - left for (_, left), (right, _) in itertools.pairwise(boxes)) > 8
+    figure = curve_plot(roc([0.9, 0.6, 0.2], np.linspace(0, 0.5, 1000)), [], "a set")
+    figure.draw_without_rendering()
+    marks = [label.get_text() for axes in figure.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())]
+    assert "1e-2" in marks
+    assert not any("10^" in mark for mark in marks)
 
 
 def test_roc_and_det_share_their_far_axis_and_show_the_operating_points(tmp_path: Path):

@@ -105,7 +105,7 @@ def draw_roc(axes: Axes, curves: Mapping[str, Curve]) -> None:
         (line,) = axes.plot(curve.far[seen], curve.tar[seen], color=colour, linestyle=dashes, label=in_picture(name))
         line.set_drawstyle("steps-post" if seen.sum() < MOST_STEPS else "default")
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda rate, _: _rate_mark(rate))
+    axes.xaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
     axes.set_xlim(left, 1)
     axes.set_ylim(0, 1.005)
     axes.set_xlabel("FAR (false accept rate)")
@@ -172,13 +172,13 @@ def _deviates(axis: Axis, low: float, high: float) -> None:
     begin, end = ndtri(low), ndtri(high)
     marks: list[float] = []
     for rate in _MARKED_RATES:
-        if low <= rate <= high and all(abs(ndtri(rate) - ndtri(other)) > 0.08 * (end - begin) for other in marks):
+        if low <= rate <= high and all(abs(ndtri(rate) - ndtri(other)) > 0.1 * (end - begin) for other in marks):
             marks.append(rate)
-    axis.set_ticks(ndtri(marks), labels=[_rate_mark(rate) for rate in marks])
+    axis.set_ticks(ndtri(marks), labels=[rate_mark(rate) for rate in marks])
     axis.set_view_interval(begin, end, ignore=True)
 
 
-def _rate_mark(rate: float) -> str:
+def rate_mark(rate: float) -> str:
     """A rate on an axis: powers of ten in the short form that a page has beside 1 in N."""
     return short_far(f"{rate:.0e}") if f"{rate:.0e}".startswith("1e-") else f"{rate:g}"
 
