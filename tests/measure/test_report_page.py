@@ -140,6 +140,11 @@ def test_below_resolution_no_rate_is_stated():
     assert "* below resolution: 2,000 impostor pairs cannot show a FAR this low." in page.text
 
 
+def test_what_weakens_the_figures_is_a_sentence():
+    page = shown(contents(dataclasses.replace(findings(), first=("ours: all scores are equal",))))
+    assert [words for tag, words in page.words if "all scores are equal" in words] == ["ours: all scores are equal."]
+
+
 def test_sets_are_compared_side_by_side():
     pair = Comparison("ours", "theirs", "1e-2", Interval(0.02, -0.01, 0.05, 1000))
     page = shown(contents(findings(), findings("theirs"), comparisons=(pair,)))

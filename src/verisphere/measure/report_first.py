@@ -29,7 +29,7 @@ def leading(findings: Sequence[Findings], calibrated: Calibrated | None) -> int:
 
 def summary(contents: Contents) -> list[Markup]:
     """How good, at which threshold, promised for whom and for whom not, beside one picture of the scores."""
-    words = [tag("p", line, class_="warn") for findings in contents.findings for line in findings.first]
+    words = [tag("p", f"{line}.", class_="warn") for findings in contents.findings for line in findings.first]
     unmeasured = [_unmeasured(run) for run in contents.trainings if not run.measured]
     if not contents.findings:
         return [*words, *unmeasured]

@@ -83,7 +83,12 @@ def test_the_promise_the_risk_of_a_merge_and_known_people_are_stated(made: Clust
     assert "1 in 19 merges is wrong" in page.text  # at 0.42 less the 0.033 that small groups pay
     known = cluster_folder(saved(tmp_path, library()), tmp_path / "out", ClusterOptions(0.45, known=True)).known
     page, _ = page_of(replace(made, known=known))
-    assert "0.00 % of its faces are in a cluster that is mostly of another person" in page.text
+    whole = (
+        "0.00 % of its faces are in a cluster that is mostly of another person, 0 clusters hold faces of two people or"
+    )
+    assert f"{whole} more, and B-cubed recall is " in page.text
+    page, _ = page_of(replace(made, known=known, implausible=("all scores are equal",)))
+    assert "all scores are equal." in page.text
 
 
 def test_a_large_library_shows_part_and_says_so(made: Clusters):

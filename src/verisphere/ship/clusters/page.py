@@ -66,11 +66,11 @@ def _about(clusters: Clusters) -> Iterable[Markup]:
     nothing = "Nothing is promised of these clusters: how many faces are with another person is not known."
     yield tag("p", f"{clusters.promise[0].upper()}{clusters.promise[1:]}." if clusters.promise else nothing)
     if (known := clusters.known) is not None:
-        yield from (tag("p", note) for note in first_lines([clusters.source], clusters.implausible).splitlines())
+        yield from (tag("p", f"{note}.") for note in first_lines([clusters.source], clusters.implausible).splitlines())
         told = (
             f"By the identities of the file, {100 * known.impurity:.2f} % of its faces are in a cluster that is mostly "
-            f"of another person; {counted(known.mixed, 'cluster')} with faces of two people or more; B-cubed recall "
-            f"is {number(known.recall)}."
+            f"of another person, {counted(known.mixed, 'cluster')} {'holds' if known.mixed == 1 else 'hold'} faces of "
+            f"two people or more, and B-cubed recall is {number(known.recall)}."
         )
         yield tag("p", told)
     told = (
