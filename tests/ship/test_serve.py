@@ -569,6 +569,7 @@ def test_the_card_says_what_is_decided_by(door, keys):
     assert "at most 1 in 100 strangers are found in this gallery of 8 people" in card["gallery"]
     assert ("on trust" in card["gallery"], weak.endswith("that it was this one is taken on trust.")) == (False, True)
     assert card["pair"] == str(MODEL.thresholds[0])
+    assert isinstance(card["limits"]["most_bytes"], int)  # a number of bytes, not 8388608.0
     assert 'verisphere_requests_total{path="/v1/card",status="200"} 2' in figures
     assert "verisphere_people 8" in figures
     for line in figures.splitlines():
