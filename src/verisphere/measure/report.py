@@ -66,6 +66,8 @@ from verisphere.models.image_sources import recorded_sources
 from verisphere.report.pictures import pictures, varied
 from verisphere.report.tables import number, table
 
+_NOT_TRIED, _ON_TRUST = "the thresholds were not tried", "the thresholds were tried on trust"
+
 
 def calibrated(
     calibration: Calibration, findings: Sequence[Findings], sets: Sequence[PairsOfSet], redrawing: Redrawing
@@ -77,15 +79,15 @@ def calibrated(
     cuts, tars = [shipped.threshold for shipped in calibration.thresholds], {}
     for finding, pairs in zip(findings, sets, strict=True):
         if calibration.origin is None:
-            notes.append(f"{finding.title}: tried on trust; the calibration does not say of which model it is.")
+            notes.append(f"{finding.title}: {_ON_TRUST}; the calibration does not say of which model it is.")
         elif (finding.embeddings.pooled_from is not None) != calibration.source.pooled:
-            notes.append(f"{finding.title}: not tried; the rows calibrated on are {calibration.source.made_of}.")
+            notes.append(f"{finding.title}: {_NOT_TRIED}; the rows calibrated on are {calibration.source.made_of}.")
             continue
         elif why_not := _not_made_as(calibration.origin, finding):
-            notes.append(f"{finding.title}: not tried; {why_not}.")
+            notes.append(f"{finding.title}: {_NOT_TRIED}; {why_not}.")
             continue
         elif untold := _untold(calibration.origin, finding):
-            notes.append(f"{finding.title}: tried on trust; {untold}.")
+            notes.append(f"{finding.title}: {_ON_TRUST}; {untold}.")
         tried.append((finding.title, pairs))
         tars[finding.title] = tars_over_people(pairs, finding.embeddings.embeddings, cuts, redrawing)
     for _, pairs in tried:
@@ -107,7 +109,7 @@ def _not_made_as(known: Origin, finding: Findings) -> str:
     if finding.embeddings.origin is None:
         return "its embeddings do not say which model made them"
     differing = finding.embeddings.origin.differences(known)
-    return f"not made as the calibration was ({', '.join(differing)})" if differing else ""
+    return f"it was not made as the calibration was ({', '.join(differing)})" if differing else ""
 
 
 def _untold(known: Origin, finding: Findings) -> str:

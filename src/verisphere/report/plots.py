@@ -432,6 +432,8 @@ def _draw_cmc(axes: Axes, cmcs: Mapping[str, Cmc]) -> None:
         )
         lowest = min(lowest, float(rate[0]), float(bounds[0, 0]))
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda rank, _: f"{rank:,.0f}")
+    axes.xaxis.set_minor_formatter(lambda rank, _: f"{rank:,.0f}" if f"{rank:.0f}"[0] in "25" and rank < 100 else "")
     axes.set_xlim(1, max(2, *(cmc.people for cmc in cmcs.values())))
     bottom = max(lowest - 0.1 * (1 - lowest) - 0.005, 0)
     axes.set_ylim(bottom, 1 + 0.01 * (1 - bottom))
@@ -452,6 +454,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
             drawstyle="steps-post",
         )
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
     axes.set_xlim(min(0.5, *(1 / curve.impostor_total for curve in curves.values())), 1)
     axes.set_ylim(0, 1.005)
     axes.set_xlabel("FPIR (false-positive identification rate)")

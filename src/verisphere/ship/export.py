@@ -96,7 +96,8 @@ def check_same(
 ) -> None:
     """Refuse thresholds and figures of another model, or of the same model in another way."""
     if calibration is not None:
-        of_checks = [(f"{file}: its check on {check.source.file}", check.origin) for check in calibration.checks]
+        others = (check for check in calibration.checks if check.source.sha256 != calibration.source.sha256)
+        of_checks = [(f"{file}: its check on {check.source.file}", check.origin) for check in others]
         for named, theirs in ((file, calibration.origin), *of_checks):
             smaller = theirs is not None and own.precision != theirs.precision
             advice = _advice(own.precision, theirs.precision) if theirs is not None and smaller else _AGAIN

@@ -88,7 +88,7 @@ class Card(BaseModel):
     gallery: str = Field(description="threshold and promise of the gallery")
     pair: str = Field(description="threshold and promise for two photographs; empty where the model ships none")
     role: str = Field(description="read, enrol or admin")
-    limits: dict[str, float]
+    limits: dict[str, int | float]
 
 
 T = TypeVar("T")

@@ -193,15 +193,15 @@ def rows_of_identity(cleaning: Cleaning, label: int) -> list[tuple[int, _Samples
 
 
 def sheets_of_dropped(cleaning: Cleaning) -> list[Sheet]:
-    """Contact sheets of the dropped samples: for each reason, and in both orders for the angle."""
+    """Contact sheets of the dropped samples: one for each reason; for the angle in both orders unless one has all."""
     sheets = []
     rule, reasons = cleaning.rule, cleaning.reasons
     if rule.angle is not None:
         beyond = reasons == Reason.ANGLE
-        sheets += [
-            _sheet(cleaning, "Dropped for their angle, largest angle first", beyond, largest_first=True),
-            _sheet(cleaning, f"Dropped for their angle, nearest to {rule.angle:g} degrees first", beyond),
-        ]
+        largest = _sheet(cleaning, "Dropped for their angle, largest angle first", beyond, largest_first=True)
+        sheets.append(largest)
+        if len(largest.shown) < largest.total:  # one sheet that has them all shows those near the rule too
+            sheets.append(_sheet(cleaning, f"Dropped for their angle, nearest to {rule.angle:g} degrees first", beyond))
     if rule.only_dominant:
         rows = reasons == Reason.SUB_CENTER
         sheets.append(_sheet(cleaning, "Dropped as nearer to another sub-center, smallest angle first", rows))

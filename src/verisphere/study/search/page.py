@@ -234,7 +234,7 @@ def rewards_plot(course: Course) -> Figure:
         below[0].plot(at, [entry.another_wins for entry in course.rounds], ".-", color=INK, label="another wins")
         below[0].plot(at, chance, ":", color=PALE, label="a draw by lot")
         below[0].set_ylim(-0.03, 1.03)
-        below[0].yaxis.set_major_formatter(PercentFormatter(1.0))
+        below[0].yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         below[0].set_ylabel("redrawings")
         below[0].legend(frameon=False, fontsize=8, ncols=2, loc="best")
         _tidy(below[0])
@@ -316,7 +316,7 @@ def _along(course: Course, axes: Axes) -> None:
 
 def _legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, columnspacing=1.2, frameon=False, fontsize=9)
 
 
 def _tidy(axes: Axes) -> None:
