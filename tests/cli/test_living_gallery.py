@@ -129,7 +129,7 @@ def first_photo(place: Path) -> Path:
     return next((place / "people").rglob("*.png"), None) or next((place / "people").rglob("*.jpg"))
 
 
-def test_a_person_is_enrolled_found_verified_and_removed(place, door, says, refused):
+def test_a_person_is_enrolled_found_verified_and_removed(place, door, says, refused, monkeypatch):
     photo = first_photo(place)
     name = photo.parent.name
     found = json.loads(says("gallery", "identify", door, photo, *model(place), *DRAWN, "--json", "--top", 30))
@@ -143,7 +143,12 @@ def test_a_person_is_enrolled_found_verified_and_removed(place, door, says, refu
     assert name in says("gallery", "list", door)
     says("gallery", "remove", door, "--name", name)
     assert name not in says("gallery", "list", door)
-    assert "The files still hold numbers of 3 removed photographs" in says("gallery", "info", door)
+    waits = "The files still hold traces of 3 removed photographs"
+    assert waits in says("gallery", "info", door)
+    monkeypatch.setattr("verisphere.files.gallery_store.sqlite._WAIT_S", 0.1)
+    with LivingGallery(door).store.reading():
+        assert "compact it again later" in refused("gallery", "compact", door)
+        assert waits in says("gallery", "info", door)
     assert says("gallery", "compact", door).startswith("Compacted: ")
     assert "removed" not in says("gallery", "info", door)
     assert f"'{name}' is not enrolled" in refused(

@@ -122,7 +122,7 @@ def test_a_disk_that_fills_up_while_people_are_enrolled(act: Act, world: Path, r
 def compacted(folder: Path) -> None:
     gallery = LivingGallery(folder)
     try:
-        assert gallery.store.compact() == ""
+        gallery.store.compact()
     finally:
         gallery.store.close()
 

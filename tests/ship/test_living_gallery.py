@@ -1,6 +1,7 @@
 """A gallery that changes: who is found in it, and which threshold follows from its strangers, after every change."""
 
 import getpass
+import io
 import os
 import re
 import sqlite3
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from living_galleries import DIM, ENROLLED, STRANGE, people, promised, strangers, without
 from verisphere.base.identity import names_taken
@@ -83,26 +85,94 @@ def test_enrolling_again_changes_nothing(gallery):
     assert (after.people, after.photographs, after.threshold) == (before.people, before.photographs, before.threshold)
 
 
+def crop(side: int, seed: int) -> bytes:
+    """An aligned crop of noise as PNG."""
+    file = io.BytesIO()
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (side, side, 3), np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def pieces(image: bytes) -> list[bytes]:
+    """Bytes of an image from its beginning, middle and end; a longer part may lie on two pages of a database."""
+    return [image[place : place + 32] for place in (40, len(image) // 2, len(image) - 60)]
+
+
 def test_a_removed_person_is_not_found_and_leaves_no_trace(request, door, gallery):
     row = ENROLLED.embeddings[:1]
-    gone = (row / np.linalg.norm(row)).astype("<f4")
-    photo = ENROLLED.names[0].encode()
+    with_crops = NewPhotographs.of(ENROLLED)
+    gone = with_crops.rows[0].astype("<f4").tobytes()
+    crops = [crop(side, seed=number) for number, side in enumerate((8, 24, 112) * 30)]
+    gallery.enrol(replace(with_crops, images=crops))
+    traces = [b"person000", ENROLLED.names[0].encode(), with_crops.digests[0].encode(), gone, gone[:64]]
+    traces += [part for image in crops[:3] for part in pieces(image)]
+
+    def held() -> bytes:
+        if isinstance(door, Path):
+            return b"".join(file.read_bytes() for file in door.iterdir())
+        return bytes(request.getfixturevalue("server").tables())
+
+    assert [trace for trace in traces if trace not in held()] == []
     assert gallery.people[gallery.search(row).person[0]] == "person000"
     gallery.remove(["person000"], operator="Olga")
     assert gallery.people[gallery.search(row).person[0]] != "person000"
     assert gallery.info().removed == 3
-    assert gallery.store.compact() == ""
+    gallery.store.compact()
     assert gallery.info().removed == 0
-    if isinstance(door, Path):
-        held = b"".join(file.read_bytes() for file in door.iterdir())
-    else:
-        held = request.getfixturevalue("server").tables()
-    assert b"person001" in held
-    for trace in (b"person000", photo, gone.tobytes(), gone.tobytes()[:64]):
-        assert trace not in held
+    left = held()
+    assert b"person001" in left
+    assert pieces(crops[3])[0] in left
+    assert [trace for trace in traces if trace in left] == []
     entries = gallery.store.select("SELECT operator, action, photographs, code FROM audit WHERE operator = 'Olga'")
     assert entries[0][:3] == ("Olga", "remove", 3)
     assert gallery.store.select("SELECT count(*) FROM audit WHERE code = ?", entries[0][3]) == [(2,)]
+
+
+def test_a_compaction_that_a_reader_hinders_leaves_what_was_removed_recorded(folder, monkeypatch):
+    monkeypatch.setattr("verisphere.files.gallery_store.sqlite._WAIT_S", 0.1)
+    gallery, other = LivingGallery(folder), LivingGallery(folder)
+    with other.store.reading():
+        gallery.remove(["person000"])
+        with pytest.raises(ValueError, match=r"door: another process reads this gallery, .* compact it again later"):
+            gallery.store.compact()
+        assert gallery.info().removed == 3
+        assert b"person000" in b"".join(file.read_bytes() for file in folder.iterdir())
+        gallery.remove(["person007"])
+        promised(gallery, without(["person000", "person007"]))
+        with pytest.raises(ValueError, match="compact it again later"):
+            gallery.store.compact()
+        gallery.enrol(NewPhotographs.of(people("guest", 4, 2, seed=9)))
+        assert gallery.info().removed == 6
+    gallery.store.compact()
+    assert gallery.info().removed == 0
+    held = b"".join(file.read_bytes() for file in folder.iterdir())
+    assert b"person001" in held
+    assert b"person000" not in held
+    assert b"person007" not in held
+    assert other.people[other.search(people("guest", 4, 2, seed=9).embeddings[6:7]).person[0]] == "guest003"
+    for store in (gallery.store, other.store):
+        store.close()
+
+
+def test_of_two_compactions_the_later_one_ends_what_waits(folder, monkeypatch):
+    gallery, other, vacuum = LivingGallery(folder), LivingGallery(folder), []
+    select = gallery.store.select
+
+    def selecting(sql, *values):
+        if sql == "VACUUM" and not vacuum:
+            vacuum.append(sql)
+            other.remove(["person007"])  # too late for the one under way
+            with other.store.writing():
+                other.store.rewrite(lambda slots, rows: rows, DIM)  # and the other is killed
+        return select(sql, *values)
+
+    gallery.remove(["person000"])
+    monkeypatch.setattr(gallery.store, "select", selecting)
+    gallery.store.compact()
+    assert gallery.info().removed == 6
+    gallery.store.compact()
+    assert gallery.info().removed == 0
+    for store in (gallery.store, other.store):
+        store.close()
 
 
 def test_another_reader_sees_changes_and_survives_a_compaction(door, gallery):
@@ -215,11 +285,13 @@ def test_an_enrolment_of_somebody_enrolled_renews_consent_and_expiry_and_keeps_t
 
 
 def test_a_reader_that_has_begun_survives_a_compaction_and_the_end_of_others(folder, monkeypatch):
+    monkeypatch.setattr("verisphere.files.gallery_store.sqlite._WAIT_S", 0.1)
     reader, other = LivingGallery(folder), LivingGallery(folder)
     listed = type(folder).iterdir
     with reader.store.reading():
         other.remove(["person001"])
-        other.store.compact()
+        with pytest.raises(ValueError, match="compact it again later"):
+            other.store.compact()
         assert len(reader.store.rows(np.arange(90))) == 90
     files = [*listed(folder), folder / "rows-0.f32"]  # of which the last is gone when its size is asked for
     monkeypatch.setattr(type(folder), "iterdir", lambda path: iter(files))

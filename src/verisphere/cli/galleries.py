@@ -238,8 +238,8 @@ def gallery_info(options: argparse.Namespace, gallery: "LivingGallery") -> Outco
 def gallery_compact(options: argparse.Namespace, gallery: "LivingGallery") -> str:
     """Remove every trace of removed people from the files of a gallery."""
     before = gallery.store.size()
-    left = gallery.store.compact()
-    return f"{left or 'Compacted'}: {before:,} bytes before, {gallery.store.size():,} now."
+    gallery.store.compact()
+    return f"Compacted: {before:,} bytes before, {gallery.store.size():,} now."
 
 
 def gallery_audit(options: argparse.Namespace, gallery: "LivingGallery") -> Outcome:

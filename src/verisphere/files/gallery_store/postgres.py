@@ -165,8 +165,8 @@ class PostgresStore(Tables):
         self._copy(slots.tolist(), convert(slots, rows) if len(slots) else rows)
         self.set_fact("dim", dim)
 
-    def compact(self) -> str:
-        """Remove every trace of removed photographs from the files of the tables; the others keep their slots."""
+    def compact(self) -> None:
+        """Remove every trace of removed photographs from the files of the tables; see `SqliteStore.compact`."""
         gone = self.select("SELECT slot FROM removed")
         held = list[str]()
         tables = self.select("SELECT table_name FROM information_schema.tables WHERE table_schema = ?", self._schema)
@@ -181,9 +181,9 @@ class PostgresStore(Tables):
         finally:
             self._database.remove_notice_handler(note)
         if any(map(int, held)):
-            return "another transaction of this server may still see what was removed: end it, and compact again"
+            text = "another transaction of this server may still see what was removed"
+            raise ValueError(f"{self.name}: {text}; end it, and compact again")
         self.change("DELETE FROM removed WHERE slot = ?", gone)
-        return ""
 
     def size(self) -> int:
         """Bytes of the tables on the server's disk."""

@@ -189,18 +189,24 @@ class SqliteStore(Tables):
         moved = [(place, slot) for place, slot in enumerate(slots.tolist()) if place != slot]
         self.change("UPDATE photographs SET slot = ? WHERE slot = ?", moved)  # ascending, and never upwards
         self.change("UPDATE strangers SET slot = ? WHERE slot = ?", moved)
+        waiting = self.count("removed")
         self.change("DELETE FROM removed")
+        self.change("INSERT INTO removed VALUES (?)", [(slot,) for slot in range(-waiting, 0)])
 
-    def compact(self) -> str:
-        """Remove every trace of what was removed; what is still to do, or empty."""
+    def compact(self) -> None:
+        """Remove every trace of what was removed; ValueError where a reader hinders it, and it still waits."""
         with self.writing():
             self.rewrite(lambda slots, rows: rows, self.dim)
+            generation = self.fact("generation")
         with self.writing():
             pass  # the rows of before are removed
         self.select("VACUUM")
         if self.select("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
-            return "another process reads this gallery, so that its journal could not be emptied: compact again later"
-        return ""
+            text = "another process reads this gallery, so that its files may still hold what was removed"
+            raise ValueError(f"{self.name}: {text}; compact it again later")
+        with self.writing():
+            if self.fact("generation") == generation:  # else another `compact` has taken over what waits
+                self.change("DELETE FROM removed WHERE slot < 0")
 
     def size(self) -> int:
         """Bytes on disk."""
@@ -259,7 +265,7 @@ class SqliteStore(Tables):
         added = self.select("SELECT slot, person FROM photographs WHERE slot >= ?", len(kept))
         pairs = np.array(added, np.int64).reshape(-1, 2)
         self._person[pairs[:, 0]] = pairs[:, 1]
-        self._person[np.array(self.select("SELECT slot FROM removed"), np.int64).flatten()] = -1
+        self._person[np.array(self.select("SELECT slot FROM removed WHERE slot >= 0"), np.int64).flatten()] = -1
         self._seen = state
 
 

@@ -14,8 +14,9 @@ from verisphere.files.results import json_text
 FORMAT = "verisphere gallery 1"
 _VALUES = 9_000  # of one statement
 
-#: A slot is the number of a row; those of removed photographs wait for `compact`. Audit entries name people by random
-#: codes alone. A stranger is the `same` as an enrolled person if an operator has said so.
+#: A slot is the number of a row; those of removed photographs wait for `compact`. They are below zero once the rows are
+#: gone, while other files may still hold names and images. Audit entries name people by random codes alone. A stranger
+#: is the `same` as an enrolled person if an operator has said so.
 _TABLES = (
     "facts (name {text} PRIMARY KEY, value {text} NOT NULL)",
     "people (person {key}, name {text} NOT NULL, folded {text} NOT NULL UNIQUE, code {text} NOT NULL UNIQUE, "
@@ -100,7 +101,7 @@ class Tables:
     def next_slot(self) -> int:
         """The slot of the next row."""
         last = self.select("SELECT max(slot) FROM photographs UNION ALL SELECT max(slot) FROM removed")
-        return 1 + max((slot for (slot,) in last if slot is not None), default=-1)
+        return 1 + max(slot for (slot,) in [(-1,), *last] if slot is not None)
 
     def close(self) -> None:
         """Close the store."""

@@ -138,5 +138,5 @@ class GalleryInfo(Result):
             lines.append(f"The consent of {counted(self.expired, 'person')} has expired; they are not found.")
         if self.removed:
             left = counted(self.removed, "removed photograph")
-            lines.append(f"The files still hold numbers of {left}; `verisphere gallery compact` removes them.")
+            lines.append(f"The files still hold traces of {left}; `verisphere gallery compact` removes them.")
         return "\n".join(lines)
