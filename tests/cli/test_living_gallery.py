@@ -274,7 +274,7 @@ def test_a_gallery_takes_another_model_from_its_images(place, door, says, refuse
     assert "weights" in refused("gallery", "identify", door, photo, *model(place, "old"), *DRAWN)
 
 
-def test_whoever_cannot_be_carried_over_is_named(place, tmp_path, says, refused):
+def test_whoever_cannot_be_carried_over_is_named(place, tmp_path, says, capsys):
     folder = tmp_path / "door"
     says("gallery", "create", folder, "--strangers", place / "old.npz", "--fpir", "0.2", *EXPECTED)
     says("gallery", "enrol", folder, place / "people", "--aligned", *ANYBODY, *model(place))
@@ -294,9 +294,13 @@ def test_whoever_cannot_be_carried_over_is_named(place, tmp_path, says, refused)
     says(*kept)
     before = LivingGallery(folder).store.rows(np.arange(3 * ENROLLED))
     new = ("--strangers", place / "new.npz", *model(place, "new"), "--accept-implausible")
-    line = refused("gallery", "migrate", folder, *new)
-    assert "no image was kept of 30 photographs" in line
-    assert "10 people would be lost, such as" in line
+    lost = sorted(folder.name for folder in (place / "people").iterdir() if folder.is_dir())
+    assert len(lost) == ENROLLED
+    assert call("gallery", "migrate", folder, *new) == 2
+    output = capsys.readouterr()
+    assert output.out.splitlines() == ["Nothing of these people can be carried over:", *lost]
+    assert "no image was kept of 30 photographs" in output.err
+    assert f"10 people would be lost, such as '{lost[0]}'" in output.err
     network = load(place / "new-model")
     living = LivingGallery(folder)
     strangers = EmbeddingsSet.read(place / "new.npz")
@@ -316,7 +320,9 @@ def test_whoever_cannot_be_carried_over_is_named(place, tmp_path, says, refused)
     with pytest.raises(ValueError, match=r"needs 4 strangers.*; 11 people of this file fitted the bridge"):
         migrate(living, network, strangers, bridge, accepted=Accepted(implausible=True))
     gone = migrate(living, network, strangers, drop=True, accepted=Accepted(implausible=True))
-    assert len(gone.people_left) == ENROLLED
+    assert list(gone.people_left) == lost
+    of_them = "No longer enrolled, as nothing of them could be carried over:"
+    assert "\n".join([of_them, *lost, ""]) in gone.text()
     assert gone.dropped == 0
     assert [one.name for one in living.listing().people] == ["Kept"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from verisphere.base.words import check_at_least, counted, printable
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded, model_and_faces
 from verisphere.cli.evaluation_options import refuse_unread
-from verisphere.cli.messages import progress
+from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import (
     SET,
     Outcome,
@@ -193,12 +193,17 @@ def gallery_migrate(options: argparse.Namespace, gallery: "LivingGallery") -> Ou
     from verisphere.base.device import choose_device
     from verisphere.files.bridge import read_bridge
     from verisphere.models.folder import load
-    from verisphere.ship.living.migrate import migrate
+    from verisphere.ship.living.migrate import LeftBehindError, migrate
 
     model = load(options.model, choose_device(options.device), options.trust_code)
     bridge = None if options.bridge is None else read_bridge(options.bridge)
     about = {"gallery": gallery, "model": model, "bridge": bridge, "progress": progress(), **_of_strangers(options)}
-    return options_as(migrate, options, **about)
+    try:
+        return options_as(migrate, options, **about)
+    except LeftBehindError as error:
+        if error.people:
+            show("\n".join(["Nothing of these people can be carried over:", *map(printable, error.people)]))
+        raise
 
 
 def gallery_remove(options: argparse.Namespace, gallery: "LivingGallery") -> str:

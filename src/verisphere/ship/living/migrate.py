@@ -11,7 +11,7 @@ from PIL import Image
 
 from verisphere.base.provenance import ANY_DETECTOR, check_recorded, check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, Progress, quietly
-from verisphere.base.words import counted
+from verisphere.base.words import counted, printable
 from verisphere.decide import Far, Guarantee
 from verisphere.files.bridge import Bridge
 from verisphere.files.json_values import shown
@@ -23,9 +23,16 @@ from verisphere.ship.calibration_check import NOTHING, Accepted
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.living.promise import omitted
 from verisphere.ship.living.records import GalleryInfo
-from verisphere.ship.notes import first_few
 
 _EMBEDDED_AT_ONCE = 1 << 8
+
+
+class LeftBehindError(ValueError):
+    """Nothing of these people can be carried over, and they were not to be dropped; none where nobody would be lost."""
+
+    def __init__(self, message: str, people: Sequence[str]) -> None:
+        super().__init__(message)
+        self.people = tuple(people)
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,8 @@ class Migrated(Result):
         ]
         roads += [f"{counted(self.dropped, 'photograph')} dropped"] if self.dropped else []
         left = [f"{omitted(self.fitted)}."] if self.fitted else []
-        left += first_few(self.people_left, "No longer enrolled, as nothing of them could be carried over")
+        if self.people_left:
+            left += ["No longer enrolled, as nothing of them could be carried over:", *map(printable, self.people_left)]
         return "\n".join([f"{', '.join(roads)}.", *left, self.info.text()])
 
 
@@ -133,9 +141,10 @@ def _left_behind(gallery: LivingGallery, drop: bool) -> tuple[list[str], list[tu
     lacking = int(store.select(f"SELECT count(*) {without}")[0][0])
     if lacking and not drop:
         who = f"{counted(len(names), 'person')} would be lost, such as {shown(names[0])}" if names else "nobody is lost"
-        raise ValueError(
+        raise LeftBehindError(
             f"{gallery.path}: no image was kept of {counted(lacking, 'photograph')}, so they cannot be embedded anew "
-            f"({who}); carry their rows over by --bridge, or say --drop"
+            f"({who}); carry their rows over by --bridge, or say --drop",
+            names,
         )
     gallery.remove(names)
     dropped = store.select(f"SELECT slot {without}")
