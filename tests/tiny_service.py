@@ -62,6 +62,9 @@ def _pair_scores(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return (units[0] * units[1]).sum(1)
 
 
+#: All photographs of the enrolled people.
+KEPT = np.concatenate([FACES, again(FACES, 2)])
+
 _GENUINE = SortedScores(_pair_scores(OTHERS, again(OTHERS, 4, 0.8)))
 _PAIR = independent_threshold(
     _pair_scores(OTHERS, noise(400, 3)), "1e-2", guarantee="expected", frr=AskedFrr("0.1", "one", _GENUINE)
@@ -84,11 +87,11 @@ def strangers(count: int = 320) -> EmbeddingsSet:
 
 
 def gallery_at(folder: Path) -> LivingGallery:
-    """A gallery of the enrolled people, with two photographs each."""
+    """A gallery of the enrolled people, with two photographs each, whose crops are kept."""
     gallery = create_gallery(folder, strangers(), "1e-2")
-    rows = MODEL.embed(np.concatenate([FACES, again(FACES, 2)]))
     made = MODEL.origin(ImageSource("photographs", None))
-    gallery.enrol(NewPhotographs.of(Embeddings(rows, identities=NAMES * 2, origin=made)))
+    new = NewPhotographs.of(Embeddings(MODEL.embed(KEPT), identities=NAMES * 2, origin=made))
+    gallery.enrol(replace(new, images=[photo(face) for face in KEPT]))
     return gallery
 
 

@@ -227,10 +227,10 @@ def test_what_does_not_fit_is_refused(place, door, tmp_path, refused):
     assert "a living gallery has one threshold" in refused(
         "identify", photo, door, *model(place), *DRAWN, "--fpir", "0.1"
     )
-    assert (
-        "exists" in refused("gallery", "create", door, "--strangers", place / "old.npz", "--fpir", "0.2", *EXPECTED)
-        or True
-    )
+    before = LivingGallery(door).info()
+    there = refused("gallery", "create", door, "--strangers", place / "old.npz", "--fpir", "0.2", *EXPECTED)
+    assert "door: a folder that is not empty; it is never overwritten" in there
+    assert LivingGallery(door).info() == before
     assert "name the FPIR" in refused("gallery", "create", tmp_path / "b", "--strangers", place / "old.npz")
     assert "needs 299 strangers" in refused(
         "gallery", "create", tmp_path / "b", "--strangers", place / "old.npz", "--fpir", "1e-2", "--accept-implausible"

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import random
+from base64 import b64encode
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("httpx", reason="httpx, which asks the service in tests, is not installed")
 
-from tiny_service import FIND, MODEL, NAMES, OTHERS, client, gallery_at, photo
+from tiny_service import FIND, KEPT, MODEL, NAMES, OTHERS, client, gallery_at, photo
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.serve.desk import Desk
 from verisphere.ship.serve.guard import Limits, read_keys
@@ -24,6 +26,14 @@ METHODS = ("POST",) * 12 + ("GET", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", 
 WORDS = ("Person 3", "PERSON 3", "Person 3 ", "' OR 1=1 --", "x\x00y", "\u202e3 nosreP", "a" * 5000, "",
          "%s%n", "../../etc/passwd", "{{7*7}}",
          "nan", "-1", "\udcff", "2020-13-45", "<script>alert(1)</script>", "unknown", "None")  # fmt: skip
+SIGNATURES = (b"\x89PNG", b64encode(b"\x89PNG\r\n\x1a\n")[:10])
+#: The bytes of the kept crops, of their files behind the header and of their pixels; any 47 in a row have one of these.
+PARTS = tuple(
+    whole[place : place + 24]
+    for face in KEPT
+    for whole in (photo(face)[41:], face.tobytes())
+    for place in range(0, len(whole) - 23, 24)
+)
 KINDS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "PPM")
 
 
@@ -78,9 +88,35 @@ def attack(service, seed: int, requests: int) -> dict[int, int]:
             assert list(json.loads(text)) == ["error"], told
             assert set(json.loads(text)["error"]) == {"code", "message"}, told
         if path not in ("/", "/openapi.json"):
-            for leak in (*NAMES, "Traceback", "site-packages", ".py", "gallery.db", "\x89PNG", "object at 0x", "door"):
+            for leak in (*NAMES, "Traceback", "site-packages", ".py", "gallery.db", "object at 0x", "door"):
                 assert leak not in text, (leak, *told)
+        assert leaked(answer.content) == [], told
     return counts
+
+
+def leaked(answer: bytes) -> list[bytes]:
+    """What of a kept picture stands in an answer: the signature of PNG, as bytes or in base64, or other bytes of it."""
+    forms = [answer]
+    with suppress(ValueError):
+        forms.append(letters(json.loads(answer)).encode("latin-1", "replace"))  # of bytes that were taken for letters
+    return [part for part in (*SIGNATURES, *PARTS) if any(part in form for form in forms)]
+
+
+def letters(value: object) -> str:
+    """All texts of a JSON document in a row."""
+    if isinstance(value, (dict, list)):
+        return "".join(map(letters, value.values() if isinstance(value, dict) else value))
+    return str(value)
+
+
+@pytest.mark.parametrize("start", [0, 33, 60, 200])
+def test_a_picture_in_an_answer_is_seen(start):
+    crop = photo(KEPT[3])
+    assert leaked(b'{"people": [' + crop[start : start + 60])
+    assert leaked(KEPT[3].tobytes()[start : start + 60])
+    assert leaked(b64encode(crop))
+    assert leaked(json.dumps({"error": {"message": crop[start : start + 60].decode("latin-1")}}).encode())
+    assert not leaked(photo(OTHERS[3])[8:])
 
 
 @pytest.mark.filterwarnings("ignore:.*SpooledTemporaryFile")  # that a form which is cut short leaves open, in memory
@@ -90,7 +126,8 @@ def test_hostile_requests_get_no_trace_and_nothing_of_others(tmp_path: Path, req
     entry = {"name": "reader", "role": "read", "sha256": hashlib.sha256(KEY.encode()).hexdigest()}
     (tmp_path / "keys.json").write_text(json.dumps({"format": "verisphere keys 1", "keys": [entry]}))
     gallery = LivingGallery(tmp_path / "door")
-    before = gallery.info()
+    before, held = gallery.info(), (tmp_path / "door" / "gallery.db").read_bytes()
+    assert [photo(face) in held for face in KEPT] == [True] * len(KEPT)
     limits = Limits(rate=1e9, most_pixels=10_000, most_bytes=20_000)
     with client(Desk(gallery, MODEL, FIND, limits), read_keys(tmp_path / "keys.json")) as service:
         counts = attack(service, 16, requests)
