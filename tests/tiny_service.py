@@ -10,7 +10,7 @@ from PIL import Image
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.vocabulary import Embeddings, ImageSource
-from verisphere.decide import SortedScores, independent_threshold
+from verisphere.decide import GenuineRate, SortedScores, binomial_bounds, independent_threshold
 from verisphere.decide.both_errors import AskedFrr
 from verisphere.models.folder import Model
 from verisphere.ship.calibrated_files import EmbeddingsSet
@@ -69,7 +69,9 @@ _GENUINE = SortedScores(_pair_scores(OTHERS, again(OTHERS, 4, 0.8)))
 _PAIR = independent_threshold(
     _pair_scores(OTHERS, noise(400, 3)), "1e-2", guarantee="expected", frr=AskedFrr("0.1", "one", _GENUINE)
 )
-MODEL = replace(_BARE, thresholds=(_PAIR,))
+_PASSED = int((_pair_scores(OTHERS, again(OTHERS, 4, 0.8)) > _PAIR.threshold).sum())
+_RATE = GenuineRate("pairs.npz", _PASSED, 400, _PASSED / 400, *binomial_bounds(_PASSED, 400))
+MODEL = replace(_BARE, thresholds=(replace(_PAIR, genuine=_RATE),))
 
 
 def photo(face: np.ndarray, kind: str = "PNG") -> bytes:

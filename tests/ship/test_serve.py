@@ -119,6 +119,10 @@ def test_decides_as_the_command_line_does(tmp_path, door):
         answer = claimed[number]
         same_decision(answer["score"], answer["verdict"] == "same", claim.match.score, claim.threshold)
         assert (answer["promise"], answer["notes"]) == (claim.promise, list(claim.notes))
+        assert answer["misses"] == (
+            "how many enrolled people are missed is not recorded; known of the threshold for two photographs, "
+            f"{wanted.threshold.threshold:.6g}, which is below this one: {wanted.misses}"
+        )
         who = identify(tmp_path / "probe.png", door, MODEL, FIND)
         answer = found[number]
         near = [*who.matches, *([who.best] if who.best else [])]

@@ -134,6 +134,31 @@ def test_every_question_is_answered(page, photographs):
     playwright.expect(page.locator("#reasons")).to_have_text("Its fine detail is too little.")
 
 
+def test_a_question_that_cannot_be_asked_says_why_and_is_grey(page):
+    of_verify, of_enrol = (page.locator(f"label:has([value={value}])") for value in ("verify", "enrol"))
+    colour = "(label) => getComputedStyle(label).color"
+    ink = of_verify.evaluate(colour)
+    card = page.evaluate("fetch('v1/card').then((answer) => answer.json())")
+    page.route("**/v1/card", lambda route: route.fulfill(json={**card, "role": "read", "pair": ""}))
+    page.reload()
+    playwright.expect(of_verify).to_contain_text("the model ships no threshold for two photographs")
+    playwright.expect(of_enrol).to_contain_text("this key may not enrol")
+    for label in (of_verify, of_enrol):
+        assert label.get_by_role("radio").is_disabled()
+        assert label.evaluate(colour) != ink
+    page.unroute("**/v1/card")
+    page.reload()
+    playwright.expect(page.locator("#promise")).to_contain_text("at most 1 in 100 strangers")
+    assert of_verify.inner_text().strip() == "Do two photographs show one person?"
+    assert of_verify.evaluate(colour) == ink
+
+
+def test_the_page_says_what_is_stored_and_what_is_known_of_misses(page, photographs):
+    playwright.expect(page.locator("main > .note")).to_contain_text("only the image of a face that is enrolled")
+    ask(page, "Is this the person", Photograph=photographs["one"], Name_of_the_person=NAMES[1])
+    playwright.expect(page.locator("#misses")).to_contain_text("known of the threshold for two photographs")
+
+
 def test_a_keyboard_is_enough_and_everything_has_a_label(page, photographs):
     page.get_by_label("Photograph", exact=True).set_input_files(photographs["one"])
     page.keyboard.press("Tab")

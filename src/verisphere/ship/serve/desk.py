@@ -264,5 +264,9 @@ class Desk:
         notes = list(notes_on_model(self.model, by, self.accept_drawn, self.find, *made, *enrolled))
         if any(photograph.face.faces > 1 for photograph in sent):
             notes.append("Several faces are on a photograph; the most central is taken.")
-        words = promise_in_words(self.model, by)
-        return {"threshold": by.threshold, "promise": words, "misses": by.misses(), "notes": notes}
+        words, misses = promise_in_words(self.model, by), by.misses()
+        if isinstance(by, GalleryThreshold) and self.pair and self.pair.genuine:
+            side = "below" if self.pair.threshold < by.threshold else "not below"
+            other = f"the threshold for two photographs, {self.pair.threshold:.6g}, which is {side} this one"
+            misses += f"; known of {other}: {self.pair.misses()}"
+        return {"threshold": by.threshold, "promise": words, "misses": misses, "notes": notes}

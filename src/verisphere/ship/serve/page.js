@@ -113,6 +113,17 @@ async function about() {
   at("promise").textContent = whole(card.gallery);
   document.querySelector("[value=enrol]").disabled = card.role === "read";
   document.querySelector("[value=verify]").disabled = !card.pair;
+  const card = await call("v1/card").catch((error) => ({ gallery: error.message }));
+  at("promise").textContent = card.gallery;
+  const reasons = {
+    enrol: card.role === "read" && "this key may not enrol",
+    verify: card.pair === "" && "the model ships no threshold for two photographs",
+  };
+  for (const [name, why] of Object.entries(reasons)) {
+    const choice = document.querySelector(`[value=${name}]`);
+    choice.disabled = !card.role || Boolean(why);
+    choice.nextElementSibling.textContent = why ? ` (${why})` : "";
+  }
 }
 
 at("tasks").addEventListener("change", choose);
