@@ -76,6 +76,17 @@ def decided(recorded: Names | None = None) -> Names | None:
     return "merge" if recorded == "merge" else _asked.get() or recorded
 
 
+def rule_of_all(rules: Iterable[Names | None]) -> Names | None:
+    """How names are taken in sets that are compared with each other: as `--names` says, else as the sets record.
+
+    Where one set was made with `exact` and none with `merge`, that holds for all; `merge` must hold for each of them.
+    """
+    if asked := decided():
+        return asked
+    found = set(rules)
+    return found.pop() if len(found) == 1 else "exact" if found <= {"exact", None} else None
+
+
 def folded(name: str) -> str:
     """A name in the form in which names are compared; folding it again changes nothing."""
     if not name.isascii() or not name.isprintable():

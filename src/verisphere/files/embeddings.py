@@ -4,14 +4,14 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from verisphere.base.identity import crowds, decided, refuse_missing, settled
+from verisphere.base.identity import crowds, refuse_missing, rule_of_all, settled
 from verisphere.base.mapped import joined
 from verisphere.base.trained_on import RowsInTraining, pooled_rows
 from verisphere.base.vocabulary import NOBODY, Embeddings, Origin
@@ -236,16 +236,6 @@ def columns_of(embeddings: Embeddings) -> dict[str, Any]:
     if embeddings.names_rule is not None:
         columns["names_rule"] = np.array(embeddings.names_rule)
     return columns
-
-
-def rule_of_all(rules: Collection[Names | None]) -> Names | None:
-    """How names are taken in sets that are compared with each other: as `--names` says, else as the sets record.
-
-    Where one set was made with `exact` and none with `merge`, that holds for all; `merge` must hold for each of them.
-    """
-    if (asked := decided()) or len(set(rules)) == 1:
-        return asked or next(iter(rules))
-    return "exact" if set(rules) <= {"exact", None} else None
 
 
 def same_people(*sets: tuple[str | Path, Embeddings]) -> list[Embeddings]:

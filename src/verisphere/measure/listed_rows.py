@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.base.identity import settled, spellings
+from verisphere.base.identity import rule_of_all, settled, spellings
 from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
 from verisphere.base.words import FeatureNorm, Names
-from verisphere.files.embeddings import pool_embeddings, rule_of_all
+from verisphere.files.embeddings import pool_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.measure.protocols.listed_pairs import listed_folds, refuse_repeated, repeated_text

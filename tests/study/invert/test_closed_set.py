@@ -10,6 +10,7 @@ import yaml
 from safetensors.torch import load_file
 
 from tiny_inversion import RECIPE
+from verisphere.base.trained_on import name_digests
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.models.embed import open_model
 from verisphere.ship.export import export_model
@@ -75,6 +76,12 @@ def test_a_folder_with_its_head_and_one_without(tiny: Path, tmp_path: Path):
     assert closed.named(people, "data") == people
     with pytest.raises(ValueError, match="data: the model was not trained on 'f', by its digests of names"):
         closed.named((*people[:5], "f"), "data")
+    exact = name_digests(people, written=True)
+    closed = replace(closed, trained_on=replace(closed.trained_on, written=exact))
+    capitals = tuple(name.upper() for name in people)
+    assert closed.named(capitals, "data") == capitals
+    with pytest.raises(ValueError, match="data: the model was not trained on 'LOOKALIKE-P00003'"):
+        closed.named(capitals, "data", "exact")
     assert closed.named(tuple("123456"), "data") == tuple("123456")  # numbers are no names
     with pytest.raises(ValueError, match="data: 2 people, and the head has 6 classes"):
         closed.named(("a", "b"), "data")

@@ -15,6 +15,7 @@ from PIL import Image
 from tiny_inversion import SmallNet
 from verisphere.backbones import Pixels
 from verisphere.base.identity import names_taken
+from verisphere.base.trained_on import name_digests
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.cli import main
 from verisphere.decide import operating_point
@@ -29,7 +30,14 @@ from verisphere.ship.card import leak_section
 from verisphere.ship.export import export_model
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
-from verisphere.study.invert.leak import LeakAsked, leak_text, pairs_to_translate, run_leak, translations
+from verisphere.study.invert.leak import (
+    LeakAsked,
+    _shared_with_training,
+    leak_text,
+    pairs_to_translate,
+    run_leak,
+    translations,
+)
 from verisphere.study.invert.marks import read_unmarked
 from verisphere.study.invert.most_similar import MostSimilar
 from verisphere.study.invert.photographs import photographs_of, unit_embeddings, with_two_photographs
@@ -622,3 +630,14 @@ def test_photographs_of_the_training_are_named_first(tiny: Path, tmp_path: Path)
     assert section.startswith(f"T{told[1:]}")
     strangers = replace(figures, in_training=replace(shared, people=0, images=0))
     assert leak_text(strangers).startswith("| recovered from")
+
+
+def test_exact_names_of_photographs_and_of_the_training_are_different_people(tiny: Path):
+    model, faces = open_model(tiny / "run", CPU, True), SyntheticFaces(people=6, images=4, size=48, seed=3)
+    assert model.trained_on is not None
+    model = replace(model, trained_on=replace(model.trained_on, written=name_digests(faces.people, written=True)))
+    faces.identities = tuple(name.upper() for name in faces.identities)
+    shared = [_shared_with_training(model, faces)]
+    faces.names_rule = "exact"
+    shared.append(_shared_with_training(model, faces))
+    assert [found.people for found in shared if found] == [6, 0]

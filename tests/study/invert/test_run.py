@@ -2,11 +2,13 @@
 
 import copy
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from onnx import numpy_helper
@@ -17,6 +19,9 @@ from foreign_graphs import SIDE, SIZE, graph, weights
 from tiny_inversion import RECIPE, SmallNet
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.base.identity import names_taken
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, embed_faces, open_model
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
@@ -123,8 +128,6 @@ def test_listed_pairs_of_generated_images(tiny: Path, tmp_path: Path):
 
 
 def open_names(path: Path) -> list[str]:
-    from verisphere.models.described_faces import open_faces
-
     return list(open_faces(path).names)
 
 
@@ -300,3 +303,46 @@ def test_a_network_that_was_adopted_with_other_pixels_is_no_judge_of_itself(tmp_
     for one, two in ((first, second), (second, first)):
         assert same_network(EmbeddingModel(one, "a"), EmbeddingModel(two, "b"))
     assert not same_network(EmbeddingModel(first, "a"), EmbeddingModel(other, "b"))
+
+
+def _in_capitals(tiny: Path, folder: Path) -> Path:
+    """The photographs of the training, whose people are written in capitals."""
+    faces = open_faces(tiny / "data.yaml", None, (48, 48), False)
+    for place, (name, pixels) in enumerate(zip(faces.identities, faces.images(range(len(faces))), strict=True)):
+        (folder / name.upper()).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(folder / name.upper() / f"{place}.png")
+    return folder
+
+
+def test_people_of_a_run_who_are_spelled_otherwise_in_the_photographs(tiny: Path, tmp_path: Path):
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=_in_capitals(tiny, tmp_path / "faces"), centers=True, count=6)
+    with pytest.raises(ValueError, match=r"are one name but for case.*--names merge takes such names as one person"):
+        prepare(asked, CPU)
+    with names_taken("exact"), pytest.raises(ValueError, match="nobody on whom"):
+        prepare(asked, CPU)
+    with names_taken("merge"):
+        merged = prepare(asked, CPU)
+    written = prepare(replace(asked, faces=tiny / "data.yaml"), CPU)
+    assert merged.people == tuple(name.upper() for name in written.people)
+    assert merged.digest == written.digest  # of the same centers, in the same order
+
+
+def test_two_classes_of_one_merged_name_are_refused(tiny: Path, tmp_path: Path):
+    shutil.copytree(tiny / "run", tmp_path / "run")
+    people = (tmp_path / "run" / "people.txt").read_text().split()
+    (tmp_path / "run" / "people.txt").write_text("\n".join([people[0], people[0].upper(), *people[2:]]) + "\n")
+    asked = Asked(tmp_path / "run", SHORT, trust=True, faces=tiny / "data.yaml", centers=True, count=3)
+    with names_taken("merge"), pytest.raises(ValueError, match=r"two people whose merged name is .*--names exact"):
+        prepare(asked, CPU)
+
+
+def test_people_of_stored_embeddings_are_found_under_another_spelling(tiny: Path, tmp_path: Path):
+    embed_faces(tiny / "run", _in_capitals(tiny, tmp_path / "faces"), tmp_path / "set.npz", device=CPU, trust=True)
+    stored = read_embeddings(tmp_path / "set.npz")
+    lower = np.char.lower(stored.identities)
+    write_embeddings(tmp_path / "lower.npz", replace(stored, identities=lower, spelled=frozenset(lower.tolist())))
+    asked = Asked(tiny / "run", SHORT, trust=True, faces=tmp_path / "faces", embeddings=tmp_path / "lower.npz", count=3)
+    with pytest.raises(ValueError, match="are one name but for case"):
+        prepare(asked, CPU)
+    with names_taken("merge"):
+        assert all(name.isupper() for name in prepare(asked, CPU).people)

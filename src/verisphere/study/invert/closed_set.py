@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from verisphere.base.trained_on import TrainedOn, is_name
+from verisphere.base.words import Names
 from verisphere.files.class_paths import present_names
 from verisphere.files.definitions import names_class
 from verisphere.files.documents import read_yaml_file
@@ -34,8 +35,8 @@ class ClosedSet:
     people: tuple[str, ...] | None
     trained_on: TrainedOn | None = None
 
-    def named(self, people: tuple[str, ...], data: str) -> tuple[str, ...]:
-        """The person of each class, from the model or from the data that it was trained on."""
+    def named(self, people: tuple[str, ...], data: str, how: Names | None = None) -> tuple[str, ...]:
+        """The person of each class, from the model or from the data that it was trained on, which took names so."""
         if self.people is not None:
             return self.people
         if len(people) != self.head.classes:
@@ -44,7 +45,7 @@ class ClosedSet:
                 "those that the model was trained on"
             )
         if self.trained_on is not None and len(self.trained_on.people):
-            known = self.trained_on.rows(np.array(people), np.zeros(len(people), np.int64)).people.tolist()
+            known = self.trained_on.rows(np.array(people), np.zeros(len(people), np.int64), how).people.tolist()
             strange = [name for name, trained in zip(people, known, strict=True) if is_name(name) and not trained]
             if strange:
                 raise ValueError(

@@ -238,8 +238,8 @@ def _shared_with_training(model: EmbeddingModel, faces: Faces) -> SharedWithTrai
     """The people and images of the photographs that the model was trained on."""
     if model.trained_on is None:
         return None
-    people = np.array(faces.identities)
-    return model.trained_on.rows(people, photograph_digests(faces, range(len(faces)))).shared(people)
+    people, digests = np.array(faces.identities), photograph_digests(faces, range(len(faces)))
+    return model.trained_on.rows(people, digests, faces.names_rule).shared(people)
 
 
 def _digest_of_photographs(sets: Sequence[Photographs | None]) -> str:

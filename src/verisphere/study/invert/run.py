@@ -16,12 +16,15 @@ from torch.utils.flop_counter import FlopCounterMode
 from verisphere import __version__
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.device import device_of
+from verisphere.base.identity import rule_of_all, settled
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.seeds import Stream, mixed_seed
 from verisphere.base.vocabulary import ImageSource, Progress, quietly
+from verisphere.base.words import Names
 from verisphere.decide import exact_rate
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
 from verisphere.files.leak_figures import UNTRAINED
 from verisphere.files.work import result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
@@ -277,7 +280,8 @@ def _toward_centers(asked: Asked, faces: Faces | None) -> _Parts:
         chosen = [people[place] for place in order[: asked.count].tolist()]
         photographs = None
     else:
-        classes = closed.named(faces.people, str(asked.faces))
+        classes = closed.named(faces.people, str(asked.faces), faces.names_rule)
+        classes = _spelled_as_in(faces, asked.faces, classes, asked.model)
         known = set(classes) & set(faces.people)
         if not known:
             raise ValueError(f"{asked.faces}: nobody on whom {asked.model} was trained")
@@ -287,6 +291,22 @@ def _toward_centers(asked: Asked, faces: Faces | None) -> _Parts:
     labels = labels_of(chosen, classes)
     digest = _digest(closed.head.centers[labels])
     return TowardCenters(closed.head, labels), tuple(chosen), tuple(chosen), "centers", digest, photographs, None
+
+
+def _spelled_as_in(
+    faces: Faces, path: Path | None, people: tuple[str, ...], model: Path, *rules: Names | None
+) -> tuple[str, ...]:
+    """People of a model, or of a file that took names by a rule, spelled as in the photographs."""
+    how = rule_of_all([faces.names_rule, *rules])
+    sides = [(f" of the people of {source}", np.array(names), np.array(names))
+             for source, names in ((path, faces.people), (model, people))]  # fmt: skip
+    spelled = tuple(settled(sides, how)[1].tolist())
+    if len({*spelled}) < len({*people}):
+        both = next(name for name in spelled if spelled.count(name) > 1)
+        raise ValueError(
+            f"{model}: has two people whose merged name is {shown(both, 100)}; --names exact tells them apart"
+        )
+    return spelled
 
 
 def _toward_directions(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> _Parts:
@@ -364,6 +384,7 @@ def _toward_stored(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> 
         absent = next((name for name in names if name not in position), None)
         if absent is not None:
             raise ValueError(f"{asked.faces}: has no photograph {absent!r}, which {asked.embeddings} names")
+        people = _spelled_as_in(faces, asked.faces, people, asked.embeddings, stored.names_rule)
         photographs = photographs_of(faces, people, asked.count, seed, [position[name] for name in names])
     targets = torch.from_numpy(stored.embeddings[rows].copy())
     return TowardEmbeddings(targets), names, people, "embeddings", _digest(targets), photographs, None
