@@ -70,6 +70,24 @@ def test_noise_from_outside_as_a_description(tmp_path: Path, capsys: pytest.Capt
     assert "has wrong labels already" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("names", ["merge", "exact"])
+def test_a_description_of_noise_records_how_names_are_taken(tmp_path: Path, names: str):
+    faces, others = folder(tmp_path / "faces", ("Ann", "ann", "Ben")), folder(tmp_path / "others", ("Eva", "eva"))
+    words = ("noise", faces, "--rate", "0.4", "--open-share", "0.5", "--outside", others)
+    assert run(*words, "--out", tmp_path / "refused.yaml") == 2
+    assert run(*words, "--names", names, "--out", tmp_path / "noisy.yaml") == 0
+    noisy = open_faces(tmp_path / "noisy.yaml")
+    assert (noisy.names_rule, len(noisy.people)) == (names, 2 if names == "merge" else 3)
+    joined = "class_path: verisphere.images.Joined\ninit_args:\n  prefixes: [one, two]\n  faces:\n"
+    joined += "".join(
+        f"  - {{class_path: verisphere.images.Photos, init_args: {{path: {path}}}}}\n" for path in (faces, others)
+    )
+    (tmp_path / "joined.yaml").write_text(joined)
+    words = ("noise", tmp_path / "joined.yaml", "--rate", "0.4", "--names", names)
+    assert run(*words, "--out", tmp_path / "both.yaml") == 0
+    assert open_faces(tmp_path / "both.yaml").names_rule == names
+
+
 def test_noise_says_how_many_people_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     faces = folder(tmp_path / "faces", ("Ann", "Ben"))
     folder(tmp_path / "faces", ("Cy",), images=1)

@@ -100,6 +100,19 @@ def test_outside_may_have_as_many_images_as_are_needed_and_labels_that_are_wrong
     assert sum(name.startswith("outside/o/") for name in noisy.names) == 15
 
 
+def test_people_of_the_set_under_another_spelling_are_not_outside():
+    spelled = tuple(name if name == "-1" else f" {name.upper()}" for name in OUTSIDE.identities)
+    outside = faces_of(OUTSIDE.names, spelled, shade=100)
+    noise = LabelNoise(FACES, 0.4, 1.0, outside)
+    assert [name for name in noise.names if name.startswith("outside/")]
+    assert " ANN" not in noise.true_identities
+    with pytest.raises(ValueError, match=r"outside has 10 \(1 of its people are in the set and excluded\)"):
+        LabelNoise(FACES, 0.8, 1.0, outside)
+    exact = faces_of(NAMES, IDENTITIES)
+    exact.names_rule = outside.names_rule = "exact"
+    assert " ANN" in LabelNoise(exact, 0.6, 1.0, outside).true_identities
+
+
 def test_domains_stay_and_a_name_may_be_no_text():
     faces = faces_of(("a/\udce9", "a/2", "b/1", "b/2"), ("a", "a", "b", "b"))
     faces.domains = ("day", "night", "day", "night")

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Int64, UInt8, UInt64
 from torch import Tensor
 
+from verisphere.base.identity import form_of
 from verisphere.base.seeds import Stream, check_seed, mixed_seed
 from verisphere.base.vocabulary import NOBODY, ImageSource
 from verisphere.files.images_json import joint_source
@@ -114,7 +115,8 @@ class LabelNoise(Faces):
         rate: share of the images of each person that are wrong, in [0, 1).
         open_share: share of the wrong images of the set that are open-set noise, in [0, 1].
         outside: set that the open-set images come from. Its people who are in `faces`, by equal identities, are
-            excluded; images of `NOBODY`, such as distractors, count as people outside.
+            excluded, also under another spelling (`verisphere.base.identity`) unless `exact` decided for both sets;
+            images of `NOBODY`, such as distractors, count as people outside.
         seed: seed of the noise.
 
     Attributes:
@@ -188,13 +190,14 @@ def _drawn_outside(
     faces: Faces, outside: Faces, replaced: Bool[np.ndarray, " images"], seed: int
 ) -> Int64[np.ndarray, " replaced"]:
     """Positions in the other set of the images that take the places of the replaced ones, by ascending place."""
-    known = {*coded(faces.identities).present()} - {NOBODY}
+    form = form_of(faces.names_rule, outside.names_rule)
+    known = {form(value) for value in {*coded(faces.identities).present()} - {NOBODY}}
     column = coded(outside.true_identities or outside.identities)
-    foreign = np.array([value not in known for value in column.values], bool)
+    foreign = np.array([form(value) not in known for value in column.values], bool)
     candidates = np.flatnonzero(foreign[column.codes])
     places = np.flatnonzero(replaced)
     if len(candidates) < len(places):
-        shared = sum(value in known for value in column.present())
+        shared = sum(form(value) in known for value in column.present())
         raise ValueError(
             f"{len(places):,} images of people outside the set are needed, but outside has {len(candidates):,} "
             f"({shared:,} of its people are in the set and excluded); lower rate or open_share, or name a larger set"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from verisphere.base.identity import names_taken
+from verisphere.base.identity import decided, names_taken
 from verisphere.files.definitions import names_class, read_based
 from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, packaged_recipes
@@ -44,15 +44,31 @@ def open_faces(
 
 
 def describe_faces(path: Path) -> dict[str, Any]:
-    """The description of a data set, `class_path` and `init_args`: of a YAML file, or of images that `Photos` reads."""
+    """The description of a data set, `class_path` and `init_args`: of a YAML file, or of images that `Photos` reads.
+
+    What `--names` decides is part of it, so that the set is read in the same way again.
+    """
     path = _packaged(path)
     if path.suffix.lower() not in (".yaml", ".yml"):
-        return {"class_path": f"{HOUSE}Photos", "init_args": {"path": str(path.resolve())}}
+        return _with_names({"class_path": f"{HOUSE}Photos", "init_args": {"path": str(path.resolve())}})
     content = read_based(path).content
     description = content.get("data", content) if isinstance(content, dict) else None
     if not isinstance(description, dict) or not names_class(description):
         raise ValueError(f"{path}: names no data set (a class_path, by itself or under data)")
-    return description
+    return _with_names(description)
+
+
+def _with_names(value: Any) -> Any:
+    """A description in which each set of photographs states what `--names` decides, unless it states something."""
+    if isinstance(value, list):
+        return [_with_names(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    described = {name: _with_names(one) for name, one in value.items()}
+    kind = str(described.get("class_path"))
+    if decided() and kind.startswith(HOUSE) and kind.endswith(".Photos"):
+        described["init_args"] = {"names": decided()} | described.get("init_args", {})
+    return described
 
 
 def _packaged(path: Path) -> Path:
