@@ -71,7 +71,8 @@ def clean_folder(
         found, faces = find(work)
         truth = options.truth
         if truth is not None:
-            found = replace(found, true_identities=on_every_rank(lambda: truth_of_list(truth, found.names)))
+            known = found.names, found.identities, found.names_rule
+            found = replace(found, true_identities=on_every_rank(lambda: truth_of_list(truth, *known)))
         cleaning = Cleaning.by(options.rule, found)
         on_first_rank(lambda: write_result(cleaning, faces, out, title))
     return cleaning
@@ -100,7 +101,8 @@ def clean_loop(
     first = on_every_rank(lambda: _first_recipe(recipe, list(overrides)))
     truth = options.truth
     if truth is not None:  # first, since a list that is refused after a training would waste that training
-        on_every_rank(lambda: truth_of_list(truth, first.recipe.data.names))
+        data = first.recipe.data
+        on_every_rank(lambda: truth_of_list(truth, data.names, data.identities, data.names_rule))
     measured = {"truth": None if truth is None else str(real_path(truth)), "rank_1": options.rank_1}
     on_first_rank(lambda: _open(out, {"recipe": first.resolved, "rule": asdict(options.rule), "measured": measured}))
     session: dict[str, Any] = {"measure": measure, "device": device, "threads": threads, "progress": progress}

@@ -10,8 +10,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool
 
+from verisphere.base.identity import decided, names_taken, spellings
+from verisphere.base.words import Names
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import read_labels
+from verisphere.images.packs.columns import coded
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,13 @@ def noisy_labels(identities: Sequence[str], true_identities: Sequence[str]) -> B
     return np.array([given != true for given, true in zip(identities, true_identities, strict=True)], bool)
 
 
-def truth_of_list(path: Path, names: Sequence[str]) -> list[str]:
-    """The true identities of some images, from a list of labels that states them; the list may have further images."""
-    labels = read_labels(path)
+def truth_of_list(path: Path, names: Sequence[str], identities: Sequence[str], how: Names | None) -> list[str]:
+    """The true identities of some images, from a list of labels that states them; the list may have further images.
+
+    They are spelled as the given identities, whose set took names by the rule `how`.
+    """
+    with names_taken(decided(how)):
+        labels = read_labels(path)
     if labels.true_identities is None:
         raise ValueError(f"{path}: no column true_identity; `verisphere clean noise` writes such lists")
     truth = dict(zip(labels.names, labels.true_identities, strict=True))
@@ -86,4 +94,8 @@ def truth_of_list(path: Path, names: Sequence[str]) -> list[str]:
             f"{path}: {len(absent):,} of {len(names):,} images are not in the list, the first is "
             f"{shown(absent[0], 200)}; names there look like {shown(labels.names[0], 200)}"
         )
-    return [truth[name] for name in names]
+    given, true = coded(identities).present(), tuple(dict.fromkeys(truth[name] for name in names))
+    with errors_naming(path):
+        where = ("in the set",) * len(given) + ("a true identity",) * len(true)
+        new = spellings((*given, *true), (*given, *true), where.__getitem__, decided(how), (given, true))
+    return [new.get(truth[name], truth[name]) for name in names]
