@@ -3,8 +3,11 @@
 import pytest
 import torch
 
+from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import NO_CLASS, ImageSource
+from verisphere.base.words import Names
 from verisphere.images import InMemory, Joined, SyntheticFaces
+from verisphere.images.joined import SamePeople
 
 
 def grey(first: int, names: tuple[str, ...], people: tuple[str, ...], domains: tuple[str, ...] | None = None, size=4):
@@ -64,6 +67,48 @@ def test_the_truth_of_one_set_is_kept():
     noisy = grey(20, ("1", "2"), ("d", "e"), ("x", "x"))
     noisy.true_identities = ("e", "e")
     assert Joined([ONE, noisy], ["one", "two"]).true_identities == ("a", "b", "-1", "e", "e")
+
+
+def test_true_identities_are_spelled_as_the_identities():
+    one, other = grey(0, ("1", "2"), ("Ann", "Ben")), grey(20, ("1", "2"), ("ANN", "Ben"))
+    other.true_identities = ("ANN", "BEN")
+    with pytest.raises(ValueError, match=r"'Ann' \('one/1'\) and 'ANN' \('two/1'\) are one name"):
+        Joined([one, other], ["one", "two"], "merge")
+    with names_taken("merge"):
+        faces = Joined([one, other], ["one", "two"], "merge")
+    assert faces.identities == faces.true_identities == ("ANN", "Ben", "ANN", "Ben")
+    assert faces.names_rule == "merge"
+
+
+RULES: tuple[Names | None, ...] = ("merge", "exact", None)
+
+
+@pytest.mark.parametrize("same", ["first", "merge"])
+@pytest.mark.parametrize(("first", "second"), [(one, two) for one in RULES for two in RULES])
+def test_names_of_two_sets_are_taken_by_a_rule_of_both(same: SamePeople, first: Names | None, second: Names | None):
+    one, two = grey(0, ("1", "2"), ("a", "b")), grey(20, ("1", "2"), ("B", "C"))
+    one.names_rule, two.names_rule = first, second
+    if "exact" in (first, second) and "merge" not in (first, second):
+        faces = Joined([one, two], ["one", "two"], same)
+        assert (faces.people, faces.names_rule) == (("B", "C", "a", "b"), "exact")
+    elif first == second == "merge":
+        assert Joined([one, two], ["one", "two"], same).people == ("B", "C", "a")
+    else:
+        with pytest.raises(ValueError, match="are one name but for case"):
+            Joined([one, two], ["one", "two"], same)
+    with names_taken("exact"):
+        assert len(Joined([one, two], ["one", "two"], same).people) == 4
+
+
+def test_a_prefix_hides_no_name():
+    """Below a numbered folder what has a digit is a session; no training would be compared with it."""
+    one, two = grey(0, ("1", "2"), ("p0001", "Ann")), grey(20, ("1",), ("p0002",))
+    with pytest.raises(ValueError, match=r"prefix '2023' has no letter, so '2023/p0001' would be no name but"):
+        Joined([one, two], ["2023", "two"], "apart")
+    assert Joined([one, two], ["2023", "two"]).people == ("Ann", "p0001", "p0002")
+    assert Joined([one, two], ["y2023", "two"], "apart").people == ("two/p0002", "y2023/Ann", "y2023/p0001")
+    for names in (("Ann", "Ben"), ("17", "18"), ("0000123/session1", "-1")):
+        Joined([grey(0, ("1", "2"), names), two], ["2023", "two"], "apart")
 
 
 def test_a_source_states_what_each_set_records():

@@ -8,10 +8,13 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from verisphere.base.identity import rule_of_all, spellings
+from verisphere.base.trained_on import is_name
 from verisphere.base.vocabulary import NOBODY, ImageSource, check_word
 from verisphere.files.images_json import joint_source
+from verisphere.files.json_values import shown
 from verisphere.images.faces import Faces
-from verisphere.images.packs.columns import Coded, Texts, coded, spelled_once
+from verisphere.images.packs.columns import Coded, Texts, coded
 
 SamePeople = Literal["first", "merge", "apart"]
 
@@ -27,14 +30,16 @@ class Joined(Faces):
 
     Args:
         faces: the sets, two or more, whose images have one size.
-        prefixes: a name for each set.
+        prefixes: a name for each set, with a letter if people are `apart` and some of their names have a digit.
         same: what equal identities of two sets mean. "first": one person, whose images in later sets are excluded, as
             IBUG-500K has it; "merge": one person with the images of all sets; "apart": different people, as where
-            the sets number their people.
+            the sets number their people. By sets that took names by different rules (`verisphere.base.identity`),
+            another spelling of an identity is refused, as by embeddings files; so it is of a true identity.
 
     Raises:
-        ValueError: fewer than two sets, prefixes that are not one for each set and different, or only some sets with
-            domains. From `images`: sizes that differ.
+        ValueError: fewer than two sets; prefixes that are not one for each set and different; a prefix without a letter
+            before a name with a digit; a name in two spellings that no rule decides; or only some sets with domains.
+            From `images`: sizes that differ.
     """
 
     def __init__(self, faces: Sequence[Faces], prefixes: Sequence[str], same: SamePeople = "first") -> None:
@@ -52,12 +57,17 @@ class Joined(Faces):
             )
         if len({one.domains is None for one in faces}) > 1:
             raise ValueError("some of the sets have domains and others do not; all must, or none")
-        self.faces, self.prefixes, self.names_rule = tuple(faces), tuple(prefixes), faces[0].names_rule
+        self.faces, self.prefixes = tuple(faces), tuple(prefixes)
+        self.names_rule = rule_of_all([one.names_rule for one in faces])
         part = np.repeat(np.arange(len(faces)), [len(one) for one in faces])
         names = Texts.of(f"{prefix}/{name}" for prefix, one in zip(prefixes, faces, strict=True) for name in one.names)
-        people = self._people([one.identities for one in faces], same)
+        columns = [self._people([one.identities for one in faces], same)]
+        if any(one.true_identities is not None for one in faces):
+            truth = [one.identities if one.true_identities is None else one.true_identities for one in faces]
+            columns.append(self._people(truth, same))
         if same != "apart":
-            people = coded(spelled_once(people, names, self.names_rule))
+            columns = self._spelled_once(columns, names)
+        people = columns[0]
         kept = np.ones(len(part), bool)
         if same == "first":
             earliest = np.full(len(people.values), len(faces))
@@ -67,18 +77,31 @@ class Joined(Faces):
         rows = np.flatnonzero(kept)
         self._part, self._row = part[rows], np.concatenate([np.arange(len(one)) for one in faces])[rows]
         self.names, self.identities = names.take(rows), people.take(rows)
-        if any(one.true_identities is not None for one in faces):
-            truth = [one.identities if one.true_identities is None else one.true_identities for one in faces]
-            self.true_identities = self._people(truth, same).take(rows)
+        if len(columns) > 1:
+            self.true_identities = columns[1].take(rows)
         if faces[0].domains is not None:
             self.domains = coded(name for one in faces for name in one.domains or ()).take(rows)
 
     def _people(self, identities: Sequence[Sequence[str]], same: SamePeople) -> Coded:
         """The identities of all sets, one column after the other."""
-        named = zip(self.prefixes, identities, strict=True)
+        named = list(zip(self.prefixes, identities, strict=True))
         if same != "apart":
             return coded(name for _, names in named for name in names)
+        hidden = [(prefix, name) for prefix, names in named for name in coded(names).present()
+                  if is_name(name) and not is_name(f"{prefix}/{name}")]  # fmt: skip
+        if hidden:
+            raise ValueError(
+                f"the prefix {hidden[0][0]!r} has no letter, so {'/'.join(hidden[0])!r} would be no name but a "
+                f"session of person {hidden[0][0]}, and compared with no training: give a prefix with a letter"
+            )
         return coded(NOBODY if name == NOBODY else f"{prefix}/{name}" for prefix, names in named for name in names)
+
+    def _spelled_once(self, columns: Sequence[Coded], names: Texts) -> list[Coded]:
+        """The identities, and the true ones if any are known, in which each person has one spelling."""
+        present = dict.fromkeys(value for column in columns for value in column.present())
+        every = columns[0] if len(columns) == 1 else [name for column in columns for name in column]
+        new = spellings(present, every, lambda row: shown(names[row % len(names)], 200), self.names_rule, columns)
+        return [column.renamed(new) if new else column for column in columns]
 
     @property
     def source(self) -> ImageSource:

@@ -48,9 +48,7 @@ def test_the_truth_of_some_images_in_their_order(tmp_path: Path):
 def test_a_true_identity_in_another_spelling(tmp_path: Path, how: Names):
     path, given = tmp_path / "truth.csv", (["a/1", "a/2"], ["Ann Lee", "Ben"])
     path.write_text("name,identity,true_identity\na/1,x,ann\u00a0lee\na/2,x,Cid\n")
-    with pytest.raises(
-        ValueError, match=r"truth.csv: 'Ann Lee' \(in the set\) and .*\(a true identity\) are one"
-    ):
+    with pytest.raises(ValueError, match=r"truth.csv: 'Ann Lee' \(in the set\) and .*\(a true identity\) are one"):
         truth_of_list(path, *given, None)
     truth = ["Ann Lee", "Cid"] if how == "merge" else ["ann\u00a0lee", "Cid"]
     assert truth_of_list(path, *given, how) == truth

@@ -1,7 +1,7 @@
 """Columns of text that take little memory: the names, identities and domains of the images of a large set."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -178,6 +178,15 @@ class Coded(Column):
         """
         return tuple(self.values[code] for code in np.unique(self.codes).tolist())
 
+    def renamed(self, new: Mapping[str, str]) -> "Coded":
+        """The column with new texts for some.
+
+        >>> Coded(("Ann", "ann", "Ben"), np.array([0, 1, 2])).renamed({"ann": "Ann"}).codes.tolist()
+        [0, 0, 1]
+        """
+        merged = coded(new.get(value, value) for value in self.values)
+        return Coded(merged.values, merged.codes[self.codes])
+
 
 def coded(texts: Iterable[str]) -> Coded:
     """Texts as a column of codes, with values in the order in which they appear.
@@ -204,8 +213,7 @@ def spelled_once(identities: Sequence[str], names: Sequence[str], how: Names | N
     new = spellings(column.present(), identities, lambda row: shown(names[row], 200), how)
     if not new:
         return identities
-    merged = coded(new.get(value, value) for value in column.values)
-    return Coded(merged.values, merged.codes[column.codes])
+    return column.renamed(new)
 
 
 def take(texts: Sequence[str], positions: Positions) -> Sequence[str]:
