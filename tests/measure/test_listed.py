@@ -45,6 +45,13 @@ def lists(tmp_path: Path) -> list[Path]:
     return [tmp_path / "first.csv", tmp_path / "second.csv"]
 
 
+def test_a_crowd_under_one_name_is_noted_once(tmp_path: Path, lists: list[Path], caplog: pytest.LogCaptureFixture):
+    rows = ROWS | {f"crowd/{place}": (1, place) for place in range(20)}
+    file = write(tmp_path / "rows.npz", rows, [*[NOBODY] * 3, "D", NOBODY, "F", *["unknown"] * 20])
+    evaluate_pairs([file, file], lists, options())
+    assert caplog.text.count("rows.npz: 'unknown' holds 20 images, where the median person has 1") == 1
+
+
 @pytest.mark.parametrize("apart", [False, True])
 def test_several_lists_as_one(tmp_path: Path, lists: list[Path], apart: bool):
     """The first list alone: fold 0 is cut at -0.6, the best cut of fold 1 (0.96 and -0.6), so 0.8 is right and 0 wrong,

@@ -305,6 +305,19 @@ def test_two_verdicts_about_one_pair_are_refused(files):
         searched.resolved([verdict_of(pair, "same"), verdict_of(pair, "different")], Path("r.csv"))
 
 
+def test_the_calibration_records_how_names_of_the_gallery_were_taken(files):
+    assert found_in(files).calibration(["0.1"]).gallery.names_rule is None
+    rows = read_embeddings(files / "gallery.npz")
+    write_embeddings(files / "gallery.npz", replace(rows, names_rule="exact"))
+    found_in(files).calibration(["0.1"]).write_json(files / "g.json")
+    assert read_gallery_calibration(files / "g.json").gallery.names_rule == "exact"
+    written = json.loads((files / "g.json").read_text())
+    written["gallery"]["names_rule"] = "loose"
+    (files / "g.json").write_text(json.dumps(written))
+    with pytest.raises(ValueError, match=r"g\.json: .*names_rule"):
+        read_gallery_calibration(files / "g.json")
+
+
 def test_a_gallery_of_photographs_is_tied_to_its_model(files):
     for number, (face, person) in enumerate(zip(ENROLLED, NAMES, strict=True)):
         photo(files / "people" / person / f"{number}.png", face)

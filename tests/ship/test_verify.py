@@ -19,6 +19,8 @@ from verisphere.models.folder import Model
 from verisphere.ship.deciding import Choice
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, aligned_faces, detected_faces
 from verisphere.ship.identify import identify as identify_promised
+from verisphere.ship.identify import identify_each
+from verisphere.ship.opened_gallery import open_gallery
 from verisphere.ship.verify import verify
 
 UNRECORDED = TrainingRecord()
@@ -326,15 +328,19 @@ def test_the_gallery_is_ranked_by_score(tmp_path, gallery):
 
 
 def test_how_names_of_the_gallery_were_taken_is_recorded(tmp_path, gallery):
-    probe = photo(tmp_path / "probe.png", 20, 1)
+    probe = photo(tmp_path / "probes" / "probe.png", 20, 1)
+    folder, pair = probe.parent, Choice(accept_pair_threshold=True)
     assert json.loads(identify(probe, gallery, model(AT_A_HALF), FIND).json())["names_rule"] is None
+    assert json.loads(identify_each(folder, gallery, model(AT_A_HALF), FIND, pair).json())["names_rule"] is None
     photo(gallery / "ANN" / "1.png", 10, 2)
     rows = Embeddings([[1.0, 0.0], [1.0, 0.1]], identities=["ann", "ANN"], names_rule="exact")
     write_embeddings(tmp_path / "exact.npz", rows)
     with names_taken("merge"):
         found = identify(probe, gallery, model(AT_A_HALF), FIND)
+        each = identify_each(folder, gallery, model(AT_A_HALF), FIND, pair)
+        assert open_gallery(gallery, model(AT_A_HALF), FIND).promised().names_rule == "merge"
     assert ([match.name for match in found.matches], found.people) == (["ann", "bob"], 3)
-    assert json.loads(found.json())["names_rule"] == "merge"
+    assert [json.loads(one.json())["names_rule"] for one in (found, each)] == ["merge", "merge"]
     found = identify(probe, tmp_path / "exact.npz", model(AT_A_HALF), FIND)  # its file says so
     assert (found.people, json.loads(found.json())["names_rule"]) == (2, "exact")
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from verisphere.base.vocabulary import Origin, check_word
-from verisphere.base.words import counted
+from verisphere.base.words import NAMES, Names, counted
 from verisphere.decide import STATISTICS, Far, GalleryThreshold, exact_fpir
 from verisphere.files.calibration import Calibration, Source, distinct_fars, read_calibration
 from verisphere.files.disk import check_file
@@ -44,6 +44,7 @@ class PromisedGallery:
         photographs: number of their photographs or templates.
         sha256: digest of the digests of all photographs, which is its name in words.
         digests: the digests of 8 bytes of the photographs, sorted, in base64.
+        names_rule: see `verisphere.files.results.EvaluatedFile`.
     """
 
     file: str
@@ -51,8 +52,11 @@ class PromisedGallery:
     photographs: int
     sha256: str
     digests: str
+    names_rule: Names | None = None
 
     def __post_init__(self) -> None:
+        if self.names_rule is not None:
+            check_word("names_rule", self.names_rule, NAMES)
         if not 1 <= self.people <= self.photographs or len(self.known) != self.photographs:
             raise ValueError(
                 f"the gallery {shown(self.file)} of {self.people} people and {self.photographs} photographs has "
@@ -62,10 +66,13 @@ class PromisedGallery:
             raise ValueError(f"the digests of the gallery {shown(self.file)} are not those of its sha256")
 
     @classmethod
-    def of(cls, file: str, people: int, digests: Int64[np.ndarray, " photographs"]) -> "PromisedGallery":
+    def of(
+        cls, file: str, people: int, digests: Int64[np.ndarray, " photographs"], names_rule: Names | None = None
+    ) -> "PromisedGallery":
         """The gallery with these digests of photographs."""
         known = np.sort(digests).astype("<i8").tobytes()
-        return cls(file, people, len(digests), hashlib.sha256(known).hexdigest(), base64.b64encode(known).decode())
+        digest, in_base64 = hashlib.sha256(known).hexdigest(), base64.b64encode(known).decode()
+        return cls(file, people, len(digests), digest, in_base64, names_rule)
 
     @cached_property
     def known(self) -> Int64[np.ndarray, " photographs"]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from verisphere.base.vocabulary import NOBODY, Comparisons, Embeddings
 from verisphere.decide import Accuracy, PairScores, PointIntervals, accuracy_interval, kfold_accuracy, point_intervals
-from verisphere.files.embeddings import check_same_images, read_embeddings
+from verisphere.files.embeddings import check_same_images, note_crowds, read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
@@ -58,6 +58,8 @@ def evaluate_pairs(
     paths, lists = _several(path), _several(pairs)
     check_lists(paths, lists, options, against)
     opened = {file: read_embeddings(file) for file in dict.fromkeys(paths)}
+    for file, embeddings in opened.items():
+        note_crowds(file, embeddings.identities)
     origins = {file: embeddings.origin for file, embeddings in opened.items()}
     check_one_model(origins)
     files = [(file, opened[file]) for file in (paths * len(lists) if len(paths) == 1 else paths)]

@@ -197,6 +197,7 @@ class Identifications(Result):
     promise: str
     meaning: str
     notes: tuple[str, ...]
+    names_rule: Names | None
     model: str
 
     def text(self) -> str:
@@ -249,7 +250,8 @@ def identify_each(
     people = len(search.opened.gallery.people)
     words = promise_in_words(model, promise.threshold)
     meaning = f"{promise.threshold.meaning()}; {model.training.described()}"
-    return Identifications(in_order, people, promise.threshold, words, meaning, notes, str(model.folder))
+    rule = search.opened.names_rule
+    return Identifications(in_order, people, promise.threshold, words, meaning, notes, rule, str(model.folder))
 
 
 @dataclass(frozen=True, eq=False)

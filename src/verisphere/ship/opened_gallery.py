@@ -50,7 +50,7 @@ class OpenedGallery:
 
     def promised(self) -> PromisedGallery:
         """The gallery as a calibration records it."""
-        return PromisedGallery.of(self.path.name, len(self.gallery.people), self.gallery.digests)
+        return PromisedGallery.of(self.path.name, len(self.gallery.people), self.gallery.digests, self.names_rule)
 
     def spelled(self, rows: Embeddings) -> "OpenedGallery":
         """The same gallery with its people spelled as here; its digests are those of the spelling in its files."""

@@ -163,3 +163,16 @@ def test_lfw_devtrain_and_devtest_share_people_under_other_names(real_data: Path
         ("Choi_Sung-hong", "Sung_Hong_Choi"),
         ("Yingfan_Wang", "Wang_Yingfan"),
     }
+
+
+@pytest.mark.parametrize("form", ["e.npz", "labels.csv"])
+def test_a_crowd_under_one_name_is_noted(tmp_path: Path, caplog: pytest.LogCaptureFixture, form: str):
+    people = ["Ann", "Ann", "Ben", "Ben", *["unknown"] * 20]
+    names = [f"{place}.png" for place in range(len(people))]
+    if form == "e.npz":
+        write_embeddings(tmp_path / form, Embeddings(np.eye(len(people)), names, people))
+    else:
+        lines = (f"{name},{person}" for name, person in zip(names, people, strict=True))
+        text(tmp_path / form, "name,identity", *lines)
+    assert open_people(tmp_path / form).identities == ("Ann", "Ben", "unknown")
+    assert f"{form}: 'unknown' holds 20 images, where the median person has 2" in caplog.text

@@ -14,6 +14,7 @@ from torch import Tensor
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
 from verisphere.files.disk import write_whole
+from verisphere.files.embeddings import note_crowds
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.label_lists import LabelList, read_labels, write_labels
 from verisphere.files.people_lists import read_people
@@ -75,10 +76,14 @@ def open_people(path: Path, trust: bool = False) -> People:
         if path.suffix.lower() == ".txt" and not images:
             return People(path, tuple(sorted(set(read_people(path)) - {NOBODY})))
     faces = open_faces(path, trust=trust)
-    return _people(path, LabelList(faces.names, faces.identities, faces.domains, faces.true_identities))
+    labels = LabelList(faces.names, faces.identities, faces.domains, faces.true_identities)
+    return _people(path, labels, noted=True)
 
 
-def _people(path: Path, labels: LabelList) -> People:
+def _people(path: Path, labels: LabelList, noted: bool = False) -> People:
+    """The people of a list, whose crowds are named unless the reader has done it."""
+    if not noted:
+        note_crowds(path, np.array(labels.identities))
     return People(path, tuple(sorted({*coded(labels.identities).present()} - {NOBODY})), labels)
 
 
