@@ -55,7 +55,7 @@ def test_no_image_is_no_batch(tmp_path):
     ("told", "line"),
     [
         ({"height": 0}, "a face of 0 x 112 pixels"),
-        ({"scale": 0.0}, "scale is 0; pixels cannot be divided by it"),
+        ({"scale": 0.0}, "scale is 0; pixels are divided by it, so it is above 0"),
         ({"numbers": "uint8"}, "mean 127.5 and scale 127.5 for an input of uint8 pixels"),
         ({"batch": 0}, "batch is 0; a graph takes one image at a time or more"),
     ],

@@ -119,6 +119,7 @@ def test_what_is_told_must_fit_and_be_enough(tmp_path, told, preset, line):
     ("told", "line"),
     [
         ({"scale": 0.0}, "--scale is 0; a pixel, less the mean, is divided by it"),
+        ({"scale": -1.0}, "--scale is -1; a pixel, less the mean, is divided by it: it is above 0"),
         ({"scale": float("nan")}, "--scale is nan; a finite number is due"),
         ({"mean": float("inf")}, "--mean is inf; a finite number is due"),
         ({"size": (0, 112)}, "--size is 0x112; a face has 1 to 1024 pixels a side"),

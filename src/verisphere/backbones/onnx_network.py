@@ -58,8 +58,8 @@ class OnnxNetwork(Backbone):
         super().__init__(embedding_size)
         if min(height, width) < 1:
             raise ValueError(f"a face of {height} x {width} pixels; both sides have at least one")
-        if scale == 0:
-            raise ValueError("scale is 0; pixels cannot be divided by it")
+        if scale <= 0:
+            raise ValueError(f"scale is {scale:g}; pixels are divided by it, so it is above 0")
         if numbers == "uint8" and (mean, scale) != (0.0, 1.0):
             raise ValueError(
                 f"mean {mean:g} and scale {scale:g} for an input of uint8 pixels, which nothing normalises before the "

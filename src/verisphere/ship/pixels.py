@@ -57,8 +57,11 @@ class Told:
         for flag, number in (("--mean", self.mean), ("--scale", self.scale)):
             if number is not None and not math.isfinite(number):
                 raise ValueError(f"{flag} is {number}; a finite number is due")
-        if self.scale == 0:
-            raise ValueError("--scale is 0; a pixel, less the mean, is divided by it: 1 leaves it as it is")
+        if self.scale is not None and self.scale <= 0:
+            raise ValueError(
+                f"--scale is {self.scale:g}; a pixel, less the mean, is divided by it: it is above 0, and 1 leaves the "
+                "pixel as it is"
+            )
         if self.size is not None and not all(1 <= side <= LARGEST_SIDE for side in self.size):
             raise ValueError(f"--size is {self.size[0]}x{self.size[1]}; a face has 1 to {LARGEST_SIDE} pixels a side")
 
