@@ -99,6 +99,13 @@ def test_rows_are_found_by_name_and_by_image():
     assert rest.shared(np.array(["ann", "0002", "Bea"])) == SharedWithTraining(1, 0, 3, 3, True, nameless=1)
     pooled = known.pooled(np.array([0, 1, 1, 1]), 2)
     assert (pooled.people.tolist(), pooled.images.tolist(), pooled.digests) == ([True, False], [False, True], None)
+    shared = pooled.shared(np.array(["ann", "Bea"]))
+    assert shared.found() == "the model was trained on 1 of the 2 people (by name) and images of 1 of the 2 templates"
+    assert pooled_rows([pooled, known]).shared(None).pooled
+    none = replace(pooled, people=~pooled.people & pooled.people, images=pooled.people & pooled.images)
+    said = "none of the images of the 2 templates and, by name, none of the 2 people were in the training"
+    assert none.shared(np.array(["Cid", "Bea"])).found() == said
+    assert not known.pooled(np.arange(4), 4).templates  # of one image each
 
 
 def test_sets_that_share_nothing_say_so_and_what_was_not_compared():

@@ -84,6 +84,7 @@ class SharedWithTraining:
         named: whether both sets have names, so that people could be compared; numbers are not names.
         gap: why some images or people, or all, could not be compared; empty if all were.
         nameless: people of the set who have no names, where others have.
+        pooled: whether templates of several images each are counted in place of images.
     """
 
     people: int
@@ -93,6 +94,7 @@ class SharedWithTraining:
     named: bool
     gap: str = ""
     nameless: int = 0
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         if not (0 <= self.people <= self.of_people and 0 <= self.images <= self.of_images):
@@ -111,10 +113,11 @@ class SharedWithTraining:
         'the model was trained on 2 of the 60 people (by name)'
         """
         parts = [f"{self.people:,} of the {self.of_people:,} people (by name)"] if self.people else []
-        parts += [f"{self.images:,} of the {self.of_images:,} images"] if self.images else []
+        of_all = f"of the {self.of_images:,} {'templates' if self.pooled else 'images'}"
+        parts += [f"{'images of ' if self.pooled else ''}{self.images:,} {of_all}"] if self.images else []
         if parts:
             return f"the model was trained on {' and '.join(parts)}"
-        none = f"none of the {self.of_images:,} images"
+        none = f"none of the images {of_all}" if self.pooled else f"none {of_all}"
         if self.named:
             rest = f"; {counted(self.nameless, 'person')} without a name could not be compared" if self.nameless else ""
             compared = self.of_people - self.nameless
@@ -146,6 +149,7 @@ class RowsInTraining:
         gap: why some images or people, or all, could not be compared; empty if all were.
         digests: digest of each row's image; None where a row stands for several images.
         identities: the person of each row; None until `of` states them.
+        templates: whether a row stands for several images.
     """
 
     people: Bool[np.ndarray, " rows"]
@@ -154,6 +158,7 @@ class RowsInTraining:
     gap: str
     digests: Int64[np.ndarray, " rows"] | None = None
     identities: np.ndarray | None = None
+    templates: bool = False
 
     @classmethod
     def unrecorded(cls, rows: int, gap: str) -> "RowsInTraining":
@@ -182,7 +187,8 @@ class RowsInTraining:
     def pooled(self, group: Int64[np.ndarray, " rows"], groups: int) -> "RowsInTraining":
         """For each group of rows, whether the model was trained on any of them."""
         people, images = (np.bincount(group, column, groups) > 0 for column in (self.people, self.images))
-        return replace(self, people=people, images=images, digests=None, identities=None)
+        templates = self.templates or groups < len(group)
+        return replace(self, people=people, images=images, digests=None, identities=None, templates=templates)
 
     def shared(self, identities: np.ndarray | None) -> SharedWithTraining:
         """The number of people and images that are shared; without identities nobody is known."""
@@ -191,7 +197,8 @@ class RowsInTraining:
         with_name, images = sum(map(is_name, everyone)), int(self.images.sum())
         named = self.named and with_name > 0
         nameless = len(everyone) - with_name if named else 0
-        return SharedWithTraining(known, images, len(everyone), len(self.images), named, self.gap, nameless)
+        counts = known, images, len(everyone), len(self.images)
+        return SharedWithTraining(*counts, named, self.gap, nameless, self.templates)
 
 
 def pooled_rows(parts: Sequence[RowsInTraining | None]) -> RowsInTraining | None:
@@ -206,6 +213,7 @@ def pooled_rows(parts: Sequence[RowsInTraining | None]) -> RowsInTraining | None
         all(part.named for part in known),
         "; ".join(dict.fromkeys(part.gap for part in known if part.gap)),
         np.concatenate(digests) if len(digests) == len(known) else None,
+        templates=any(part.templates for part in known),
     )
 
 
