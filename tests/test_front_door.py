@@ -255,6 +255,7 @@ def changed(row: float) -> np.ndarray:
         (ROWS, PEOPLE[:, None], "identities has shape (120, 1) but there are 120 embeddings"),
         (ROWS, PEOPLE * 1.0, "identities must be text or whole numbers, not float64"),
         (ROWS, PEOPLE > 3, "identities must be text or whole numbers, not bool"),
+        (ROWS, [True, *PEOPLE[1:]], "identities must be text or whole numbers, but row 0 is 'True'"),
         (ROWS, [None, *PEOPLE[1:]], "identities must be text or whole numbers, but row 0 is 'None'"),
         (ROWS, [float("nan"), *map(str, PEOPLE[1:])], "identities must be text or whole numbers, but row 0 is 'nan'"),
         (

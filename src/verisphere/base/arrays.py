@@ -49,8 +49,11 @@ def text_column(field: str, values: Any, rows: int) -> np.ndarray:
         raise ValueError(f"{field} has shape {column.shape} but there are {rows} embeddings")
     if not rows:
         return column.astype(str)
-    if column.dtype.kind == "U" and isinstance(values, list | tuple):
-        column = np.array(values, object)  # NumPy turns a missing value beside text into the text 'nan'
+    if isinstance(values, list | tuple) and (
+        column.dtype.kind == "U"
+        or (column.dtype.kind != "b" and any(isinstance(value, bool | np.bool_) for value in values))
+    ):
+        column = np.array(values, object)  # NumPy turns a missing value beside text into 'nan', True beside 2 into 1
     if column.dtype.kind == "O":  # also a column of pandas
         for row, value in enumerate(column.tolist()):
             if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
