@@ -3,13 +3,14 @@
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from verisphere.base.vocabulary import ImageSource, Origin
-from verisphere.files.images_json import NAME, described_source, images_json, read_source
+from verisphere.files.images_json import NAME, described_source, images_json, joint_source, read_source
 from verisphere.images.by_light import ByLight
 from verisphere.images.decoded_faces import in_memory
 from verisphere.images.photos import Photos
@@ -89,6 +90,15 @@ def test_the_template_of_a_set_is_unknown_where_that_of_some_images_is(folder):
     assert (mixed.template, mixed.detector) == (None, None)
     ours, theirs = (Origin("ab" * 32, True, "float32", "faces", True, source) for source in (mixed.alignment, other))
     assert ours.differences(theirs) == ()
+
+
+def test_a_detector_beside_given_landmarks_is_compared():
+    parts = [ImageSource("set", None, f"small by {finder}") for finder in ("yunet", "the landmarks in a.csv")]
+    assert [part.detector for part in parts] == ["yunet", None]
+    assert joint_source("set", parts).detector == "yunet+the landmarks in a.csv"
+    assert (
+        joint_source("set", [parts[1], replace(parts[1], alignment="small by the landmarks in b.csv")]).detector is None
+    )
 
 
 def test_a_part_of_the_people_has_the_record_of_their_images_alone(folder, tmp_path):

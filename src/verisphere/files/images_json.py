@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from verisphere.base.provenance import DRAWN_IN_PLACE
+from verisphere.base.provenance import DRAWN_IN_PLACE, GIVEN_LANDMARKS
 from verisphere.base.vocabulary import ImageSource
 from verisphere.files.class_paths import present_name
 from verisphere.files.disk import read_file, real_path, regular
@@ -94,7 +94,8 @@ def _is_ours(file: Path) -> bool:
 def joint_source(place: str, parts: Sequence[ImageSource]) -> ImageSource:
     """The source of a set whose parts have these; what nothing is recorded of counts as the rest.
 
-    Alignments without a template come first, so that the joined one has none: that of some images is unknown.
+    Alignments without a template come first, so that the joined one has none: that of some images is unknown. Given
+    landmarks come last, so that the detectors before them are compared.
     """
     drawn = {part.drawn for part in parts} or {None}
     recorded = sorted({part.alignment for part in parts if part.alignment is not None})
@@ -103,7 +104,8 @@ def joint_source(place: str, parts: Sequence[ImageSource]) -> ImageSource:
         without = [alignment for alignment, template in template_of.items() if template is None]
         templates = {template for template in template_of.values() if template is not None}
         finders = {alignment.partition(" by ")[2] for alignment in recorded if template_of[alignment]} - {""}
-        stated = " by ".join("+".join(sorted(words)) for words in (templates, finders) if words)
+        in_order = sorted(templates), sorted(finders, key=lambda finder: (finder.startswith(GIVEN_LANDMARKS), finder))
+        stated = " by ".join("+".join(words) for words in in_order if words)
         recorded = [" and ".join(filter(None, [*without, stated]))]
     return ImageSource(place, True if True in drawn else None if None in drawn else False, *recorded)
 
