@@ -103,6 +103,14 @@ def test_nobody_is_no_person_and_a_crowd_is_named(tmp_path: Path, caplog: pytest
     assert "people.csv: 'unknown' holds 30 images, where the median person has 5: are they all one" in caplog.text
 
 
+def test_the_rule_of_names_is_recorded_where_identities_are_compared(tmp_path: Path):
+    faces = library()
+    made = [cluster_folder(saved(tmp_path, faces), tmp_path / "out", ClusterOptions(T))]
+    exact = saved(tmp_path, replace(faces, names_rule="exact"))
+    made.append(cluster_folder(exact, tmp_path / "known", ClusterOptions(T, known=True)))
+    assert [one.source.names_rule for one in made] == [None, "exact"]
+
+
 def test_nothing_to_compare_with_and_an_endless_margin_are_refused(tmp_path: Path):
     nobody = Embeddings(np.eye(3), identities=["-1"] * 3, names=list("abc"))
     with pytest.raises(ValueError, match=r"library\.npz: no face has an identity, .* --known"):

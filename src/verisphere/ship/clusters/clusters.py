@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -107,6 +107,8 @@ def _made(
     if options.known:
         note_crowds(embeddings, faces.identities)
     source, names = evaluated(embeddings, faces), faces.names.tolist()
+    if not options.known:
+        source = replace(source, names_rule=None)
     if images is not None:
         check_embedded(embeddings, names, images)
     row = {name: number for number, name in enumerate(names)}
