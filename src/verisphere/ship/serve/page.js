@@ -109,12 +109,8 @@ function axis({ score, threshold, unsure_from: unsure }) {
 }
 
 async function about() {
-  const card = await call("v1/card").catch((error) => ({ gallery: error.message, role: "read" }));
-  at("promise").textContent = whole(card.gallery);
-  document.querySelector("[value=enrol]").disabled = card.role === "read";
-  document.querySelector("[value=verify]").disabled = !card.pair;
   const card = await call("v1/card").catch((error) => ({ gallery: error.message }));
-  at("promise").textContent = card.gallery;
+  at("promise").textContent = whole(card.gallery);
   const reasons = {
     enrol: card.role === "read" && "this key may not enrol",
     verify: card.pair === "" && "the model ships no threshold for two photographs",
