@@ -27,15 +27,12 @@ _AT_ONCE = 1 << 16  # samples
 
 @dataclass(frozen=True)
 class AtAngle:
-    """The samples beyond one of the compared angles, in degrees, and the identities of which no sample remains.
-
-    Dropped samples are compared with noisy ones; None if the truth is not known.
-    """
+    """The samples beyond one of the compared angles, in degrees, and the identities of which no sample remains."""
 
     angle: float
     dropped: int
     identities_lost: int
-    agreement: NoiseDropped | None = None
+    agreement: NoiseDropped | None = None  # None if the truth is not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +87,7 @@ class Cleaning:
 
     @property
     def rank_1(self) -> dict[str, dict[str, float]] | None:
-        """Share of the samples whose nearest class is their own: of all, and of the kept ones; see `NearestClass`.
-
-        It shows the effect of dropping the other sub-centers ("K = 3 to 1"), which cannot change TAR, since the
-        embeddings stay the same.
-        """
+        """Share of the samples whose nearest class is their own: of all, and of the kept ones; see `NearestClass`."""
         nearest = self.found.nearest_class
         if nearest is None:
             return None
@@ -116,10 +109,7 @@ class Cleaning:
 
     @cached_property
     def categories(self) -> dict[str, Bool[np.ndarray, " samples"]]:
-        """The samples in dominant and in other sub-classes; the clean and the noisy ones where the truth is known.
-
-        Where it is known, these are the four categories of ArcFace's figure 7.
-        """
+        """The samples in dominant and in other sub-classes; the clean and the noisy ones where the truth is known."""
         dominant = self.found.sub.in_dominant
         groups = {"dominant": dominant, "non_dominant": self.found.sub.known & ~dominant}
         if self.noisy is None:

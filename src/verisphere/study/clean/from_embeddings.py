@@ -59,11 +59,7 @@ def clusters_of(
 def _by_size(
     points: Float32[np.ndarray, "rows dim"], clusters: Int64[np.ndarray, " rows"]
 ) -> tuple[Int64[np.ndarray, " rows"], Float32[np.ndarray, " rows"], Float32[np.ndarray, " rows"]]:
-    """Clusters of one class renumbered by their sizes, with cosines to the mean of the first and of the own cluster.
-
-    Of equally large clusters the one with the larger sum of cosines to its mean comes first; of those whose sums are
-    equal up to rounding, the one with the first core in the order of the rows' numbers.
-    """
+    """Clusters of one class renumbered by their sizes, with cosines to the mean of the first and of the own cluster."""
     count = int(clusters.max()) + 1
     members = clusters == np.arange(count)[:, None]
     means = np.zeros((count, points.shape[1]), np.float32)
@@ -139,19 +135,14 @@ def found_in_embeddings(
     budget: int = BUDGET,
     progress: Progress = quietly,
 ) -> Found:
-    """The sub-class of each row of an embeddings file.
+    """The sub-class of each row of an embeddings file, by the options of `Finder`; rows of `NOBODY` have no class.
 
-    Whole identities are held at a time, as many as fit the budget; identities that follow each other in the file are
-    read in one pass, and a file in which all identities are mixed takes a pass for each budget of rows. The result
-    depends on neither the budget nor the order of the rows. Rows of `NOBODY` belong to no class.
+    Whole identities are held at a time, as many as fit `budget` bytes; a larger identity is held nevertheless. The
+    result depends on neither the budget nor the order of the rows.
 
-    With `dbscan`, each cluster is a sub-class and the largest is dominant; among equally large ones, the one with the
-    larger sum of cosines to its mean. Clusters are numbered by their sizes, from 0; the rows of no cluster share the
-    number after them, and so do the clusters from the 15th on. An identity of fewer than `min_samples` rows is one
-    sub-class. If no cluster is found, none is dominant, so the identity is lost. The angles are those to the mean of
-    the dominant cluster, and to the mean of the row's own cluster (0 for a row of no cluster). The method is meant for
-    `Rule(angle=None, only_dominant=True)`. The options are those of `Finder`. The rows that are held take `budget`
-    bytes at a time; a larger identity is held nevertheless.
+    Clusters of `dbscan` are numbered by their sizes; the rows of no cluster share the number after them, and so do the
+    clusters from the 15th on. An identity of fewer than `min_samples` rows is one sub-class. If no cluster is found,
+    none is dominant. The angle to the row's own cluster is 0 for a row of no cluster.
     """
     finder = Finder(method, sub_centers, restarts, seed, eps, min_samples)
     opened = open_rows(Path(path), ("names", "identities"))
@@ -185,11 +176,10 @@ def found_in_embeddings(
 
 @dataclass(frozen=True)
 class Finder:
-    """A method with its options.
+    """A method with its options; `restarts` are further starts of k-means.
 
-    Each identity has at most so many sub-centers, found by so many further starts of k-means, which the seed draws. For
-    `dbscan`, `eps` is the largest cosine distance of neighbours, above 0 and at most 2, and `min_samples` the number of
-    rows within it, itself included, that make a row part of a cluster's core.
+    For `dbscan`, `eps` is the largest cosine distance of neighbours, above 0 and at most 2, and `min_samples` the
+    number of rows within it, itself included, that make a row part of a cluster's core.
     """
 
     method: Method = "sub-centers"
@@ -253,12 +243,7 @@ def cosines_to_others(
     >>> cosines_to_others(rows, np.array([0, 0, 1]))
     array([0.6, 0.6, 1. ], dtype=float32)
 
-    Args:
-        labels: class of each row; a negative label is no class.
-
-    Returns:
-        the cosines; 1 for the only row of a class, which has no others to compare with, and NaN for a row of no class.
-            If the other rows cancel, the cosine is 0.
+    It is 1 for the only row of a class, NaN for a row of no class, and 0 if the other rows cancel.
     """
     cosines = np.full(len(rows), np.nan, np.float32)
     for _, places in equal_sizes(rows, labels):
@@ -273,10 +258,7 @@ def cosines_to_others(
 
 @dataclass(frozen=True, eq=False)
 class _Passes:
-    """The identities that are held together, and the pass over the file in which they are read.
-
-    The block of a row of no class is NONE. In a pass, all rows of a block precede those of the next block.
-    """
+    """The identities that are held together, and the pass over the file in which they are read; NONE for no class."""
 
     block: Int64[np.ndarray, " rows"]
     sizes: Int64[np.ndarray, " blocks"]

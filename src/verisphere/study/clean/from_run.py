@@ -1,9 +1,4 @@
-"""Sub-classes by the sub-centers of a run: from images, or from embeddings that its network has made.
-
-For every image only the K cosines to the sub-centers of its own class are held. A run with K = 1 has one sub-center for
-each class: every sample is then in the dominant sub-class, and the rule of the angle drops by the distance to the class
-center, which the noise has also attracted.
-"""
+"""Sub-classes by the sub-centers of a run: from images, or from embeddings that its network has made."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -54,14 +49,9 @@ def found_in_run(
     """The samples of a data set in the sub-classes of a run that was trained on it.
 
     Images are embedded block by block, without the mirror image and in float32. A finished block is stored in the
-    folder `work`; the next call with the same checkpoint, data and options continues from there, and gives the same
-    bits as an uninterrupted one. The ranks of a joined group share the work, and each returns the whole result; all
-    ranks must see the same files.
-
-    Images without a known person have no class: their sub-center is `NONE`, and no rule drops them. A run is its newest
-    checkpoint, or one checkpoint inside it. Without `work`, whose files the caller removes, the work begins anew each
-    time. With `rank_1` the nearest class of every image is found too, by images x classes x sub-centers products; the
-    embeddings are then among the work files.
+    folder `work`, whose files the caller removes; the next call with the same checkpoint, data and options continues
+    from there, and gives the same bits as an uninterrupted one. The ranks of a joined group share the work, and each
+    returns the whole result; all ranks must see the same files.
     """
     head = on_every_rank(lambda: _head_for(run, faces))
     model = on_every_rank(lambda: open_model(head.checkpoint.path, device, trust))
@@ -103,11 +93,7 @@ def found_by_centers(
     rank_1: bool = False,
     progress: Progress = quietly,
 ) -> Found:
-    """The rows of an embeddings file in the sub-classes of the run whose network has made it.
-
-    The file is read in portions: once, or twice with `rank_1`. Domains in the file are not read. A file that states its
-    origin must have been made by the run's network. The other arguments are those of `found_in_run`.
-    """
+    """The rows of an embeddings file in the sub-classes of the run whose network has made it."""
     head = open_head(run, WITHOUT_HEAD)
     rows = open_rows(embeddings, ("names", "identities"))
     assert rows.identities is not None

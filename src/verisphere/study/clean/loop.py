@@ -62,11 +62,7 @@ class CleanOptions:
 def clean_folder(
     out: Path, options: CleanOptions, find: Callable[[Path], tuple[Found, Faces | None]], title: str
 ) -> Cleaning:
-    """Find sub-classes and write the folder of a cleaning: kept.txt, clean.json and a page. All ranks enter it.
-
-    `find` takes a folder for unfinished work, and gives the sub-classes and the images for pictures; `title` is that of
-    the page.
-    """
+    """Find sub-classes and write the folder of a cleaning: kept.txt, clean.json and a page. All ranks enter it."""
     with result_folder(out) as work:
         found, faces = find(work)
         truth = options.truth
@@ -91,12 +87,9 @@ def clean_loop(
 ) -> Cleaning | None:
     """Train with sub-centers, clean, and train anew on the kept images; a stopped loop continues where it was.
 
-    A finished stage is not repeated. The first training has as many sub-centers as the recipe states if they are more
-    than 1, else `SUB_CENTERS`. The second recipe is the first one with one center a class and the data restricted by
-    `Relabelled`; if it starts from another run, it takes only the backbone (`start_head: false`), since classes may be
-    lost. The ranks of a joined group work together, and rank 0 writes. The `--field value` words of `overrides` hold
-    for both trainings; measure, device and threads are those of `train_run`. The result is None if an earlier call
-    finished the cleaning.
+    The second recipe is the first one with one center a class and the data restricted by `Relabelled`; if it starts
+    from another run, it takes only the backbone, since classes may be lost. The ranks of a joined group work together,
+    and rank 0 writes. The result is None if an earlier call finished the cleaning.
     """
     first = on_every_rank(lambda: _first_recipe(recipe, list(overrides)))
     truth = options.truth

@@ -25,11 +25,7 @@ _ROWS = 1024
 
 @dataclass(frozen=True, eq=False)
 class NearestClass:
-    """Whether the nearest class of each sample is its own; False for a sample of no class.
-
-    A class is as near as the nearest of its sub-centers, of all or of the dominant one alone. Another class that is
-    equally near as the own one is ignored.
-    """
+    """Whether the nearest class of each sample is its own; False for a sample of no class."""
 
     all_sub_centers: Bool[np.ndarray, " samples"]
     dominant_only: Bool[np.ndarray, " samples"]
@@ -53,8 +49,7 @@ def nearest_is_own(
     """A function that tests whether the nearest class of embeddings is their own: by all sub-centers, by the dominant.
 
     The function takes embeddings (rows, dim), labels (rows,) and the cosines (rows, subcenters) to the sub-centers of
-    the own class. The cosines of a block of rows to a part of the classes are held at a time. The ranks of a group
-    share the rows, and all call the function together; each receives all results.
+    the own class. The ranks of a group share the rows; all call it together, and each receives all results.
     """
     kept = torch.from_numpy(dominant.clip(min=0))
     dominant_centers = centers[torch.arange(len(centers)), kept][:, None, :].to(device)

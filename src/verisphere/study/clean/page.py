@@ -163,11 +163,7 @@ def _short(name: str) -> str:
 
 
 def telling_identities(cleaning: Cleaning, count: int = IDENTITIES) -> list[int]:
-    """Labels of the identities with most dropped samples outside their dominant sub-class.
-
-    Among equals, those with most samples outside it come first, then those that come first in the set. Identities
-    without a sample outside are not chosen.
-    """
+    """Labels of the identities with most dropped samples outside their dominant sub-class."""
     sub = cleaning.found.sub
     outside = sub.known & ~sub.in_dominant
     classes = len(sub.dominant)
@@ -178,11 +174,7 @@ def telling_identities(cleaning: Cleaning, count: int = IDENTITIES) -> list[int]
 
 
 def rows_of_identity(cleaning: Cleaning, label: int) -> list[tuple[int, _Samples, _Samples]]:
-    """Each sub-center of an identity that has samples, with all of them and with those that are shown.
-
-    The dominant sub-center comes first, then the others by falling number of samples; the sample that is nearest to the
-    dominant sub-center comes first.
-    """
+    """Each sub-center of an identity that has samples, the dominant one first, with all of them and those shown."""
     sub = cleaning.found.sub
     dominant, counts = int(sub.dominant[label]), sub.counts[label]
     places = np.flatnonzero(sub.labels == label)
@@ -326,11 +318,7 @@ def angles_plot(
     label: str,
     rule: float | None,
 ) -> Figure:
-    """Histograms of the angles of groups of samples, above on a linear scale, below on a logarithmic one.
-
-    A group has a colour, a line style, and angles in degrees; NaN stands for a sample without an angle, which is not
-    drawn. The legend has the share of each group in the total. The angle of the rule is a line.
-    """
+    """Histograms of angles in degrees, above on a linear scale, below on a logarithmic one; NaN is not drawn."""
     figure = new_figure(4.4)
     even, logarithmic = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     edges = bins([angles for _, angles in groups.values()], total)

@@ -18,10 +18,7 @@ from verisphere.images.relabelled import relabelled
 def relabelled_embeddings(
     embeddings: Embeddings, labels: str | Path | None = None, without: str | Path | None = None
 ) -> Embeddings:
-    """The rows that a list of labels names, with its identities, without the rows that another list excludes.
-
-    Without a list of labels (`verisphere.files.label_lists`) all identities stay; the other list has a name a line.
-    """
+    """The rows that a list of labels names, with its identities, without the rows that another list excludes."""
     if labels is not None:
         with names_taken(embeddings.names_rule):
             positions, listed = relabelled(embeddings.names.tolist(), labels)
@@ -48,10 +45,7 @@ def relabelled_embeddings(
 
 
 def relabel_file(path: Path, out: Path, labels: Path | None = None, without: Path | None = None) -> str:
-    """Write an embeddings file with other labels; returns one line that describes it.
-
-    At least one of the two lists of `relabelled_embeddings` is given; `out` ends in .npz.
-    """
+    """Write an embeddings file (.npz) with other labels; returns one line that describes it."""
     if labels is None and without is None:
         raise ValueError("nothing to change; give --labels LIST, --without LIST, or both")
     refuse_overwriting(out, [path, labels, without])

@@ -42,14 +42,7 @@ def cosines_to_sub_centers(
            [ 0.95, -0.6 ],
            [-0.32,  1.  ]], dtype=float32)
 
-    Args:
-        rows: rows of length 1.
-        labels: class of each row; a negative label is no class.
-        sub_centers: sub-centers of each class; a class with fewer rows, or fewer directions, has fewer.
-        restarts: number of further starts, each from rows that are drawn.
-
-    Returns:
-        the cosines; NaN if the class has fewer sub-centers, and for a row of no class.
+    The cosines are NaN if the class has fewer sub-centers, and for a row of no class (a negative label).
     """
     for name, number, least in (
         ("sub_centers", sub_centers, 1),
@@ -80,15 +73,8 @@ def spherical_k_means(
 ) -> Float32[np.ndarray, "classes subcenters dim"]:
     """Centers of each class by spherical k-means; NaN where a class has fewer directions than sub-centers.
 
-    Each iteration assigns every row to the nearest center, the first of equally near ones, and puts each center at the
-    mean of its rows, of length 1. A center without rows takes the row that is farthest from its own center, which
-    increases the sum of cosines; if all rows are at their centers, it is absent. The iterations end when no row changes
-    its center.
-
-    Args:
-        points: rows of length 1, equally many of each class.
-        sub_centers: sub-centers of each class, at most its rows.
-        start: centers that the iterations begin with, NaN for an absent one; None chooses them by `farthest_first`.
+    A center without rows takes the row that is farthest from its own center; if all rows are at their centers, it is
+    absent. `points` have length 1; `start` has NaN for an absent center, and None chooses by `farthest_first`.
     """
     if not points.any(axis=2).all():
         raise ValueError("a row has length zero, which has no direction")
@@ -136,7 +122,7 @@ def equal_sizes(
     """Classes with equally many rows together, and the positions of their rows; not too many at a time.
 
     The rows of a class are in the order of their numbers, so that the order in which they are given changes nothing,
-    not even by rounding. Rows of no class are excluded.
+    not even by rounding.
     """
     leading = rows[:, :_ORDERED_BY]
     order = np.lexsort((*leading.T[::-1], labels))

@@ -21,23 +21,14 @@ ROUNDING = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class SubClasses:
-    """The sub-class of each sample, and its angles.
-
-    Attributes:
-        labels: class of each sample; `NO_CLASS` for a sample without a known person.
-        sub_center: number of the nearest sub-center of the own class; `NONE` for a sample of no class.
-        dominant: number of the dominant sub-center of each class; `NONE` for a class without samples.
-        counts: number of samples that are nearest to each sub-center.
-        angle: angle between each sample and the dominant sub-center of its class, in degrees; NaN for no class.
-        nearest: angle between each sample and its nearest sub-center, in degrees; NaN for no class.
-    """
+    """The sub-class of each sample, and its angles in degrees; NaN and `NONE` where there is no class or no sample."""
 
     labels: Int64[np.ndarray, " samples"]
-    sub_center: Int64[np.ndarray, " samples"]
+    sub_center: Int64[np.ndarray, " samples"]  # number of the nearest sub-center of the own class
     dominant: Int64[np.ndarray, " classes"]
     counts: Int64[np.ndarray, "classes subcenters"]
-    angle: Float32[np.ndarray, " samples"]
-    nearest: Float32[np.ndarray, " samples"]
+    angle: Float32[np.ndarray, " samples"]  # to the dominant sub-center of its class
+    nearest: Float32[np.ndarray, " samples"]  # to its nearest sub-center
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -69,10 +60,7 @@ def sub_classes(
     >>> found.sub_center.tolist(), found.dominant.tolist(), found.counts.tolist(), found.angle.round().tolist()
     ([0, 0, 1], [0], [[2, 1]], [26.0, 37.0, 84.0])
 
-    Args:
-        cosines: cosines to each sub-center; NaN if the class has fewer sub-centers than others. Rows of no class are
-            not read.
-        labels: class of each sample, below `classes`; a negative label is no class.
+    `cosines` are NaN if a class has fewer sub-centers than others; a negative label is no class.
     """
     per_class = cosines.shape[1]
     own = np.where(np.isnan(cosines), -np.inf, cosines)
@@ -99,25 +87,16 @@ def degrees(cosines: Float32[np.ndarray, " samples"]) -> Float32[np.ndarray, " s
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The samples of a data set, each in its sub-class.
-
-    Attributes:
-        people: the identities; a label of `sub` is a position in them.
-        sub: sub-classes of the samples.
-        method: how the sub-centers were found, in words, such as "sub-centers of runs/k3".
-        domains: domain of each image; None if the set has none.
-        true_identities: true identity of each image, if known.
-        nearest_class: whether the nearest class of each image is its own; None if this was not requested.
-    """
+    """The samples of a data set, each in its sub-class."""
 
     names: Sequence[str]
     identities: Sequence[str]
-    people: Sequence[str]
+    people: Sequence[str]  # a label of `sub` is a position in them
     sub: SubClasses
-    method: str
+    method: str  # how the sub-centers were found, in words, such as "sub-centers of runs/k3"
     domains: Sequence[str] | None = None
     true_identities: Sequence[str] | None = None
-    nearest_class: NearestClass | None = None
+    nearest_class: NearestClass | None = None  # None if not requested
     names_rule: Names | None = None
 
     def __len__(self) -> int:

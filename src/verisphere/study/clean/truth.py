@@ -1,7 +1,4 @@
-"""How well a rule that drops images finds wrong labels, where the true ones are known.
-
-Its figures are precision, recall, and the clean images that it drops.
-"""
+"""How well a rule that drops images finds wrong labels, where the true ones are known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,14 +17,7 @@ from verisphere.images.packs.columns import coded
 
 @dataclass(frozen=True)
 class NoiseDropped:
-    """Dropped samples compared with noisy ones.
-
-    Attributes:
-        noisy: number of samples whose label is wrong.
-        clean: number of samples whose label is right.
-        noisy_dropped: number of dropped samples whose label is wrong.
-        clean_dropped: number of dropped samples whose label is right.
-    """
+    """Dropped samples compared with noisy ones."""
 
     noisy: int
     clean: int

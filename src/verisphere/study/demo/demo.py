@@ -47,8 +47,7 @@ GROUP = (
 class DemoSize:
     """The size of the demo; the tests run a small one.
 
-    Figures are measured on unseen `people`, and thresholds set on further ones with one image each, for the FARs that
-    are shipped. Overrides are `--field value` pairs of the recipe.
+    Figures are measured on unseen `people`, and thresholds set on further ones with one image each.
     """
 
     people: int = 1_000
@@ -62,11 +61,7 @@ class DemoSize:
 def run_demo(
     out: Path, *, device: str | None = None, progress: Progress = quietly, size: DemoSize | None = None
 ) -> str:
-    """Run the demo; if `out` is not empty, the next free number is appended to its name.
-
-    The folder receives the run, embeddings, figures, thresholds, the model folder and the report; their paths and the
-    tables are returned as text. By default it trains on a GPU if there is one.
-    """
+    """Run the demo; if `out` is not empty, the next free number is appended to its name."""
     require_export()
     size = DemoSize() if size is None else size
     started = time.monotonic()

@@ -157,31 +157,18 @@ FIRST_SEEDS = "first_seeds"
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """An experiment: trainings to be made and measured.
-
-    Attributes:
-        recipe: path of the recipe that all trainings share.
-        common: names and values of all trainings; they override the recipe.
-        warm: fields of the training whose weights all arms start from; None if each arm starts anew.
-        arms: fields of each arm, including the values of the grid.
-        seeds: seeds of each arm; None takes the recipe's seed.
-        baseline: name of the arm that all others are compared with.
-        evaluate: sets to measure on, as plain data; None takes the recipe's validation set.
-        cleaned: for each arm that trains on cleaned data, the arm that cleans and the rule.
-        searches: for each arm that is a search, its space, method, schedule and reward as plain data.
-        first_seeds: for each arm that does not have all seeds, the number of those that it has.
-    """
+    """An experiment: trainings to be made and measured."""
 
     recipe: Path
-    common: tuple[tuple[str, Any], ...]
-    warm: Settings | None
+    common: tuple[tuple[str, Any], ...]  # names and values of all trainings; they override the recipe
+    warm: Settings | None  # the training whose weights all arms start from
     arms: dict[str, Settings]
-    seeds: tuple[int, ...] | None
+    seeds: tuple[int, ...] | None  # None takes the recipe's seed
     baseline: str
-    evaluate: dict[str, dict[str, Any]] | None = None
+    evaluate: dict[str, dict[str, Any]] | None = None  # None takes the recipe's validation set
     cleaned: dict[str, CleanedFrom] = field(default_factory=dict)
     searches: dict[str, dict[str, Any]] = field(default_factory=dict)
-    first_seeds: dict[str, int] = field(default_factory=dict)
+    first_seeds: dict[str, int] = field(default_factory=dict)  # how many, for an arm that does not have all
 
     def __post_init__(self) -> None:
         if not self.arms:
@@ -242,9 +229,8 @@ def read_experiment(
 ) -> Experiment:
     """Read an experiment from a file and the options of the command line.
 
-    A YAML file, or a packaged one, with `recipe` or `arms` is an experiment, any other a recipe. The `--field value`
-    options hold for all trainings, the `FIELD=V1,V2,...` options replace the values of the same field in the file's
-    grid, and the seeds those of the file.
+    A YAML file with `recipe` or `arms` is an experiment, any other a recipe. The `--field value` options hold for all
+    trainings, `FIELD=V1,V2,...` replaces the values of a field in the file's grid.
     """
     file = find_recipe(path, what="recipe or experiment")
     points, based = parse_grid(grid), read_based(file.path)

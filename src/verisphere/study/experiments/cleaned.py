@@ -62,10 +62,7 @@ def split_cleaned(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings], di
 def over_grid(
     cleaned: Mapping[str, CleanedFrom], arms: Sequence[str], crossing: Sequence[str]
 ) -> dict[str, CleanedFrom]:
-    """The `cleaned` entries of arms that a grid crosses: each point is cleaned by the same point of the other arm.
-
-    In `crossing` the points of an arm stand side by side, in the order of the arms.
-    """
+    """The `cleaned` entries of arms that a grid crosses: each point is cleaned by the same point of the other arm."""
     points = len(crossing) // len(arms)
     results = {}
     for name, entry in cleaned.items():
@@ -105,11 +102,7 @@ def waves(arms: Sequence[str], cleaned: Mapping[str, CleanedFrom]) -> list[list[
 
 
 def clean_for(folder: Path, entry: CleanedFrom, source: Path, device: torch.device) -> None:
-    """Write `kept.txt` and `clean.json` into the folder of a training, unless they are there.
-
-    They are written anew if the other training or the rule has changed, and nothing was trained on them yet. The folder
-    `source` is that of the finished training that cleans.
-    """
+    """Write `kept.txt` and `clean.json` into a training's folder; anew only while nothing was trained on them."""
     about = {**asdict(entry), "checkpoint": read_checkpoint(source).sha256}
     if (folder / DONE).is_file() and (list_checkpoints(folder) or read_json_file(folder / DONE).get("by") == about):
         return

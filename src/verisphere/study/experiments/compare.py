@@ -29,26 +29,16 @@ from verisphere.study.experiments.searched import COST, FOUND, REWARD
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean over seeds of the difference between the figures of an arm and of the baseline at the same seed.
-
-    Attributes:
-        std: population standard deviation of the differences over seeds.
-        per_seed: the difference at each seed.
-        lower_95, upper_95: the middle 95 % over redrawn people, the same for both arms and all seeds.
-        inside_noise: whether this interval contains zero.
-        lower_95_over_seeds, upper_95_over_seeds: Student's bounds of the mean over further seeds, on the same people;
-            NaN for one seed.
-        inside_seed_noise: whether these bounds contain zero; None for one seed.
-    """
+    """Mean over seeds of the difference between the figures of an arm and of the baseline at the same seed."""
 
     value: float
-    std: float
+    std: float  # population standard deviation of the differences over seeds
     per_seed: dict[int, float]
-    lower_95: float
+    lower_95: float  # the middle 95 % over redrawn people, the same for both arms and all seeds
     upper_95: float
     replicates: int
     inside_noise: bool
-    lower_95_over_seeds: float
+    lower_95_over_seeds: float  # Student's bounds of the mean over further seeds, on the same people; NaN for one seed
     upper_95_over_seeds: float
     inside_seed_noise: bool | None
 
@@ -80,11 +70,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class ArmFigure:
-    """A figure of an arm.
-
-    Its identity is that of `Figure`; the standard deviation is that of the population. The baseline itself has no
-    difference, and neither have figures that are not compared, and all if the baseline failed.
-    """
+    """A figure of an arm, with the standard deviation of the population over the seeds."""
 
     measured: str
     name: str
@@ -189,10 +175,7 @@ def results_text(
     people: Mapping[str, int],
     below: Mapping[str, Sequence[str]],
 ) -> str:
-    """A table for each set and figure, one of the domains, and one of the trainings.
-
-    Of each set there is the number of people, and the target FARs that are below its resolution.
-    """
+    """A table for each set and figure, one of the domains, and one of the trainings."""
     texts = []
     figures: dict[Figure, dict[str, ArmFigure]] = {}
     for arm, result in results.items():
@@ -354,9 +337,8 @@ def experiment_plot(
 ) -> Picture | None:
     """A panel for each figure: the mean of each arm as a dot, its seeds as rings.
 
-    A bar is the 95 % interval of the difference over people, drawn from the mean of the baseline, which a line marks. A
-    bar that reaches the line is inside the noise and is drawn pale, as is a difference that other seeds might reverse.
-    The TAR at a skipped target FAR, which is below resolution, is not drawn; None if nothing is.
+    A bar is the 95 % interval of the difference over people, drawn from the mean of the baseline, which a line marks;
+    it is pale where it is inside the noise, or where other seeds might reverse it.
     """
     panels: dict[Figure, dict[str, ArmFigure]] = {}
     for arm, result in results.items():

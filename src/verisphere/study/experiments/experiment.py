@@ -118,10 +118,7 @@ def _stored(path: Path, asked: MeasuredSet, origin: Origin) -> Embeddings | None
 
 
 def _unchanged(model: EmbeddingModel, asked: MeasuredSet, before: Embeddings, images: str) -> bool:
-    """Whether some of the set's images, evenly spaced, still have the stored embeddings.
-
-    The images at a path may have been replaced; to check all of them would cost as much as to embed them.
-    """
+    """Whether some of the set's images, evenly spaced, still have the stored embeddings."""
     rows = even_steps(len(before), _CHECKED_IMAGES)
     now = embed(model, asked.faces.select(rows.tolist()), images, flip=asked.flip)
     cosines = cosine(*(torch.from_numpy(both).double() for both in (now.embeddings, before.embeddings[rows])))
@@ -144,22 +141,17 @@ def _images(described: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class ExperimentResult(Result):
-    """The results of an experiment.
-
-    The bootstrap has a number of replicates, and the seed `draws`. `below_resolution` has, for each set, the target
-    FARs that are too low for its number of impostor pairs; `arms` are those whose trainings all finished, and `failed`
-    has a line for each training that did not. Sets on whose people or images a training was trained are `known`.
-    """
+    """The results of an experiment."""
 
     baseline: str
     seeds: tuple[int, ...]
     replicates: int
-    draws: int
+    draws: int  # seed of the bootstrap
     people: dict[str, int]
-    below_resolution: dict[str, tuple[str, ...]]
+    below_resolution: dict[str, tuple[str, ...]]  # by set, the FARs too low for its impostor pairs
     arms: dict[str, ArmResult]
-    failed: tuple[str, ...]
-    known: dict[str, str]
+    failed: tuple[str, ...]  # a line for each training that did not finish
+    known: dict[str, str]  # sets on whose people or images a training was trained
 
     def text(self) -> str:
         """What a training knew of a set, and the tables of all results."""
@@ -186,11 +178,7 @@ def run_experiment(
     draws: int = 0,
     progress: Progress = quietly,
 ) -> ExperimentResult:
-    """Train every arm at every seed, measure and compare; an experiment that was stopped is continued.
-
-    The folder `out` receives a folder for each training, `results.csv`, `results.json` and `plots/`. The bootstrap over
-    people has `replicates` replicates, drawn by the seed `draws`.
-    """
+    """Train every arm at every seed, measure and compare; an experiment that was stopped is continued."""
     launch = Launch() if launch is None else launch
     check_at_least("replicates", replicates)
     device = choose_device(launch.device)

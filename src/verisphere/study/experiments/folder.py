@@ -35,18 +35,14 @@ _BESIDE = {CLEANED, SEARCH}  # keys of an arm beside the fields of its recipe
 
 @dataclass(frozen=True)
 class Run:
-    """A training of an experiment.
-
-    The recipe is resolved YAML, as is the search of an arm that is one. Where its data are cleaned, `source` is the
-    folder of the cleaning arm's training at the same seed.
-    """
+    """A training of an experiment."""
 
     arm: str
     seed: int
     folder: Path
     recipe: str
     cleaned: CleanedFrom | None = None
-    source: Path | None = None
+    source: Path | None = None  # folder of the cleaning arm's training at the same seed
     search: str | None = None
 
     @property
@@ -104,11 +100,7 @@ def _trained(folder: Path) -> bool:
 
 
 def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
-    """Create the folder of an experiment, or open it again; returns the trainings of each arm.
-
-    An experiment may grow by arms, seeds, sets and FARs. Arms, seeds and sets of trainings that have a checkpoint must
-    be the same as before; all others may change.
-    """
+    """Create the folder of an experiment, or open it again; what has a checkpoint must be the same as before."""
     path = out / "plan.json"
     asked = {
         "warm": None if resolved.warm is None else resolved.warm.fields,

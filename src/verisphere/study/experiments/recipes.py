@@ -92,17 +92,13 @@ class ResolvedRecipe:
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """An experiment whose recipes are resolved and whose sets are open.
-
-    The sets are empty if neither experiment nor recipe names one; `described` has them as plain data. Arms, seeds,
-    `cleaned` and `searches`, with all values, are those of `Experiment`.
-    """
+    """An experiment whose recipes are resolved and whose sets are open."""
 
     warm: ResolvedRecipe | None
     arms: dict[str, ResolvedRecipe]
     seeds: tuple[int, ...]
     sets: dict[str, MeasuredSet]
-    described: dict[str, dict[str, Any]]
+    described: dict[str, dict[str, Any]]  # the sets as plain data
     cleaned: dict[str, CleanedFrom] = field(default_factory=dict)
     searches: dict[str, dict[str, Any]] = field(default_factory=dict)
 

@@ -34,20 +34,12 @@ class RunsFailed(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """Options for starting trainings.
+    """Options for starting trainings."""
 
-    Attributes:
-        jobs: number of trainings at a time.
-        threads: threads of each training; None leaves the number to OMP_NUM_THREADS and PyTorch, and divides the cores
-            among several jobs if OMP_NUM_THREADS is not set.
-        device: device of each training; None lets it choose.
-        default_allocator: leave glibc's allocator unchanged.
-    """
-
-    jobs: int = 1
-    threads: int | None = None
+    jobs: int = 1  # number of trainings at a time
+    threads: int | None = None  # of each training; None leaves them to OMP_NUM_THREADS, or divides the cores among jobs
     device: str | None = None
-    default_allocator: bool = False
+    default_allocator: bool = False  # leave glibc's allocator unchanged
 
     def __post_init__(self) -> None:
         for name, value in (("jobs", self.jobs), ("threads", self.threads)):
@@ -96,10 +88,7 @@ class _Child:
 
 
 def clean_runs(runs: Sequence[Run], device: torch.device, progress: Progress = quietly) -> list[Failure]:
-    """Clean the data of the trainings that ask for it, by trainings that are finished; returns those that failed.
-
-    Trainings that are finished, or whose data are not cleaned, need nothing.
-    """
+    """Clean the data of the trainings that ask for it, by trainings that are finished; returns those that failed."""
     waiting = [run for run in runs if run.cleaned is not None and not run.finished]
     failures = []
     for run in progress(waiting, "cleaning", len(waiting)) if waiting else ():
@@ -121,9 +110,8 @@ def clean_runs(runs: Sequence[Run], device: torch.device, progress: Progress = q
 def train_runs(runs: Sequence[Run], launch: Launch, progress: Progress = quietly) -> list[Failure]:
     """Run the trainings that are not finished yet; returns those that failed.
 
-    An exception that ends this function early, such as that of Ctrl-C and, on the command line, of SIGTERM and SIGHUP,
-    is passed on to the running trainings as a signal. Each saves a checkpoint, from which the next start continues.
-    They also do so if this process is killed.
+    An exception that ends this function early is passed on to the running trainings as a signal; each saves a
+    checkpoint. They also do so if this process is killed.
     """
     waiting = [run for run in runs if not run.finished]
     if len(waiting) < len(runs):
@@ -207,10 +195,7 @@ def _note(run: Run, code: int, seconds: float) -> None:
 
 
 def _reason(run: Run, code: int, log_before: int) -> str:
-    """The last line of a training's log, or the signal that ended it.
-
-    A negative exit code is that of a signal; the first `log_before` bytes of the log are of earlier processes.
-    """
+    """The last line of a training's log, or the signal that ended it."""
     if code < 0:
         guess = ", perhaps because memory ran out" if code == -signal.SIGKILL else ""
         return f"ended by {signal.Signals(-code).name}{guess}"

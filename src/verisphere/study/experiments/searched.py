@@ -37,10 +37,7 @@ COST, REWARD, FOUND = "times_one_training", "reward", "found"
 def split_searches(
     arms: Mapping[str, Settings], folder: Path, reward: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Settings], dict[str, dict[str, Any]]]:
-    """Split arms into their fields and their `search` entries.
-
-    A path of a search is relative to the folder. The reward replaces those of files; an arm that states one keeps it.
-    """
+    """Split arms into their fields and their `search` entries."""
     plain, stated = split_arms(arms, SEARCH)
     searches = {}
     for name, given in stated.items():

@@ -35,52 +35,33 @@ class Cosines:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One comparison that `Likeness.points` counts: accepted if the cosine exceeds the threshold.
+    """One comparison that `Likeness.points` counts: accepted if the cosine exceeds the threshold."""
 
-    Attributes:
-        image: name of the image, or of a stranger's photograph.
-        given: the photograph that the image stands for.
-        photograph: another photograph of the same person, with which the image is compared.
-        cosine: cosine of image and photograph.
-        real: cosine of the two photographs; None if they are one, and for strangers.
-    """
-
-    image: str
-    given: str
-    photograph: str
+    image: str  # name, also of a stranger's photograph
+    given: str  # the photograph that the image stands for
+    photograph: str  # another one of the same person
     cosine: float
-    real: float | None = None
+    real: float | None = None  # cosine of the two photographs; None if they are one, and for strangers
 
 
 @dataclass(frozen=True)
 class Likeness:
     """Generated images against photographs, under one model.
 
-    Attributes:
-        model: the model that compares: `inverted` itself, or `judge`, a second one.
-        same_photo: cosines with the photograph whose embedding was the target; None in a closed set.
-        same_person: cosines with other photographs of the same person; None if there are none.
-        others: cosines with photographs of other people.
-        real_same_person: cosines of two photographs of one person, for comparison; None if there is no such pair.
-        real_others: cosines of two photographs of two people.
-        points: at each FAR, the share of images accepted against one photograph of their person other than the target,
-            of the first image of each person where these are chosen as the most similar; the threshold comes from pairs
-            of photographs of two people.
-        real_points: the same share for photographs in place of the images, if there is such a photograph.
-        comparisons: the comparisons of `points` and `real_points`.
-        stranger_points: where an image stands for the most similar person, the share of strangers' photographs that are
-            accepted as the person chosen for them in the same way, at the same thresholds; otherwise empty.
-        stranger_comparisons: the comparisons of `stranger_points`.
+    `points` have at each FAR the share of images accepted against one photograph of their person other than the target,
+    of the first image of each person where these are chosen as the most similar; the threshold comes from pairs of
+    photographs of two people. Where images stand for the most similar person, `stranger_points` have the share of
+    strangers' photographs that are accepted as the person chosen for them in the same way, at the same thresholds.
     """
 
     model: str
-    same_photo: Cosines | None
-    same_person: Cosines | None
+    same_photo: Cosines | None  # with the photograph whose embedding was the target; None in a closed set
+    same_person: Cosines | None  # with other photographs of the same person
     others: Cosines | None
-    real_same_person: Cosines | None
+    real_same_person: Cosines | None  # of two photographs of one person; None if there is no such pair
     real_others: Cosines | None
     points: tuple[OperatingPoint, ...] = ()
-    real_points: tuple[OperatingPoint, ...] = ()
+    real_points: tuple[OperatingPoint, ...] = ()  # the same share for photographs in place of the images
     comparisons: tuple[Comparison, ...] = ()
     stranger_points: tuple[OperatingPoint, ...] = ()
     stranger_comparisons: tuple[Comparison, ...] = ()
@@ -100,14 +81,10 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Distance:
-    """The distance of a set of generated images from real images, and of real images from other real images.
+    """The distance of a set of generated images from real images, and of real images from other real images."""
 
-    The name is `kernel` or `frechet`; `space` is the model whose unit embeddings are compared. Real images are the
-    photographs whose people were generated, against the same photographs of other people.
-    """
-
-    name: str
-    space: str
+    name: str  # `kernel` or `frechet`
+    space: str  # the model whose unit embeddings are compared
     images: int
     generated: float
     real: float
@@ -115,14 +92,10 @@ class Distance:
 
 @dataclass(frozen=True)
 class PairAccuracy:
-    """Accuracy on the pairs of a list with generated images on one side or both.
+    """Accuracy on the pairs of a list with generated images on one side or both."""
 
-    The model is `inverted` or `judge`, and the sides are `both generated`, `generated and photograph`, or `both
-    photographs`. Mean and standard error are over the folds.
-    """
-
-    model: str
-    sides: str
+    model: str  # `inverted` or `judge`
+    sides: str  # `both generated`, `generated and photograph` or `both photographs`
     pairs: int
     folds: int
     mean: float
@@ -133,24 +106,14 @@ class PairAccuracy:
 class InversionFindings(Result):
     """An inversion.
 
-    Attributes:
-        sha256: digest of the model's weights; None for an untrained network.
-        judge: name of the second model; None without a second model.
-        target: `photographs`, `embeddings`, `centers`, or `directions` drawn at random.
-        likeness: comparison with photographs under each model.
-        distances: the distances that the number of images allows.
-        pairs: accuracy on a list.
-        reached: mean cosine of the images with their targets under the inverted model; None in files of earlier
-            versions.
-        needed: what an attack that worked has reached, the mean cosine of two photographs of one person under the
-            inverted model: of the people of the images or, where the most similar people are chosen, of all who can be.
-            None without two photographs of one person, and in files of earlier versions.
+    `needed` is what an attack that worked has reached, the mean cosine of two photographs of one person under the
+    inverted model: of the people of the images or, where the most similar people are chosen, of all who can be.
     """
 
     model: str
     sha256: str | None
     judge: str | None
-    target: str
+    target: str  # `photographs`, `embeddings`, `centers`, or `directions` drawn at random
     images: tuple[str, ...]
     people: tuple[str, ...]
     settings: dict[str, Any]
@@ -158,7 +121,7 @@ class InversionFindings(Result):
     distances: tuple[Distance, ...]
     pairs: tuple[PairAccuracy, ...]
     version: str
-    reached: float | None = None
+    reached: float | None = None  # mean cosine of the images with their targets under the inverted model
     needed: float | None = None
     names_rule: Names | None = None
 

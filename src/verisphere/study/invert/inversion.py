@@ -142,33 +142,19 @@ Watch = Callable[[UInt8[Tensor, "count 3 height width"]], None]
 
 @dataclass(frozen=True)
 class Inversion:
-    """The numbers of an inversion; those of the paper unless stated.
-
-    Attributes:
-        steps: steps of Adam.
-        batch_size: images that are made together, whose statistics the batch-norm term compares.
-        rate: learning rate, in values of which 1 is 127.5 pixels.
-        decay: whether the rate is constant or falls to 0 along a cosine; the latter is ours.
-        identity: weight of the identity term.
-        batch_norm: weight of the batch-norm term; 0 omits it, as is needed for a network without batch norm.
-        total_variation, energy: weights of the means of the absolute differences of neighbours and of the squares.
-        flip: mirror all images of a step with probability 1/2; ours.
-        shift: largest number of pixels by which all images of a step are moved, wrapping around the border; ours.
-        held: whether to clip the values to [-1, 1], the range of pixels, after each step; ours.
-        seed: seed of the noise, the flips and the shifts.
-    """
+    """The numbers of an inversion; those of the paper unless stated."""
 
     steps: int = 20_000
-    batch_size: int = 256
-    rate: float = 0.25
-    decay: Literal["none", "cosine"] = "none"
-    identity: float = 1.0
-    batch_norm: float = 0.05
-    total_variation: float = 1e-3
-    energy: float = 1e-4
-    flip: bool = False
-    shift: int = 0
-    held: bool = True
+    batch_size: int = 256  # images that are made together, whose statistics the batch-norm term compares
+    rate: float = 0.25  # in values of which 1 is 127.5 pixels
+    decay: Literal["none", "cosine"] = "none"  # whether the rate falls to 0 along a cosine; that is ours
+    identity: float = 1.0  # weight of the identity term
+    batch_norm: float = 0.05  # its weight; 0 omits it, as is needed for a network without batch norm
+    total_variation: float = 1e-3  # weight of the mean of the absolute differences of neighbours
+    energy: float = 1e-4  # weight of the mean of the squares
+    flip: bool = False  # mirror all images of a step with probability 1/2; ours
+    shift: int = 0  # largest number of pixels by which all images of a step are moved, wrapping around; ours
+    held: bool = True  # clip the values to [-1, 1], the range of pixels, after each step; ours
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -254,13 +240,8 @@ def invert(
 ) -> UInt8[Tensor, "count 3 height width"]:
     """Images that the network takes for the given people.
 
-    Args:
-        backbone: the network; it is put into evaluation mode, and its weights are frozen.
-        work: folder of work files, which the caller removes; the next call with the same arguments continues there, and
-            gives the same bits as an uninterrupted one. None keeps nothing.
-        about: network and people that the work files belong to, as JSON values; work files of others are removed.
-        save_every: steps after which the current batch is stored, and passed to `watch`.
-        watch: receives the images so far: those of earlier batches and the current ones of this batch.
+    `work` is a folder that the caller removes; the next call with the same arguments continues there, and gives the
+    same bits as an uninterrupted one. Work files of another network or of other people than `about` are removed.
     """
     backbone.to(device).eval().requires_grad_(False)
     files = None if work is None else WorkFolder(work, anew=True)

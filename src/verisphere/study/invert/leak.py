@@ -58,10 +58,7 @@ _MOST_OTHERS = 1_000
 
 
 def pairs_to_translate(faces: Faces) -> Int64[np.ndarray, "people 2"]:
-    """Positions of two photographs of each person, the stolen one first, in the order in which people become known.
-
-    No photograph is on both sides: a person whose two photographs have equal pixels is excluded.
-    """
+    """Positions of two photographs of each person, the stolen one first, in the order in which people become known."""
     label, draw = faces.labels.numpy(), numpy_generator(0)
     order = draw.permutation(np.flatnonzero(label >= 0))
     order = order[np.argsort(label[order], kind="stable")]  # each person's photographs side by side, in random order
@@ -80,11 +77,7 @@ def translations(
     fars: Sequence[Far],
     progress: Progress = quietly,
 ) -> Iterator[LeakRow]:
-    """How well people whom the attacker does not know match their stolen rows, a row for each number of known people.
-
-    The first of the pairs (`pairs_to_translate`) are of people who are known. Nothing is embedded where there are too
-    few, and no row comes of a number of known people for whom no map can be found.
-    """
+    """How well people whom the attacker does not know match their stolen rows, for each number of known people."""
     counts = [known for known in KNOWN if 2 * known <= len(pairs)]
     if not counts:
         return
@@ -128,24 +121,16 @@ _NOBODY = "{}: nobody has a second photograph, of other pixels, to compare with;
 
 @dataclass(frozen=True)
 class LeakAsked:
-    """The settings of a test.
-
-    Attributes:
-        model, judge, settings, people, fars, trust: see `Asked`.
-        faces: photographs of people, whom the model need not have seen.
-        head: the run whose class centers are attacked, or `model` itself; None tests no centers.
-        trained: photographs of the people whom the model was trained on; None tests no centers.
-        count: faces recovered from each source.
-    """
+    """The settings of a test."""
 
     model: Path
     judge: Path
     settings: Inversion
     faces: Path
     people: Path | None = None
-    head: Path | None = None
-    trained: Path | None = None
-    count: int = 16
+    head: Path | None = None  # the run whose class centers are attacked, or `model` itself; None tests none
+    trained: Path | None = None  # photographs of the people whom the model was trained on
+    count: int = 16  # faces recovered from each source
     fars: tuple[str, ...] = ("1e-1", "1e-2")
     trust: bool = False
 
@@ -167,10 +152,7 @@ class LeakAsked:
 
 
 def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progress = quietly) -> LeakFigures:
-    """Make the inversions, each in a separate folder, and write `leak.json` and the photographs of the translation.
-
-    A stopped test continues where it was; a finished inversion is not repeated.
-    """
+    """Make the inversions, each in a separate folder, and write `leak.json` and the photographs of the translation."""
     model, judge = (open_model(path, device, asked.trust) for path in (asked.model, asked.judge))
     if model.sha256 is None:
         raise ValueError(f"{asked.model}: an untrained network reveals nobody; name a run or a model folder")

@@ -68,19 +68,15 @@ INVERTED, JUDGE = "inverted", "judge"
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Generated images and photographs as unit embeddings of one model.
-
-    The name is `inverted` or `judge`. Given ones and others are those of `Photographs`; `own` has the other photographs
-    of all people one after another, and `owner` the position of the image whose person each of them shows.
-    """
+    """Generated images and photographs as unit embeddings of one model."""
 
     name: str
     photographs: Photographs
     generated: Float[np.ndarray, "count dim"]
     given: Float[np.ndarray, "count dim"]
     others: Float[np.ndarray, "others dim"]
-    own: Float[np.ndarray, "own dim"]
-    owner: np.ndarray
+    own: Float[np.ndarray, "own dim"]  # the other photographs of all people, one after another
+    owner: np.ndarray  # the position of the image whose person each of `own` shows
 
     @classmethod
     def by(
@@ -126,11 +122,7 @@ class Compared:
     def likeness(
         self, fars: Sequence[Far] = (), names: Sequence[str] = (), of_strangers: Sequence[Comparison] = ()
     ) -> Likeness:
-        """A summary of the cosines, and the share of images accepted at each FAR.
-
-        Of strangers' photographs there are the comparisons under this model. Where there are any, people were chosen as
-        the most similar, and all images of noise are given to one: so the first image of each person counts alone.
-        """
+        """A summary of the cosines, and the share of images accepted at each FAR."""
         comparisons = self._comparisons(names) if fars else []
         counted = [one.cosine for one in comparisons]
         if of_strangers:

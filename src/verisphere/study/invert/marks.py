@@ -89,10 +89,7 @@ def write_marked(path: Path, pixels: UInt8[Tensor, "3 height width"]) -> None:
 def write_grid(
     path: Path, generated: UInt8[Tensor, "count 3 height width"], photographs: Sequence[UInt8[Tensor, "3 height width"]]
 ) -> None:
-    """Write generated images in rows, each below the photograph that it stands for, if photographs are given.
-
-    The images are marked here; their photographs have the same size.
-    """
+    """Write generated images in rows, each below the photograph that it stands for, if photographs are given."""
     _, _, height, width = generated.shape
     columns = min(len(generated), _COLUMNS)
     deep = 1 + bool(photographs)

@@ -20,10 +20,8 @@ from verisphere.study.invert.photographs import Photographs, photographs_of, uni
 class Strangers:
     """Photographs, each with a photograph of the most similar other person and a second one of that person.
 
-    Their positions come with those of the photograph of somebody else that is `given` as the most similar, and of
-    another one of that person, to be compared. `same_person` is the mean cosine of two photographs of one candidate
-    under the inverted model, None if nobody has two. The person who is most similar to a face may have photographs that
-    are less alike.
+    `given` is the photograph of the most similar other person, and `compared` another one of that person. `same_person`
+    is the mean cosine of two photographs of one candidate under the inverted model, None if nobody has two.
     """
 
     faces: Faces

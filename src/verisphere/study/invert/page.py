@@ -38,11 +38,7 @@ def write_page(
     compared: Compared | None,
     out: Path,
 ) -> None:
-    """Write `index.html`, one file without scripts, and `plots/` into the folder of an inversion.
-
-    The first few images are shown, marked. The comparison is that under the judge, or without one under the model
-    itself; None without photographs.
-    """
+    """Write `index.html`, one file without scripts, and `plots/` into the folder of an inversion."""
     sections = [
         Section("What this shows", "what", [_what(findings)]),
         Section("Images", "images", [_images(findings, pixels, photos, compared)]),

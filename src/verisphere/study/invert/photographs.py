@@ -24,21 +24,13 @@ _FEWEST_OTHERS = 200  # people who are not generated, a photograph each, if ther
 
 @dataclass(frozen=True, eq=False)
 class Photographs:
-    """Positions in a set of faces.
-
-    Attributes:
-        given: for each image the photograph whose embedding is the target; for a class center, a photograph of the
-            person.
-        own: for each image the other photographs of its person, without those of equal pixels.
-        others: a photograph of each of some people who are not generated.
-        open_set: whether the photographs in `given` are the targets.
-    """
+    """Positions in a set of faces."""
 
     faces: Faces
-    given: tuple[int, ...]
-    own: tuple[tuple[int, ...], ...]
-    others: tuple[int, ...]
-    open_set: bool
+    given: tuple[int, ...]  # the target of each image; for a class center, a photograph of the person
+    own: tuple[tuple[int, ...], ...]  # of each image, the others of its person, without those of equal pixels
+    others: tuple[int, ...]  # one of each of some people who are not generated
+    open_set: bool  # whether the photographs in `given` are the targets
 
     @property
     def people(self) -> tuple[str, ...]:
@@ -47,10 +39,7 @@ class Photographs:
 
 
 def chosen_people(faces: Faces, count: int, seed: int) -> list[str]:
-    """People drawn at random; people with two photographs or more come before the others.
-
-    The image of a person with a single photograph can be compared only with this target.
-    """
+    """People drawn at random; people with two photographs or more come before the others."""
     people = faces.people
     counts = np.bincount(faces.labels[faces.labels >= 0].numpy(), minlength=len(people))
     if len(people) < count:
@@ -68,11 +57,7 @@ def with_two_photographs(faces: Faces) -> int:
 def photographs_of(
     faces: Faces, people: Sequence[str], count: int, seed: int, given: Sequence[int] | None = None
 ) -> Photographs:
-    """The photographs of an inversion.
-
-    The given ones are the targets; None takes the first of each person, for a closed set. A distance needs those of
-    `count` other people.
-    """
+    """The photographs of an inversion; without `given` targets the first of each person, for a closed set."""
     of_person: dict[str, list[int]] = {person: [] for person in people}
     strangers: dict[str, int] = {}
     for place, person in enumerate(faces.identities):

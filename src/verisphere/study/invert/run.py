@@ -124,8 +124,7 @@ def same_network(one: EmbeddingModel, other: EmbeddingModel) -> bool:
     """Whether two models distinguish images alike, as one network does that was adopted, exported or changed twice.
 
     The cosines between images are compared, which remain where a network was made smaller, resamples its images, or has
-    an output that was turned or padded; each embedding is added to that of the mirror image, as a changed network may
-    do. The other model takes the images as its own pixels and as those of the first, in both orders of the colours.
+    an output that was turned or padded.
     """
     coarse = torch.rand((_IMAGES, 3, _CELLS, _CELLS), generator=torch.Generator().manual_seed(0)) * 255
     drawn = [_resized(coarse, model.backbone.input_size).round().to(torch.uint8) for model in (one, other)]
@@ -160,29 +159,17 @@ _CANDIDATES = 200  # people whom an image of a random direction may stand for
 
 @dataclass(frozen=True)
 class Asked:
-    """The settings of an inversion: the model and the targets.
-
-    Attributes:
-        people: list of the people of `faces` to use; None uses all.
-        embeddings: embeddings file whose rows are the targets; None for photographs or centers.
-        centers: whether the class centers of `model` are the targets.
-        judge: a second model, which compares; None for none.
-        pairs: list of pairs of `faces` whose images are the targets.
-        directions: whether random directions are the targets, as for an attacker who has only the network; each image
-            then stands for the person on the photograph of `faces` that the model finds most similar.
-        fars: target FARs at which the images are compared.
-        trust: also build classes from outside verisphere, which runs their code.
-    """
+    """The settings of an inversion: the model and the targets."""
 
     model: Path
     settings: Inversion
     faces: Path | None = None
-    people: Path | None = None
-    embeddings: Path | None = None
-    centers: bool = False
-    judge: Path | None = None
-    pairs: Path | None = None
-    directions: bool = False
+    people: Path | None = None  # list of those of `faces` to use
+    embeddings: Path | None = None  # a file whose rows are the targets
+    centers: bool = False  # whether the class centers are the targets
+    judge: Path | None = None  # a second model, which compares
+    pairs: Path | None = None  # list of pairs of `faces` whose images are the targets
+    directions: bool = False  # random targets; an image stands for the most similar person of `faces`
     count: int = 16
     fars: tuple[str, ...] = ("1e-1", "1e-2")
     trust: bool = False
@@ -209,19 +196,15 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """An inversion before its first step.
-
-    `target` is that of `InversionFindings`, and `digest` the SHA-256 of the targets in hexadecimal. Without
-    photographs, or a list of pairs, these are None.
-    """
+    """An inversion before its first step."""
 
     model: EmbeddingModel
     judge: EmbeddingModel | None
     identity: Identity
     names: tuple[str, ...]
     people: tuple[str, ...]
-    target: str
-    digest: str
+    target: str  # that of `InversionFindings`
+    digest: str  # SHA-256 of the targets
     photographs: Photographs | None
     pairs: GeneratedPairs | None
     plan: Plan
@@ -405,8 +388,7 @@ def run_inversion(
 ) -> InversionFindings:
     """Invert, compare, and write the folder; a stopped inversion continues where it was.
 
-    The folder receives `images/`, `under_marks.npz`, `grid.png`, `inversion.json`, `index.html` and `plots/`. While the
-    inversion runs, `grid.png` shows the current images. This and the state are stored after each `save_every` steps.
+    After each `save_every` steps the state is stored, and `grid.png` shows the current images.
     """
     photos = [] if prepared.target == "directions" else _photos(prepared)
     with result_folder(out) as work:
@@ -443,10 +425,7 @@ def run_inversion(
 def compare(
     asked: Asked, prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"], strangers: Strangers | None
 ) -> tuple[InversionFindings, Compared | None]:
-    """The figures of generated images; and their comparison under the judge, or without one under the model itself.
-
-    Strangers' photographs, for which people are chosen as for the images, are None where people are not chosen.
-    """
+    """The figures of generated images; and their comparison under the judge, or without one under the model itself."""
     models = [(INVERTED, prepared.model)] + ([] if prepared.judge is None else [(JUDGE, prepared.judge)])
     compared = (
         []

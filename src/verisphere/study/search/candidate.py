@@ -50,11 +50,7 @@ def train_candidate(
     reward: Reward,
     computing: Computing,
 ) -> None:
-    """Train and measure a candidate, and write its reward; a stopped one continues from its last checkpoint.
-
-    The ranks of the current group train it together. It begins from the newest checkpoint of `parent`, or else with the
-    start weights, and is measured after `until` steps from the start of the training.
-    """
+    """Train and measure a candidate up to step `until`, and write its reward; all ranks call it together."""
     if on_first_rank(lambda: "measured" if (folder / REWARD).is_file() else ""):
         return
     own = on_every_rank(lambda: changed_recipe(read, values))

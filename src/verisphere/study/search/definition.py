@@ -105,10 +105,7 @@ def _file_of_a_search(path: str | Path) -> Iterator[tuple[Mapping[str, Any], Pat
 
 
 def planned_rounds(content: Mapping[str, Any], epochs: float, seed: int) -> tuple[Round, ...]:
-    """The rounds that a search takes if all of its candidates have the same reward; nothing is trained.
-
-    Space, method and schedule are plain data; `epochs` is the length of one training.
-    """
+    """The rounds that a search takes if all of its candidates have the same reward; nothing is trained."""
     if not isfinite(epochs):
         raise ValueError("a training is stated in steps and the rounds of a search in epochs; add --images")
     parts, _ = _parts(content, _fields(content, "space"))

@@ -32,20 +32,13 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate of a finished round.
-
-    Attributes:
-        draw, values: the draws, and the values of the searched fields.
-        parent: number of the candidate in the round before that this one continues, from 1; None began anew.
-        reward: the reward that was measured; None for a candidate that diverged.
-        spread: standard deviation of the reward over redrawn people; None for a candidate that diverged.
-    """
+    """A candidate of a finished round."""
 
     draw: tuple[float, ...]
     values: dict[str, Any]
-    parent: int | None
-    reward: float | None
-    spread: float | None
+    parent: int | None  # number in the round before, from 1; None began anew
+    reward: float | None  # None for a candidate that diverged
+    spread: float | None  # standard deviation of the reward over redrawn people
 
     def __post_init__(self) -> None:
         if len(self.draw) != len(self.values):
@@ -57,19 +50,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class WholeRound:
-    """A round whose candidates were all trained and measured, as `search.json` has it.
-
-    Attributes:
-        until_epoch: length of the training up to which the candidates were trained.
-        best: number of the candidate with the highest reward, from 1.
-        another_wins: share of the redrawings of the people in which another candidate would have been the best.
-        method: figures that the method had learned before the round.
-    """
+    """A round whose candidates were all trained and measured, as `search.json` has it."""
 
     until_epoch: float
-    best: int
-    another_wins: float
-    method: dict[str, float]
+    best: int  # number of the candidate with the highest reward, from 1
+    another_wins: float  # share of the redrawings of the people in which another candidate is the best
+    method: dict[str, float]  # figures that it had learned before the round
     candidates: tuple[Candidate, ...]
 
     def __post_init__(self) -> None:

@@ -34,24 +34,15 @@ from verisphere.train.recipe import changed_recipe
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate of a search.
+    """A candidate of a search."""
 
-    Attributes:
-        at: place on the horizontal axis: the epoch up to which the candidate was trained, or the number of a whole
-            training.
-        reward: reward of the candidate; None if its training diverged.
-        spread: standard deviation of the reward over redrawn people; None if there is none.
-        descends: whether the candidate is the result or an ancestor of it.
-        losses: epoch and loss of each entry of its log, after the last one of the candidate that it continued.
-    """
-
-    at: float
+    at: float  # the epoch up to which it was trained, or the number of a whole training
     values: Mapping[str, float]
-    reward: float | None
-    spread: float | None
+    reward: float | None  # None if the training diverged
+    spread: float | None  # standard deviation of the reward over redrawn people
     best: bool
-    descends: bool
-    losses: Sequence[tuple[float, float]]
+    descends: bool  # whether it is the result or an ancestor of it
+    losses: Sequence[tuple[float, float]]  # epoch and loss of each entry of its own log
 
 
 @dataclass(frozen=True)
@@ -335,11 +326,7 @@ def write_page(
     learned: Mapping[str, float] | None,
     out: Path,
 ) -> None:
-    """Write `index.html`, one file without scripts, and `plots/` into the folder of a search.
-
-    At least one round is finished. Of each round the candidate is given from which the result descends; what the method
-    has learned is None while the search continues.
-    """
+    """Write `index.html`, one file without scripts, and `plots/` into the folder of a search."""
     course = Course(search, rounds, ancestors, learned, out)
     sections = [
         Section("Result", "result", [_result(course)]),

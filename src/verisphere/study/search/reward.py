@@ -41,9 +41,6 @@ class Reward:
     Attributes:
         measured_set: the images, with target FARs and pairs. Its people should be neither those of the training nor
             those on whom the result is measured.
-        figure: a key of `FIGURES`.
-        described: the reward as plain data.
-        replicates: number of redrawings of the people.
         anchor: for `domain_bias`, the domain with which the others are compared; None for every other figure.
     """
 
@@ -55,11 +52,7 @@ class Reward:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Reward":
-        """A reward from plain data: `figure`, `replicates`, and a set as experiments have it under `evaluate`.
-
-        The first target FAR of the set is that of the reward, for a figure that has one. `domain_bias` also takes
-        `anchor`, the name of a domain.
-        """
+        """A reward from plain data: `figure`, `replicates`, and a set as experiments have it under `evaluate`."""
         asked = dict(given)
         figure, replicates = asked.pop("figure", TAR), asked.pop("replicates", 200)
         if figure not in FIGURES:
@@ -128,21 +121,14 @@ def _check_anchor(figure: str, opened: MeasuredSet, anchor: object) -> None:
 
 
 def spread(measured: Measured | None) -> float | None:
-    """Standard deviation of a reward over redrawn people; None for a candidate without a reward.
-
-    Redrawings in which the reward has no value are not counted; the result is None if no other redrawing remains.
-    """
+    """Standard deviation of a reward over redrawn people; None for a candidate without a reward."""
     if measured is None or not np.isfinite(measured.replicates).any():
         return None
     return float(np.nanstd(measured.replicates))
 
 
 def another_wins(measured: Sequence[Measured | None], best: int) -> float:
-    """Share of the redrawings of the people in which another candidate has a higher reward than the best one.
-
-    All candidates are measured on the same redrawings. A redrawing in which the best one has no figure is not counted;
-    a candidate without a figure or with an equal one does not win there. A candidate whose training diverged is None.
-    """
+    """Share of the redrawings of the people in which another candidate has a higher reward than the best one."""
     ours = measured[best]
     if ours is None:  # all diverged
         return 0.0

@@ -11,18 +11,11 @@ from verisphere.train.recipe import Settings
 
 @dataclass(frozen=True)
 class Start:
-    """The start of a candidate, and the position up to which it is trained.
+    """The start of a candidate, and the position up to which it is trained."""
 
-    Attributes:
-        draw: a number for each field of the space.
-        parent: candidate of the previous round from whose weights, centers, loss state and momentum this one continues;
-            None begins with the start weights of the recipe.
-        until: position in epochs up to which it is trained.
-    """
-
-    draw: tuple[float, ...]
-    parent: int | None
-    until: float
+    draw: tuple[float, ...]  # a number for each field of the space
+    parent: int | None  # of the previous round, whose training this one continues; None begins anew
+    until: float  # position in epochs up to which it is trained
 
 
 @dataclass(frozen=True)
@@ -74,8 +67,7 @@ def first_alike(
 ) -> list[int]:
     """For each candidate of a round, the first one whose training is the same; equal trainings are made once.
 
-    The values of the fields may agree where the draws do not; without them the draws are compared. `before` is the
-    answer for the round before, whose candidates are the parents; copies of one parent are one parent.
+    The values of the fields may agree where the draws do not. `before` is the answer for the round before.
 
     >>> first_alike([Start((0.5,), None, 1.0), Start((0.7,), None, 1.0), Start((0.5,), None, 1.0)])
     [0, 1, 0]

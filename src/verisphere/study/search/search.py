@@ -60,17 +60,13 @@ class NoCandidate(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """A search that has ended.
-
-    Round and candidate of the result count from 0, and `epochs` are those of all candidates. Of each round `ancestors`
-    has the candidate from which the result descends.
-    """
+    """A search that has ended."""
 
     rounds: tuple[WholeRound, ...]
     number: int
-    candidate: int
-    epochs: float
-    ancestors: dict[int, int]
+    candidate: int  # from 0, as is the number of the round
+    epochs: float  # those of all candidates
+    ancestors: dict[int, int]  # by round, the candidate from which the result descends
 
     @property
     def values(self) -> dict[str, float | int]:
@@ -86,10 +82,7 @@ class SearchResult:
 
 
 def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
-    """Search, or continue a search that was stopped; `out` becomes the run of the result.
-
-    Method and schedule of a search cannot be used again. The folder is a new one, or that of the same search.
-    """
+    """Search, or continue a search that was stopped; `out` becomes the run of the result."""
     groups = Groups(computing.groups)
     if world().first:
         warn_of_shared_people(search.reward.measured_set.faces, "reward", search.read.recipe.data, "the reward")

@@ -210,10 +210,7 @@ class Space:
         return end if ends.count(end) == 1 else field
 
     def check(self, resolved: Mapping[str, Any], own_seeds: bool = False) -> None:
-        """Refuse fields that a recipe does not have, that are no numbers, or that all candidates must share.
-
-        The recipe is given with the value of every field; candidates may differ in the seed where trainings are whole.
-        """
+        """Refuse fields that a recipe does not have, that are no numbers, or that all candidates must share."""
         for field in self.fields:
             shared = field.partition(".")[0]
             if shared in _SHARED and not (own_seeds and field == "seed"):

@@ -194,10 +194,7 @@ def labels(case: ModelCase) -> Cause | Seen:
 def _of_order(
     rows: Float64[np.ndarray, "rows dim"], at: Int64[np.ndarray, " rows"], people: np.ndarray
 ) -> Cause | Seen:
-    """Whether more images are nearest to their own person if the labels are moved, or some are clearly another's.
-
-    The rows are of some runs of neighbours, at these places of the set; its people are numbers, -1 for nobody.
-    """
+    """Whether more images are nearest to their own person if the labels are moved, or some are clearly another's."""
     scores = unit(rows) @ unit(rows).T
 
     def nearest(by: int) -> tuple[np.ndarray, np.ndarray]:

@@ -43,10 +43,7 @@ _IMAGES, _TRIED, _FIRST = 120, 3, 12
 
 
 def standing_out(rows: Float64[np.ndarray, "rows dim"], person: Int64[np.ndarray, " rows"]) -> np.ndarray:
-    """Each person's mean score of two of his images, in standard deviations above the mean score of strangers.
-
-    Rows that cannot be compared, because they are equal or not finite, give 0.
-    """
+    """Each person's mean score of two images, in standard deviations above that of strangers; 0 where none compares."""
     lengths, names = np.linalg.norm(rows, axis=1, keepdims=True), np.unique(person)
     if not np.isfinite(lengths).all() or not (lengths > 0).all():
         return np.zeros(len(names))
@@ -62,9 +59,8 @@ def better_way(
 ) -> tuple[tuple[Way, float, float] | None, float]:
     """The way by which own scores stand out most beyond chance, its score and least gain; and the score as they are.
 
-    Of each person there are two images or more; or one of each, whose mirror image stands for another one. Where
-    landmarks have `doubted` that the faces are in their places, a view has to be better beyond chance and no more. Of
-    few people no way is better.
+    Where landmarks have `doubted` that the faces are in their places, a view has to be better beyond chance and no
+    more.
     """
     alone = len(np.unique(person)) == len(person)
     ways = ways if len(np.unique(person)) >= FEWEST_PEOPLE else ()

@@ -132,8 +132,7 @@ def _in_another_order(ours: Rows, every: np.ndarray, at: np.ndarray) -> Cause | 
 def _by_lines(ours: Rows, theirs: Rows) -> Rows:
     """What a factor for each row and a line for each number make of the model's rows, nearest to theirs.
 
-    Alternating least squares: the lines of the numbers at given factors, then the factors; it covers rows that were
-    centred, standardised, weighted or negated number by number, before or after they were brought to length 1.
+    Alternating least squares: the lines of the numbers at given factors, then the factors.
     """
     units, usual = unit(theirs), np.linalg.norm(theirs, axis=1)
     centred, lengths, fitted = ours - ours.mean(0), usual, ours

@@ -55,20 +55,13 @@ def view(matrix: Matrix) -> Callable[[Pixels], Pixels]:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to give faces to a network, otherwise than it is said to take them.
+    """A way to give faces to a network, otherwise than it is said to take them."""
 
-    Attributes:
-        cause: name of the mistake that it stands for.
-        change: what is done to the images before they are normalised; None for nothing.
-        normal: mean and scale in place of the network's own; None for these.
-        bfloat16: whether the network runs in bfloat16.
-    """
-
-    cause: str = ""
+    cause: str = ""  # name of the mistake that it stands for
     text: str = "as they are"
-    change: Callable[[Pixels], Pixels] | None = None
+    change: Callable[[Pixels], Pixels] | None = None  # of the images before they are normalised
     normal: tuple[float | tuple[float, ...], float | tuple[float, ...]] | None = None
-    bfloat16: bool = False
+    bfloat16: bool = False  # whether the network runs in it
 
 
 AS_THEY_ARE = Way()

@@ -29,11 +29,7 @@ def class_centers(
     take: Callable[[Float32[Tensor, "rows dim"]], object] | None = None,
     people: Collection[str] | None = None,
 ) -> Centers:
-    """The centers of the identities of a file, which is read in portions; images of `NOBODY` are excluded.
-
-    `take` receives the rows of each portion at length 1, in their order; without `people` the centers of all are
-    computed.
-    """
+    """The centers of the people of a file, without `NOBODY`; `take` receives the rows of each portion, of length 1."""
     if rows.identities is None:
         raise ValueError(f"{rows.path}: it does not say who is on an image (no array identities)")
     column = coded(rows.identities.tolist())

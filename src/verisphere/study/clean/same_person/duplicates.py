@@ -64,17 +64,13 @@ class ImagePair:
 
 @dataclass(frozen=True, eq=False)
 class Duplicates(Result):
-    """People and pictures that may be twice in a data set.
-
-    Pairs of people come with the highest score of their centers first, and pairs of pictures with equal pixels before
-    others. The threshold of images is None if they were not compared.
-    """
+    """People and pictures that may be twice in a data set."""
 
     embeddings: str
     images: int
     identities: int
     threshold: float
-    image_threshold: float | None
+    image_threshold: float | None  # None if images were not compared
     people: Sequence[IdentityPair]
     pictures: Sequence[ImagePair]
     names_rule: Names | None = None
@@ -156,10 +152,8 @@ def find_duplicates(
 ) -> Duplicates:
     """Identities whose centers nearly coincide, and images of two identities that nearly do.
 
-    Neither comparison holds a matrix of all pairs. Only the centers are held while the file is streamed; with
-    `image_threshold` the embeddings are held as well, 4 bytes a number. With `faces`, of the same names, every image is
-    read, and images of two identities with equal pixels are found as well. Thresholds are lowest scores; None compares
-    no images.
+    No matrix of all pairs is held. With `image_threshold` the embeddings are held, 4 bytes a number. With `faces`, of
+    the same names, images of two identities with equal pixels are found as well.
     """
     check_thresholds(threshold, image_threshold)
     rows = open_rows(path, ("names", "identities"))
@@ -218,10 +212,7 @@ def _with_pixels(near: Sequence[ImagePair], faces: Faces, workers: int, progress
 
 
 def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -> list[tuple[int, int]]:
-    """Positions of pairs of images of two identities whose pixels are equal, each image with the first such image.
-
-    Equal files are included, since equal bytes have equal pixels. The function holds 16 bytes an image.
-    """
+    """Positions of pairs of images of two identities with equal pixels, each image with the first such image."""
     first: dict[bytes, list[int]] = {}
     pieces = ranges(len(faces), _IMAGES_AT_ONCE * _BATCHES_A_PIECE)
 

@@ -29,10 +29,9 @@ _HYPHENS = re.compile("[-\u2010\u2011\u2012\u2013]")
 class Grade(IntEnum):
     """The closeness of two names; a smaller grade is closer.
 
-    EQUAL: the same letters in the same order, regardless of case, accents, spaces and signs. SAME_WORDS: equal words in
-    another order. INITIAL: equally many words, which agree in order if an initial stands for any word. FIRST_AND_LAST:
-    the first and the last words agree, in either order, and an initial may stand for one of the two; words between
-    them, and Jr, Sr, II, III and IV at the end, are ignored.
+    INITIAL: equally many words, which agree in order if an initial stands for any word. FIRST_AND_LAST: the first and
+    the last words agree, in either order, and an initial may stand for one of the two; words between them, and Jr, Sr,
+    II, III and IV at the end, are ignored.
     """
 
     EQUAL = 0

@@ -58,11 +58,7 @@ class People:
 
 
 def open_people(path: Path, trust: bool = False) -> People:
-    """The people of a data set, a list of people, a list of labels or a file of embeddings.
-
-    A `.txt` file is a list of people for `read_people`, unless its first line names the columns of a list of labels or
-    holds the path of an image.
-    """
+    """The people of a data set, a list of people, a list of labels or a file of embeddings."""
     if holds_embeddings(path):
         rows = open_rows(path, ("names", "identities"))
         assert rows.identities is not None
@@ -89,26 +85,15 @@ def _people(path: Path, labels: LabelList, noted: bool = False) -> People:
 
 @dataclass(frozen=True)
 class Match:
-    """A person of the training set who may be in the test set.
-
-    Attributes:
-        identity: the person in the training set.
-        other: the person in the test set; `NOBODY` for an image without a known person.
-        how: `name`, `id`, `center` (the two centers reach the threshold) or `image` (a single image reaches it, and the
-            centers do not).
-        grade: closeness of the names; empty for a match by id or embedding.
-        name, other_name: the names that agree; for a match by image, the image.
-        score: score of the two centers, or of center and image; None if there are no embeddings.
-        removed: whether the person is removed for this match.
-    """
+    """A person of the training set who may be in the test set."""
 
     identity: str
-    other: str
-    how: str
-    grade: str
-    name: str
+    other: str  # `NOBODY` for an image without a known person
+    how: str  # `name`, `id`, `center`, or `image` where a single image reaches the threshold and the centers do not
+    grade: str  # closeness of the names; empty for a match by id or embedding
+    name: str  # for a match by image, the image
     other_name: str
-    score: float | None
+    score: float | None  # of the two centers, or of center and image
     removed: bool
 
 
@@ -116,8 +101,8 @@ class Match:
 class Overlap(Result):
     """People of a training set who are in a test set.
 
-    The matches of removed people come first. `nameless` and `unseen` count the people of either set whose identities
-    are numbers that no list translates, and those without an embedding, if embeddings were compared.
+    `nameless` and `unseen` count the people of either set whose identities are numbers that no list translates, and
+    those without an embedding.
     """
 
     train: People
@@ -158,10 +143,7 @@ class Overlap(Result):
         }
 
     def write(self, folder: Path) -> None:
-        """Write `overlap.csv`, `overlap.json` and the kept part of the set into a new folder, completely or not at all.
-
-        The kept part is `kept.txt`, a list of labels, if the training set has images, else `kept_people.txt`.
-        """
+        """Write `overlap.csv`, `overlap.json` and the kept part of the set into a new folder, wholly or not at all."""
         gone = set(self.removed)
         people_left = [identity for identity in self.train.identities if identity not in gone]
         if not people_left:
@@ -247,11 +229,9 @@ def find_overlap(
     """The people of a training set who are in a test set.
 
     By name: an identity is a name unless it is a number or `ids` has it; then its names are those of `ids`. Matches of
-    all grades are returned, and those of the grades in `names` are removed. By id: equal identities that `ids` has, or
-    with `same_ids` all equal identities. By embedding: a person whose center reaches the threshold with the center of a
-    person of the test set, or with one of its images; only the nearest image of a person is returned. No matrix of all
-    pairs is held, and only the centers of the training set are. `names` is a word of `REMOVED`, and `ids` comes from
-    `read_ids`. The embeddings of both sets come from one model; None compares none.
+    all grades are returned, and those of the grades in `names`, a word of `REMOVED`, are removed. By id: equal
+    identities that `ids` has, or with `same_ids` all equal ones. By embedding: a person whose center reaches the
+    threshold with the center or an image of a person of the test set. No matrix of all pairs is held.
     """
     if not -1 < threshold <= 1:
         raise ValueError(f"threshold is {threshold}; a threshold of scores lies above -1 and is at most 1")
